@@ -1,0 +1,36 @@
+# Everything runs in .venv, which is made from nothing: `make venv`.
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check format clean
+
+PY := .venv/bin/python
+STAMP := .venv/.installed
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+
+venv: $(STAMP) ## Create .venv with a Python that fits and install tfopt into it
+
+# A Python that fits is one that TensorFlow has wheels for; where there is none, say so.
+$(STAMP): pyproject.toml
+	@sh tools/make_venv.sh .venv
+	@touch $@
+
+demo: venv ## Train a real model faster, and see how sure that is (about two minutes)
+	@.venv/bin/tfopt apply quickstart
+
+test: venv ## Run all tests
+	@$(PY) -m pytest -q
+
+check: venv ## Run ruff, mypy and import-linter
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+format: venv ## Format the code
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+clean: ## Remove the environment and what tools left
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,1 @@
+"""Plugins for input pipelines: cache, prefetch, parallel map."""

@@ -1,0 +1,1 @@
+"""Plugins for distribution strategies: one device, mirrored."""

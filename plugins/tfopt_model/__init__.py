@@ -1,0 +1,1 @@
+"""Plugins that change the model: L2 penalties."""

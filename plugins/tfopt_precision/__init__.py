@@ -1,0 +1,1 @@
+"""Plugins for numeric precision: mixed precision."""

@@ -1,0 +1,1 @@
+"""Plugins for how TensorFlow runs: XLA, steps per execution, threads."""

@@ -1,0 +1,95 @@
+"""Threads: TensorFlow's thread pools take the CPUs that this process may use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core import Effect, Machine, RunContext, RuntimeOptions, hookimpl
+
+
+def thread_counts(machine: Machine, intra_op: int | None, inter_op: int | None) -> tuple[int, int]:
+    """Intra-op and inter-op threads; one that is None becomes the usable CPUs."""
+    return intra_op or machine.cpu_count, inter_op or machine.cpu_count
+
+
+def tensorflow_default() -> int:
+    """How many threads either pool gets by itself: the CPUs of the affinity, without quotas."""
+    # sched_getaffinity exists on Linux only
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_at_least_one = validators.optional(validators.ge(1))
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Threads:
+    """Sets how many threads TensorFlow computes with.
+
+    What it does: sets the threads within one operation (intra-op) and the operations at once
+    (inter-op) before TensorFlow starts. One that is left out becomes the CPUs that affinity and
+    cgroup quota leave to this process.
+
+    Why it helps: in a container with a CPU quota TensorFlow starts a thread for each CPU of the
+    host, and they get in each other's way.
+
+    When it does not: where the process may use the whole machine, TensorFlow's own choice is the
+    same. Few inter-op threads slow down input pipelines, whose maps run on them.
+
+    Mixes with: everything; parallel-map with a fixed number of calls needs inter-op threads.
+
+    Reference: https://www.tensorflow.org/api_docs/python/tf/config/threading
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("compute",)
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = ()
+    before: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[str, ...]] = ()
+
+    intra_op: int | None = field(
+        default=None,
+        validator=_at_least_one,
+        metadata={"help": "Threads within one operation; left out, the CPUs usable here."},
+    )
+    inter_op: int | None = field(
+        default=None,
+        validator=_at_least_one,
+        metadata={"help": "Operations run at once; left out, the CPUs usable here."},
+    )
+
+    def math(self) -> Literal["rounding"]:
+        """Sums are split over another number of threads."""
+        return "rounding"
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(
+        self, machine: Machine
+    ) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+        """Set both pools."""
+        options = yield
+        intra, inter = thread_counts(machine, self.intra_op, self.inter_op)
+        return attrs.evolve(options, intra_op_threads=intra, inter_op_threads=inter)
+
+    @hookimpl
+    def report_effect(self, run: RunContext, model: Any) -> Effect:
+        """Read both pools back from TensorFlow."""
+        import tensorflow as tf
+
+        pools = (
+            tf.config.threading.get_intra_op_parallelism_threads(),
+            tf.config.threading.get_inter_op_parallelism_threads(),
+        )
+        wanted = thread_counts(run.machine, self.intra_op, self.inter_op)
+        said = f"{pools[0]} intra-op and {pools[1]} inter-op threads"
+        if pools != wanted:
+            return Effect.not_applied(f"TensorFlow reads back {said} (0 is its own choice)")
+        if pools == (tensorflow_default(),) * 2:
+            return Effect.not_applied(f"{said} are TensorFlow's own choice here")
+        return Effect.applied_as(said)

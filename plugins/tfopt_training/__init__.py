@@ -1,0 +1,1 @@
+"""Plugins for the training algorithm: learning-rate schedules, stopping at a target."""

@@ -1,0 +1,180 @@
+"""Learning-rate schedules, planned over the whole training."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core import Effect, PluginRefused, RunContext, TrainingOptions, hookimpl
+from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
+from tfopt_training.warm_up import warm_up
+
+
+def planned_steps(
+    steps_per_epoch: int | None, epochs: int, warmup_epochs: float
+) -> tuple[int, int]:
+    """Steps of the warm-up, and of the decay after it.
+
+    :raises PluginRefused: if the steps of an epoch are unknown, or the warm-up takes them all.
+    """
+    if steps_per_epoch is None:
+        raise PluginRefused(
+            "the steps of an epoch are unknown, so a schedule cannot be planned; give the data a "
+            "known number of examples (tf.data.experimental.assert_cardinality)"
+        )
+    total, rising = steps_per_epoch * epochs, round(steps_per_epoch * warmup_epochs)
+    if rising >= total:
+        raise PluginRefused(
+            f"a warm-up of {warmup_epochs:g} epochs leaves nothing of {epochs}; lower warmup_epochs"
+        )
+    return rising, total - rising
+
+
+def rival_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
+    """The classes of the Keras callbacks that set the learning rate themselves."""
+    import keras
+
+    rivals = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
+    return tuple(type(callback).__name__ for callback in callbacks if isinstance(callback, rivals))
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LrSchedule:
+    """Lowers the learning rate over the training, after a warm-up if asked.
+
+    What it does: replaces the optimizer's constant learning rate by a schedule over all planned
+    steps: cosine decay, cosine decay with warm restarts, or constant; each with a linear warm-up.
+
+    Why it helps: large steps at first and small ones at the end reach a target in fewer epochs.
+
+    When it does not: for short trainings that are still far from converging; and the plan does not
+    fit if the training is stopped early.
+
+    Mixes with: l2, mixed-precision. Callbacks that set the learning rate themselves are refused.
+    Checkpoints that a callback writes during a training with warm-up and restarts need tfopt.
+
+    Reference: Loshchilov and Hutter, SGDR, https://arxiv.org/abs/1608.03983
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("convergence",)
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = ()
+    before: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[str, ...]] = ()
+
+    schedule: Literal["cosine", "cosine-restarts", "constant"] = field(
+        default="cosine",
+        validator=validators.in_(("cosine", "cosine-restarts", "constant")),
+        metadata={"help": "The course of the learning rate after the warm-up."},
+    )
+    peak: float | None = field(
+        default=None,
+        validator=validators.optional(validators.gt(0)),
+        metadata={"help": "The highest learning rate; left out, the optimizer's own."},
+    )
+    warmup_epochs: float = field(
+        default=0.0,
+        validator=validators.ge(0),
+        metadata={"help": "Epochs, or parts of one, in which the rate rises from 0 to its peak."},
+    )
+    first_restart_epochs: float | None = field(
+        default=None,
+        validator=validators.optional(validators.gt(0)),
+        metadata={"help": "Epochs from the end of the warm-up to the first restart."},
+    )
+    restart_multiplier: float | None = field(
+        default=None,
+        validator=validators.optional(validators.ge(1)),
+        metadata={"help": "How many times longer each restart's period is; left out, 2."},
+    )
+    final_fraction: float | None = field(
+        default=None,
+        validator=validators.optional([validators.ge(0), validators.le(1)]),
+        metadata={"help": "The lowest rate as a fraction of the peak, 0 to 1; left out, 0."},
+    )
+
+    def __attrs_post_init__(self) -> None:
+        restarts = self.schedule == "cosine-restarts"
+        if restarts and self.first_restart_epochs is None:
+            raise ValueError('schedule = "cosine-restarts" needs first_restart_epochs')
+        for key in ("first_restart_epochs", "restart_multiplier"):
+            if not restarts and getattr(self, key) is not None:
+                raise ValueError(f'{key} has no effect without schedule = "cosine-restarts"')
+        if self.schedule == "constant" and self.final_fraction is not None:
+            raise ValueError('final_fraction has no effect with schedule = "constant"')
+
+    def math(self) -> Literal["changes"]:
+        """Other steps are taken."""
+        return "changes"
+
+    @property
+    def keeps_own_rate(self) -> bool:
+        """Whether the settings ask for what the optimizer does anyway."""
+        return self.schedule == "constant" and self.peak is None and self.warmup_epochs == 0
+
+    def build(self, peak: float, steps_per_epoch: int | None, epochs: int) -> Any:
+        """The `keras.optimizers.schedules.LearningRateSchedule` of these settings.
+
+        :raises PluginRefused: see `planned_steps`.
+        """
+        import keras
+
+        rising, falling = planned_steps(steps_per_epoch, epochs, self.warmup_epochs)
+        lowest = self.final_fraction or 0.0
+        if self.first_restart_epochs is not None:
+            assert steps_per_epoch is not None
+            schedule = keras.optimizers.schedules.CosineDecayRestarts(
+                peak,
+                first_decay_steps=max(1, round(self.first_restart_epochs * steps_per_epoch)),
+                t_mul=float(self.restart_multiplier or 2.0),
+                alpha=lowest,
+            )
+            return warm_up(schedule, peak, rising) if rising else schedule
+        # a cosine that ends where it starts is constant, and loads without a class of our own
+        lowest = 1.0 if self.schedule == "constant" else lowest
+        rise = {"warmup_target": peak, "warmup_steps": rising} if rising else {}
+        return keras.optimizers.schedules.CosineDecay(
+            0.0 if rising else peak, decay_steps=falling, alpha=lowest, **rise
+        )
+
+    @hookimpl(wrapper=True)
+    def configure_training(
+        self, run: RunContext
+    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+        """Plan the schedule.
+
+        :raises PluginRefused: beside a callback that sets the learning rate, and if the steps or
+            the optimizer's own rate are unknown.
+        """
+        options = yield
+        if self.keeps_own_rate:
+            return options
+        rivals = rival_callbacks(options.callbacks)
+        if rivals:
+            raise PluginRefused(
+                f"the workload's callback {rivals[0]} sets the learning rate too, which Keras does "
+                "not allow beside a schedule; remove one of them"
+            )
+        peak = own_rate(options.optimizer) if self.peak is None else self.peak
+        schedule = self.build(float(peak), run.steps_per_epoch, run.epochs)
+        return attrs.evolve(options, schedule=schedule)
+
+    @hookimpl
+    def report_effect(self, run: RunContext, model: Any) -> Effect:
+        """Read the schedule and the rate that it has come to back from the optimizer."""
+        if self.keeps_own_rate:
+            return Effect.not_applied("constant, with the optimizer's own rate and no warm-up")
+        name = schedule_name(model.optimizer)
+        if name is None:
+            return Effect.not_applied("the optimizer has a constant learning rate")
+        rate, steps = float(model.optimizer.learning_rate), int(model.optimizer.iterations)
+        return Effect.applied_as(f"{name}, learning rate {rate:.3g} after {steps:,} steps")
+
+    def unwrap(self, model: Any) -> Any:
+        """The model with the learning rate that the schedule ended at, as a plain number."""
+        return model if self.keeps_own_rate else with_fixed_rate(model)

@@ -1,0 +1,112 @@
+"""Target stop: the training ends once a metric is good enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core import Control, Effect, RunContext, hookimpl
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class TargetStop:
+    """Ends the training once a metric has reached its target.
+
+    What it does: after each epoch compares a metric with at_least or at_most, and stops the
+    training when it has held for some epochs in a row.
+
+    Why it helps: epochs after the target are not trained at all.
+
+    When it does not: where the target is never reached, or in the last epoch only. A noisy metric
+    may touch its target by luck: raise patience.
+
+    Mixes with: lr-schedule, though a schedule planned for all epochs is then cut short. The
+    recipe's measure.target compares both trainings by their time to the target.
+
+    Reference: Mattson et al., MLPerf Training Benchmark, https://arxiv.org/abs/1910.01500
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("convergence",)
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = ()
+    before: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[str, ...]] = ()
+
+    metric: str = field(
+        validator=validators.min_len(1),
+        metadata={"help": "The metric of a finished epoch that is compared, as val_accuracy."},
+    )
+    at_least: float | None = field(
+        default=None,
+        metadata={"help": "The target of a metric that rises, in the metric's own unit."},
+    )
+    at_most: float | None = field(
+        default=None,
+        metadata={"help": "The target of a metric that falls, in the metric's own unit."},
+    )
+    patience: int = field(
+        default=1,
+        validator=validators.ge(1),
+        metadata={"help": "Epochs in a row that must reach the target, at least 1."},
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("set exactly one of at_least and at_most")
+
+    def math(self) -> Literal["changes"]:
+        """Fewer epochs are trained."""
+        return "changes"
+
+    def reached(self, value: float) -> bool:
+        """Whether a value of the metric meets the target; nan never does."""
+        if self.at_least is not None:
+            return value >= self.at_least
+        assert self.at_most is not None
+        return value <= self.at_most
+
+    @hookimpl
+    def on_epoch_end(
+        self, run: RunContext, epoch: int, logs: Mapping[str, float], control: Control
+    ) -> None:
+        """Count the epochs in a row that reach the target, and stop after enough of them."""
+        if self.metric not in logs:
+            raise ValueError(
+                f'there is no metric "{self.metric}"; the metrics are: {", ".join(sorted(logs))}'
+            )
+        value, state = logs[self.metric], run.state
+        better = max if self.at_least is not None else min
+        if value == value:  # nan is never the best
+            state["best"] = better(state.get("best", value), value)
+        state["streak"] = state.get("streak", 0) + 1 if self.reached(value) else 0
+        state["epochs"] = epoch + 1
+        if state["streak"] >= self.patience and epoch + 1 < run.epochs:
+            control.stop(f"{self.metric} {self._target} was reached: {value:.6g}")
+            state["stopped"] = value
+
+    @hookimpl
+    def report_effect(self, run: RunContext, model: Any) -> Effect:
+        """Say after which epoch the training was stopped, or how close it came."""
+        state = run.state
+        if "stopped" in state:
+            return Effect.applied_as(
+                f"stopped after epoch {state['epochs']} of {run.epochs}: "
+                f"{self.metric} was {state['stopped']:.6g}"
+            )
+        if state.get("streak", 0) >= self.patience:
+            return Effect.not_applied(f"{self.metric} {self._target} was reached in the last epoch")
+        best = f"{state['best']:.6g}" if "best" in state else "no number"
+        return Effect.not_applied(
+            f"{self.metric} {self._target} was never reached; best was {best}"
+        )
+
+    @property
+    def _target(self) -> str:
+        if self.at_least is not None:
+            return f">= {self.at_least:g}"
+        return f"<= {self.at_most:g}"

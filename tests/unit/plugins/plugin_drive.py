@@ -1,0 +1,150 @@
+"""Drives the hooks of a stack around a small training, in the order in which a run does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core import Control, DataPlan, Effect, Machine, RunContext, TrainingOptions, hookimpl
+from tfopt_core.data.lower import lower
+from tfopt_core.hooks.context import StateOwner
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.machine import Gpu
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+
+CPU = Machine(
+    system="Linux", cpu_model="a CPU", cpu_count=2, cpu_count_total=8, memory_bytes=8 * 2**30
+)
+BFLOAT16_CPU = attrs.evolve(CPU, cpu_flags=frozenset({"avx512_bf16"}))
+
+
+def machine_with(*capabilities: tuple[int, int]) -> Machine:
+    """A machine with GPUs of these compute capabilities."""
+    gpus = tuple(Gpu(f"GPU {i}", c, 16 * 2**30) for i, c in enumerate(capabilities))
+    return attrs.evolve(CPU, gpus=gpus)
+
+
+@attrs.define
+class FakeProbe:
+    """What `resolve` asks, answered from a table."""
+
+    machine: Machine = CPU
+    epochs: int = 3
+    steps_per_epoch: int | None = 100
+    sizes: dict[str, tuple[float, int | None]] = attrs.field(factory=dict)
+    free: int = 2**30
+    seconds: dict[int, float] = attrs.field(factory=dict)
+    asked: list[int] = attrs.field(factory=list)
+
+    def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        return self.sizes[split]
+
+    def available_memory_bytes(self) -> int:
+        return self.free
+
+    def step_seconds(self, plugin: Any, **training_options: Any) -> float:
+        self.asked.append(plugin.steps)
+        return self.seconds[plugin.steps]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class SmallTraining(Defaults):
+    """A regression on 64 examples with 4 features, in batches of 16."""
+
+    plan: DataPlan | None = None
+    model: Any = None
+    optimizer: Any = "adam"
+    callbacks: tuple[Any, ...] = ()
+
+    @hookimpl
+    def build_dataset(self) -> DataPlan:
+        import numpy as np
+
+        if self.plan is not None:
+            return self.plan
+        x = np.random.default_rng(0).random((64, 4), dtype="float32")
+        return DataPlan.from_arrays(x, x.sum(1, keepdims=True)).batch(16)
+
+    @hookimpl
+    def wrap_model(self) -> Any:
+        import keras
+
+        if self.model is not None:
+            return self.model()
+        dense = keras.layers.Dense
+        return keras.Sequential([keras.Input((4,)), dense(8, name="hidden"), dense(1, name="out")])
+
+    @hookimpl
+    def configure_training(self) -> TrainingOptions:
+        return TrainingOptions(optimizer=self.optimizer, loss="mse", callbacks=self.callbacks)
+
+    def default_strategy(self, run: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.distribute.get_strategy()
+
+
+@attrs.frozen
+class Driven:
+    """What came out of a drive."""
+
+    model: Any
+    options: TrainingOptions
+    effect: Effect
+    stack: Stack
+
+
+def make_run(folder: Path, machine: Machine = CPU, epochs: int = 2, **given: Any) -> RunContext:
+    """A run without data yet."""
+    return RunContext(
+        seed=1, variant="full", epochs=epochs, batch_size=16, machine=machine, folder=folder,
+        owner=StateOwner(), **given,
+    )  # fmt: skip
+
+
+def drive(
+    plugin: Any,
+    folder: Path,
+    *,
+    machine: Machine = CPU,
+    epochs: int = 2,
+    steps_known: bool = True,
+    **training: Any,
+) -> Driven:
+    """Train with one plugin; its effect is what the plugin itself reports."""
+    import keras
+
+    from tfopt_core.training.compile import compile_model
+    from tfopt_core.training.precision import keep_in_float32
+
+    keras.utils.set_random_seed(1)
+    stack = Stack([StackedPlugin("it", plugin)], SmallTraining(**training))
+    run = make_run(folder, machine, epochs)
+    precision = stack.configure_precision(run)
+    keras.config.set_dtype_policy(precision.policy)
+    strategy = stack.build_strategy(run)
+    plan = stack.build_dataset(run, "train")
+    data = lower(plan)
+    run = attrs.evolve(
+        run,
+        strategy=strategy,
+        replicas=strategy.num_replicas_in_sync,
+        datasets={"train": data},
+        steps_per_epoch=int(data.cardinality()) if steps_known else None,
+    )
+    with strategy.scope():
+        model = stack.wrap_model(run)
+        keep_in_float32(model, precision)
+        options = stack.configure_training(run, model)
+        compile_model(model, options, precision)
+
+    def on_epoch_end(epoch: int, logs: dict[str, float]) -> None:
+        control = Control()
+        stack.on_epoch_end(run, model, epoch, logs, control)
+        model.stop_training = control.stop_reason is not None
+
+    watch = keras.callbacks.LambdaCallback(on_epoch_end=on_epoch_end)
+    model.fit(data, epochs=epochs, verbose=0, shuffle=False, callbacks=[*options.callbacks, watch])
+    return Driven(model, options, stack.report_effects(run, model)["it"], stack)

@@ -1,0 +1,180 @@
+"""The cache stands where nothing random is kept and work is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from plugin_drive import CPU, Driven, FakeProbe, make_run
+from tfopt_data.cache import Cache, choose_storage, with_cache
+
+from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data.lower import lower
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.markers import hookimpl
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+
+
+def decode(x: Any) -> Any:
+    return x * 2
+
+
+def augment(x: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(x, "float32") + tf.random.uniform(())
+
+
+def numbers() -> DataPlan:
+    return DataPlan.from_arrays(np.arange(20))
+
+
+def kinds(plan: DataPlan) -> list[str]:
+    return [stage.kind for stage in plan.stages]
+
+
+def epochs(plan: DataPlan, count: int = 3) -> list[list[Any]]:
+    import keras
+
+    keras.utils.set_random_seed(5)
+    dataset = lower(plan)
+    return [[np.asarray(element).tolist() for element in dataset] for _ in range(count)]
+
+
+def test_cache_goes_after_a_declared_deterministic_map() -> None:
+    plan = numbers().map(decode, deterministic=True).batch(4)
+    assert kinds(with_cache(plan).plan) == ["source", "map_examples", "cache", "batch"]
+
+
+def test_map_behind_a_reshuffling_shuffle_is_moved_before_it() -> None:
+    plan = numbers().shuffle(seed=3).map(decode, deterministic=True).batch(4)
+    rewrite = with_cache(plan)
+    assert kinds(rewrite.plan) == ["source", "map_examples", "cache", "shuffle", "batch"]
+    assert "moved before shuffle" in rewrite.done
+
+
+@pytest.mark.tensorflow
+def test_moved_cache_yields_the_same_elements_and_epochs_are_still_reordered() -> None:
+    plan = numbers().shuffle(seed=3).map(decode).batch(4)
+    plain, cached = epochs(plan), epochs(with_cache(plan).plan)
+    assert cached == plain
+    assert cached[0] != cached[1]
+
+
+@pytest.mark.tensorflow
+def test_cache_goes_before_random_ops() -> None:
+    plan = numbers().map(decode).map(augment).map(decode).batch(4)
+    rewrite = with_cache(plan)
+    assert kinds(rewrite.plan)[:4] == ["source", "map_examples", "cache", "map_examples"]
+    cached = epochs(rewrite.plan)
+    assert cached[0] != cached[1]
+
+
+@pytest.mark.tensorflow
+def test_map_is_not_moved_past_a_random_one() -> None:
+    plan = numbers().map(augment).shuffle(seed=3).map(decode).batch(4)
+    rewrite = with_cache(plan)
+    assert rewrite.plan is plan
+    assert "augment" in rewrite.reason
+    assert "RandomUniform" in rewrite.reason
+
+
+def test_cache_goes_before_repeat() -> None:
+    plan = numbers().repeat().map(decode, deterministic=True).batch(4)
+    assert kinds(with_cache(plan).plan) == ["source", "map_examples", "cache", "repeat", "batch"]
+
+
+def test_cache_goes_after_a_batch_only_where_batches_are_computed() -> None:
+    plan = numbers().batch(4).map(decode, deterministic=True)
+    assert kinds(with_cache(plan).plan) == ["source", "batch", "map_batches", "cache"]
+
+
+def test_deterministic_generator_is_cached_before_its_shuffle() -> None:
+    plan = DataPlan.from_generator(lambda: iter([1, 2]), deterministic=True).shuffle(2).batch(1)
+    assert kinds(with_cache(plan).plan) == ["source", "cache", "shuffle", "batch"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (numbers().shuffle().batch(4), "nothing is computed from them"),
+        (numbers().map(decode, deterministic=False).batch(4), '"decode" is not known'),
+        (DataPlan.from_generator(lambda: iter([1])).batch(1), "deterministic=True"),
+        (numbers().map(decode, deterministic=True).cache().batch(4), "caches its data itself"),
+        (numbers().map(decode, deterministic=True).shuffle(4).take(3), "stops reading"),
+        (numbers().shuffle().batch(4).map(decode, deterministic=True), "shuffled anew"),
+    ],
+)
+def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
+    rewrite = with_cache(plan)
+    assert rewrite.plan is plan
+    assert reason in rewrite.reason
+
+
+@pytest.mark.tensorflow
+def test_disk_cache_is_refused_where_a_shuffle_would_hold_everything_in_memory() -> None:
+    plan = numbers().shuffle(seed=3).map(decode).batch(4)
+    assert "smaller buffer" in with_cache(plan, Path("x"), memory_bytes=20 * 8 - 1).reason
+    assert with_cache(plan, Path("x"), memory_bytes=20 * 8).done
+
+
+def test_memory_is_chosen_for_half_of_what_is_free() -> None:
+    assert choose_storage(50, 100) == "memory"
+    assert choose_storage(51, 100) == "disk"
+    assert choose_storage(None, 100) == "disk"
+
+
+def test_resolve_counts_all_splits() -> None:
+    probe = FakeProbe(sizes={"train": (10.0, 4), "validation": (10.0, 4)}, free=100)
+    assert Cache().resolve(probe).storage == "disk"
+    assert Cache(splits=("train",)).resolve(probe).storage == "memory"
+    assert Cache(storage="disk").resolve(probe).storage == "disk"
+
+
+def test_cache_larger_than_memory_is_refused_with_the_sizes() -> None:
+    probe = FakeProbe(sizes={"train": (2.0**20, 3 * 2**10)}, free=2**30)
+    with pytest.raises(PluginRefused, match=r"need 3 GiB and 1 GiB of memory are free"):
+        Cache(storage="memory", splits=("train",)).resolve(probe)
+
+
+@pytest.mark.tensorflow
+def test_effect_reads_the_cache_back(train: Callable[..., Driven]) -> None:
+    x = np.random.default_rng(0).random((64, 4), dtype="float32")
+    plan = DataPlan.from_arrays(x, x[:, :1]).shuffle().map(lambda a, b: (a * 2, b)).batch(16)
+    effect = train(Cache(storage="memory"), plan=plan).effect
+    assert effect.applied
+    assert "train: in memory, after map_examples" in effect.detail
+
+
+@pytest.mark.tensorflow
+def test_one_epoch_reads_nothing_back(train: Callable[..., Driven]) -> None:
+    x = np.zeros((32, 4), "float32")
+    plan = DataPlan.from_arrays(x, x[:, :1]).map(lambda a, b: (a * 2, b)).batch(16)
+    effect = train(Cache(storage="memory"), plan=plan, epochs=1).effect
+    assert not effect.applied
+    assert "one epoch" in effect.detail
+
+
+@pytest.mark.tensorflow
+def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
+    class Data(Defaults):
+        @hookimpl
+        def build_dataset(self) -> DataPlan:
+            return numbers().map(decode).batch(4)
+
+    stack = Stack([StackedPlugin("cache", Cache(storage="disk"))], Data())
+    run = make_run(tmp_path, CPU)
+    seen = []
+    for _ in range(2):
+        plan = stack.build_dataset(run, "train")
+        [path] = [stage.path for stage in plan.stages if stage.kind == "cache"]
+        seen.append(path)
+        list(lower(plan))
+    run = attrs.evolve(run, fit_index=1)
+    assert len(set(seen)) == 2
+    assert all(path.parent == tmp_path / "cache-train" for path in seen)
+    assert list((tmp_path / "cache-train").iterdir())

@@ -1,0 +1,87 @@
+"""Strategies: one device, mirrored."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plugin_drive import CPU, Driven, FakeProbe, machine_with
+from tfopt_distribute.mirrored import Mirrored, choose_devices
+from tfopt_distribute.one_device import OneDevice
+
+from tfopt_core import PluginRefused
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+
+
+def test_auto_takes_the_first_gpu_or_the_cpu() -> None:
+    assert OneDevice().resolve(FakeProbe(machine=CPU)).device == "/cpu:0"
+    assert OneDevice().resolve(FakeProbe(machine=machine_with((8, 0)))).device == "/gpu:0"
+
+
+def test_device_must_look_like_one() -> None:
+    with pytest.raises(ValueError, match="device"):
+        OneDevice(device="cuda")
+
+
+@pytest.mark.tensorflow
+def test_one_device_reads_strategy_and_device_back(train: Callable[..., Driven]) -> None:
+    effect = train(OneDevice(device="/cpu:0")).effect
+    assert effect.applied
+    assert "OneDeviceStrategy" in effect.detail
+    assert "cpu:0" in effect.detail.lower()
+
+
+@pytest.mark.tensorflow
+def test_missing_device_is_refused(train: Callable[..., Driven]) -> None:
+    with pytest.raises(PluginRefused, match=r'no device "/gpu:9"; TensorFlow sees cpu:0'):
+        train(OneDevice(device="/gpu:9"))
+
+
+@pytest.mark.parametrize(("asked", "gpus"), [((), 0), ((), 1), (("/gpu:0",), 4)])
+def test_fewer_than_two_devices_are_refused_with_the_mend(
+    asked: tuple[str, ...], gpus: int
+) -> None:
+    with pytest.raises(PluginRefused, match="logical_cpu_devices = 2"):
+        choose_devices(asked, None, gpus)
+
+
+def test_devices_are_those_asked_for_else_logical_cpus_else_all_gpus() -> None:
+    assert choose_devices(("/gpu:1", "/gpu:3"), None, 4) == ("/gpu:1", "/gpu:3")
+    assert choose_devices((), 2, 4) == ("/cpu:0", "/cpu:1")
+    assert choose_devices((), None, 2) == ("/gpu:0", "/gpu:1")
+
+
+def test_logical_devices_are_runtime_options() -> None:
+    stack = Stack([StackedPlugin("mirrored", Mirrored(logical_cpu_devices=2))], Defaults())
+    options = stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
+    assert options.logical_cpu_devices == 2
+
+
+TRAIN = """
+import sys
+from pathlib import Path
+import tensorflow as tf
+from plugin_drive import drive
+from tfopt_core import RuntimeOptions
+from tfopt_core.training.runtime import apply_in_process
+from tfopt_distribute.mirrored import Mirrored
+apply_in_process(RuntimeOptions(logical_cpu_devices=2))
+driven = drive(Mirrored(logical_cpu_devices=2), Path(sys.argv[1]))
+print(driven.effect.applied, driven.effect.detail)
+"""
+
+
+@pytest.mark.tensorflow
+def test_mirrored_trains_on_two_logical_cpus(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    answer = subprocess.run(
+        [sys.executable, "-c", TRAIN, tmp_path],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip() == "True 2 replicas, on CPU:0, CPU:1"

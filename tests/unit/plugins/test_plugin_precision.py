@@ -1,0 +1,99 @@
+"""Mixed precision follows the hardware and reads back what layers compute in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
+from tfopt_precision.mixed_precision import MixedPrecision, choose_policy
+
+from tfopt_core import Machine, PluginRefused
+
+
+@pytest.mark.parametrize(
+    ("machine", "policy", "reason"),
+    [
+        (CPU, "float32", "neither"),
+        (BFLOAT16_CPU, "mixed_bfloat16", "natively"),
+        (machine_with((8, 0)), "mixed_bfloat16", "8.0"),
+        (machine_with((9, 0), (9, 0)), "mixed_bfloat16", "9.0"),
+        (machine_with((9, 0), (7, 5)), "mixed_float16", "7.5"),
+        (machine_with((7, 0)), "mixed_float16", "7.0"),
+        (machine_with((6, 1)), "float32", "no tensor cores"),
+    ],
+)
+def test_policy_is_what_the_weakest_device_computes_natively(
+    machine: Machine, policy: str, reason: str
+) -> None:
+    chosen, why = choose_policy(machine)
+    assert chosen == policy
+    assert reason in why
+    assert MixedPrecision().resolve(FakeProbe(machine=machine)).policy == policy
+
+
+def test_float16_without_a_gpu_is_refused_unless_forced() -> None:
+    with pytest.raises(PluginRefused, match="without a GPU"):
+        MixedPrecision(policy="mixed_float16").resolve(FakeProbe(machine=BFLOAT16_CPU))
+    forced = MixedPrecision(policy="mixed_float16", force=True)
+    assert forced.resolve(FakeProbe(machine=CPU)).policy == "mixed_float16"
+
+
+@pytest.mark.tensorflow
+def test_float16_without_a_gpu_is_refused_in_the_run_too(train: Callable[..., Driven]) -> None:
+    with pytest.raises(PluginRefused, match='plugin "it": float16 without a GPU'):
+        train(MixedPrecision(policy="mixed_float16"))
+
+
+@pytest.mark.tensorflow
+def test_bfloat16_counts_layers_and_names_the_float32_ones(train: Callable[..., Driven]) -> None:
+    effect = train(MixedPrecision(policy="mixed_bfloat16"), machine=BFLOAT16_CPU).effect
+    assert effect.applied
+    assert "1 of 2 layers with weights compute in bfloat16" in effect.detail
+    assert 'in float32: "out"' in effect.detail
+    assert "emulates" not in effect.detail
+
+
+@pytest.mark.tensorflow
+def test_emulated_bfloat16_says_so(train: Callable[..., Driven]) -> None:
+    assert "emulates it" in train(MixedPrecision(policy="mixed_bfloat16")).effect.detail
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("scale", "said"), [("dynamic", "dynamic loss scale, now"), (128.0, "loss scale 128")]
+)
+def test_float16_reports_its_loss_scale(
+    train: Callable[..., Driven], scale: Any, said: str
+) -> None:
+    plugin = MixedPrecision(policy="mixed_float16", force=True, loss_scale=scale)
+    assert said in train(plugin).effect.detail
+
+
+@pytest.mark.tensorflow
+def test_float32_by_the_hardware_keeps_the_reason(train: Callable[..., Driven]) -> None:
+    effect = train(MixedPrecision().resolve(FakeProbe(machine=CPU))).effect
+    assert not effect.applied
+    assert "neither bfloat16 nor float16" in effect.detail
+
+
+@pytest.mark.tensorflow
+def test_model_that_pins_float32_is_not_applied(train: Callable[..., Driven]) -> None:
+    def pinned() -> Any:
+        import keras
+
+        dense = keras.layers.Dense
+        return keras.Sequential(
+            [keras.Input((4,)), dense(8, dtype="float32", name="pin"), dense(1, dtype="float32")]
+        )
+
+    effect = train(MixedPrecision(policy="mixed_bfloat16"), model=pinned).effect
+    assert not effect.applied
+    assert '"pin" keeps float32' in effect.detail
+
+
+@pytest.mark.parametrize("scale", [0, -1.0])
+def test_loss_scale_is_above_zero(scale: float) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        MixedPrecision(loss_scale=scale)

@@ -1,0 +1,137 @@
+"""XLA, steps per execution, threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from plugin_drive import CPU, Driven, FakeProbe
+from tfopt_runtime.steps_per_execution import StepsPerExecution, choose_steps
+from tfopt_runtime.threads import Threads, tensorflow_default, thread_counts
+from tfopt_runtime.xla import Xla, why_not
+
+from tfopt_core import TrainingOptions
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+
+
+@pytest.mark.tensorflow
+def test_xla_reads_back_that_it_is_on(train: Callable[..., Driven]) -> None:
+    driven = train(Xla())
+    assert driven.model.jit_compile is True
+    assert driven.effect.applied
+
+
+@pytest.mark.tensorflow
+@pytest.mark.filterwarnings("ignore:Model doesn't support")
+def test_xla_names_the_layer_that_blocks_it(train: Callable[..., Driven]) -> None:
+    def blocked() -> Any:
+        import keras
+
+        class NoXla(keras.layers.Layer):
+            def __init__(self, **given: Any) -> None:
+                super().__init__(**given)
+                self.supports_jit = False
+
+            def call(self, x: Any) -> Any:
+                return x
+
+        return keras.Sequential([keras.Input((4,)), NoXla(name="turn"), keras.layers.Dense(1)])
+
+    effect = train(Xla(), model=blocked).effect
+    assert not effect.applied
+    assert 'layer "turn"' in effect.detail
+
+
+def test_xla_is_left_alone_over_replicas() -> None:
+    options = TrainingOptions(optimizer="adam")
+    assert "2 replicas" in why_not(2, options)
+    assert why_not(1, options) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps_per_epoch", "steps", "asked"),
+    [
+        ({1: 4.0, 2: 3.0, 4: 2.0, 8: 1.99}, None, 4, 4),
+        ({1: 4.0, 2: 3.9}, None, 1, 2),
+        ({1: 4.0, 2: 5.0}, None, 1, 2),
+        ({2**i: 1 / 2**i for i in range(9)}, None, 64, 7),
+        ({2**i: 1 / 2**i for i in range(9)}, 5, 4, 3),
+        ({1: 4.0}, 1, 1, 1),
+    ],
+)
+def test_steps_double_until_the_gain_is_small(
+    seconds: dict[int, float], steps_per_epoch: int | None, steps: int, asked: int
+) -> None:
+    calls = []
+
+    def step_seconds(count: int) -> float:
+        calls.append(count)
+        return seconds[count]
+
+    assert choose_steps(step_seconds, steps_per_epoch) == steps
+    assert len(calls) == asked
+
+
+def test_resolve_times_itself_with_other_steps() -> None:
+    probe = FakeProbe(seconds={1: 2.0, 2: 1.0, 4: 1.0})
+    assert StepsPerExecution().resolve(probe).steps == 2
+    assert probe.asked == [1, 2, 4]
+
+
+@pytest.mark.tensorflow
+def test_steps_are_read_back(train: Callable[..., Driven]) -> None:
+    assert train(StepsPerExecution(steps=2)).effect.detail == "2 steps a call"
+    assert not train(StepsPerExecution(steps=1)).effect.applied
+
+
+@pytest.mark.tensorflow
+def test_batch_callback_vetoes_more_steps(train: Callable[..., Driven]) -> None:
+    import keras
+
+    class EachBatch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None: ...
+
+    lambdas = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None)
+    for callback in (EachBatch(), keras.callbacks.TerminateOnNaN(), lambdas):
+        driven = train(StepsPerExecution(steps=2), callbacks=(callback,))
+        assert driven.options.steps_per_execution == 1
+        assert not driven.effect.applied
+        assert type(callback).__name__ in driven.effect.detail
+
+
+@pytest.mark.tensorflow
+def test_epoch_callbacks_do_not_veto(train: Callable[..., Driven], tmp_path: Any) -> None:
+    import keras
+
+    callbacks = (
+        keras.callbacks.EarlyStopping(monitor="loss"),
+        keras.callbacks.ModelCheckpoint(tmp_path / "x.keras", monitor="loss"),
+    )
+    assert train(StepsPerExecution(steps=2), callbacks=callbacks).effect.applied
+
+
+def test_threads_left_out_are_the_usable_cpus() -> None:
+    assert thread_counts(CPU, None, None) == (2, 2)
+    assert thread_counts(CPU, 4, 1) == (4, 1)
+
+
+def test_threads_are_runtime_options() -> None:
+    stack = Stack([StackedPlugin("threads", Threads(inter_op=1))], Defaults())
+    options = stack.configure_runtime(CPU, None)  # type: ignore[arg-type]
+    assert (options.intra_op_threads, options.inter_op_threads) == (2, 1)
+
+
+@pytest.mark.tensorflow
+def test_threads_that_tensorflow_does_not_have_are_not_applied(
+    train: Callable[..., Driven],
+) -> None:
+    effect = train(Threads(intra_op=3, inter_op=5)).effect
+    assert not effect.applied
+    assert "reads back" in effect.detail
+
+
+def test_tensorflows_own_choice_is_the_affinity() -> None:
+    assert 1 <= tensorflow_default() <= (os.cpu_count() or 1)

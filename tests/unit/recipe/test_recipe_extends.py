@@ -1,0 +1,163 @@
+"""A recipe laid over another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tfopt_core.recipe import Reading, read_recipe
+
+Read = Callable[..., Reading]
+Complaints = Callable[..., list[str]]
+
+BASE = """\
+description = "base"
+[workload]
+use = "mnist"
+epochs = 5
+options = { classes = 5, deep = { a = 1, b = 2 } }
+[[plugins]]
+use = "precision"
+policy = "auto"
+[[plugins]]
+use = "cache"
+storage = "ram"
+size = 3
+[[plugins]]
+use = "xla"
+[measure]
+pairs = 8
+target = { metric = "loss", at_most = 1.0 }
+"""
+OVER = 'extends = "base.toml"\n'
+
+
+def test_tables_merge_key_by_key(read: Read) -> None:
+    text = (
+        OVER + "[workload]\nbatch_size = 7\n[workload.options.deep]\nb = 3\n[measure]\nbudget = 9"
+    )
+    recipe = read(text, base=BASE).require()
+    assert recipe.description == "base"
+    assert recipe.name == "recipe"
+    assert (recipe.workload.use, recipe.workload.epochs, recipe.workload.batch_size) == (
+        "mnist", 5, 7,
+    )  # fmt: skip
+    assert recipe.workload.options == {"classes": 5, "deep": {"a": 1, "b": 3}}
+    assert (recipe.measure.pairs, recipe.measure.budget_seconds) == (8, 9.0)
+
+
+def test_a_plugin_named_again_replaces_in_place_and_new_ones_follow(read: Read) -> None:
+    text = OVER + "[[plugins]]\nuse='new'\n[[plugins]]\nuse='cache'\nstorage='disk'\n"
+    recipe = read(text, base=BASE).require()
+    assert [(entry.use, entry.settings) for entry in recipe.plugins] == [
+        ("precision", {"policy": "auto"}),
+        ("cache", {"storage": "disk"}),
+        ("xla", {}),
+        ("new", {}),
+    ]
+
+
+def test_disabled_plugins_leave_the_stack(read: Read) -> None:
+    text = OVER + "[[plugins]]\nuse='cache'\nenabled=false\n[[plugins]]\nuse='other'\nenabled=false"
+    recipe = read(text, base=BASE).require()
+    assert [entry.use for entry in recipe.plugins] == ["precision", "xla"]
+
+
+def test_another_workload_takes_no_options_of_the_base(read: Read) -> None:
+    workload = read(OVER + "[workload]\nfactory = 'a:b'", base=BASE).require().workload
+    assert (workload.use, workload.factory, workload.epochs, workload.options) == (
+        None, "a:b", 5, {},
+    )  # fmt: skip
+    assert read(OVER + "[workload]\nuse = 'other'", base=BASE).require().workload.options == {}
+
+
+def test_the_same_workload_named_again_keeps_the_options(read: Read) -> None:
+    recipe = read(OVER + "[workload]\nuse = 'mnist'\noptions.x = 1", base=BASE).require()
+    assert recipe.workload.options == {"classes": 5, "deep": {"a": 1, "b": 2}, "x": 1}
+
+
+def test_a_script_takes_nothing_of_the_base_that_it_sets_itself(read: Read) -> None:
+    reading = read(OVER + "[workload]\nscript = 'a.py'", base=BASE)
+    assert [problem.path for problem in reading.problems] == ["workload.script"]
+
+
+def test_another_bound_replaces_the_base_s(read: Read) -> None:
+    target = read(OVER + "[measure]\ntarget.at_least = 0.5", base=BASE).require().measure.target
+    assert target is not None
+    assert (target.metric, target.at_least, target.at_most) == ("loss", 0.5, None)
+
+
+def test_two_workloads_in_the_extending_recipe_are_two(complaints: Complaints) -> None:
+    lines = complaints(OVER + "[workload]\nuse='other'\nfactory='a:b'", base=BASE)
+    assert lines == [
+        'recipe.toml:4: workload.factory: two workloads: "use" and "factory"; keep one of them'
+    ]
+
+
+def test_problems_of_a_base_name_its_file_after_those_of_the_recipe(
+    complaints: Complaints,
+) -> None:
+    base = "naem = 1\n" + BASE + "[[plugins]]\nuse = 'late'\nx = nan\n"
+    assert complaints(OVER + "\nz = 1\n", base=base) == [
+        "recipe.toml:3: z: unknown key; known keys: description, extends, measure, name, "
+        "plugins, workload",
+        'base.toml:1: naem: unknown key; did you mean "name"?',
+        "base.toml:21: plugins[3].x: expected a finite number, got nan",
+    ]
+
+
+def test_a_recipe_that_extends_itself_shows_the_ring(complaints: Complaints) -> None:
+    assert complaints('extends = "recipe.toml"') == [
+        'recipe.toml:1: extends: the recipe extends itself: "recipe.toml" extends "recipe.toml"; '
+        "take out one of these lines"
+    ]
+    (line,) = complaints('extends = "a.toml"', a='extends = "b.toml"', b='\nextends = "./a.toml"')
+    assert line.startswith(
+        'b.toml:2: extends: the recipe extends itself: "a.toml" extends "b.toml" extends "a.toml"'
+    )
+
+
+def test_a_missing_base_is_one_problem_and_no_further_ones(complaints: Complaints) -> None:
+    lines = complaints('extends = "bsae.toml"', "plugins.cache.size=1", base=BASE)
+    assert lines == [
+        'recipe.toml:1: extends: there is no file and no shipped recipe "bsae.toml"; '
+        'did you mean "base.toml"?'
+    ]
+
+
+def test_a_broken_base_is_named_in_its_own_file(complaints: Complaints) -> None:
+    (line,) = complaints(OVER, base="a =\n")
+    assert line.startswith("base.toml:1:")
+
+
+def test_extends_wants_a_string(complaints: Complaints) -> None:
+    (line,) = complaints("extends = ['a', 'b']")
+    assert line == "recipe.toml:1: extends: expected a string, got an array"
+
+
+def test_a_base_is_found_from_the_recipe_s_folder(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "top.toml").write_text('extends = "../base.toml"\n')
+    (folder / "base.toml").write_text("x = 1\n" + BASE)
+    reading = read_recipe("sub/top.toml", shipped={})
+    assert [str(problem)[: len("sub/../base.toml:1: x")] for problem in reading.problems] == [
+        "sub/../base.toml:1: x"
+    ]
+
+
+def test_a_shipped_recipe_can_be_extended(folder: Path) -> None:
+    shipped = folder / "elsewhere" / "quick.toml"
+    shipped.parent.mkdir()
+    shipped.write_text(BASE)
+    (folder / "mine.toml").write_text('extends = "quick"\n')
+    recipe = read_recipe("mine.toml", shipped={"quick": shipped}).require()
+    assert len(recipe.plugins) == 3
+    assert recipe.directory == folder
+
+
+def test_a_chain_is_merged_from_its_end(read: Read) -> None:
+    middle = OVER + "[measure]\npairs = 5\n[[plugins]]\nuse='cache'\nsize=9"
+    recipe = read('extends = "mid.toml"\n[measure]\nlength="full"', mid=middle, base=BASE).require()
+    assert (recipe.measure.pairs, recipe.measure.length) == (5, "full")
+    assert recipe.plugins[1].settings == {"size": 9}
+    assert recipe.plugins[1].where.file == "mid.toml"

@@ -1,0 +1,141 @@
+"""`--set path=value`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tfopt_core.recipe import Reading
+
+Read = Callable[..., Reading]
+Complaints = Callable[..., list[str]]
+
+RECIPE = """\
+[workload]
+use = "mnist"
+epochs = 5
+options = { classes = 3 }
+[[plugins]]
+use = "multi-worker"
+size = 1
+[[plugins]]
+use = "cache"
+storage = "ram"
+[[plugins]]
+use = "off"
+enabled = false
+[measure]
+quality = { metric = "loss" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("disk", "disk"), ("3", 3), ("1.5", 1.5), ("true", True), ('"3"', "3"), ("[1, 2]", [1, 2]),
+        ("{ a = 1 }", {"a": 1}), ("", ""), ("a=b", "a=b"), ("1, 2", "1, 2"), ("1,", "1,"),
+        ("3 # x", "3 # x"), ("1\nb = 2", "1\nb = 2"), ("/a b/c", "/a b/c"), ("[1", "[1"),
+        ("[" * 5000 + "]" * 5000, "[" * 5000 + "]" * 5000), ("9" * 5000, "9" * 5000),
+    ],
+)  # fmt: skip
+def test_a_value_is_a_toml_value_or_a_string(read: Read, text: str, value: Any) -> None:
+    recipe = read(RECIPE, f"plugins.cache.storage={text}").require()
+    assert recipe.plugins[1].settings["storage"] == value
+    assert type(recipe.plugins[1].settings["storage"]) is type(value)
+
+
+def test_every_part_of_a_recipe_can_be_set(read: Read) -> None:
+    recipe = read(
+        RECIPE,
+        "name=other",
+        "workload.epochs=3",
+        "workload.options.classes=5",
+        "measure.pairs=4",
+        "measure.quality.tolerance=0.01",
+        "plugins.multi-worker.size=2",
+        'plugins.cache."odd=key".x=1',
+        "plugins.cache.enabled=true",
+    ).require()
+    assert (recipe.name, recipe.workload.epochs, recipe.measure.pairs) == ("other", 3, 4)
+    assert recipe.workload.options == {"classes": 5}
+    assert recipe.measure.quality is not None
+    assert recipe.measure.quality.tolerance == 0.01
+    assert [entry.settings for entry in recipe.plugins] == [
+        {"size": 2},
+        {"storage": "ram", "odd=key": {"x": 1}},
+    ]
+
+
+def test_a_plugin_can_be_taken_out_and_put_back_where_it_stood(read: Read) -> None:
+    recipe = read(
+        RECIPE, "plugins.cache.enabled=false", "plugins.off.x=1", "plugins.off.enabled=true"
+    )
+    assert [entry.use for entry in recipe.require().plugins] == ["multi-worker", "off"]
+
+
+def test_the_order_of_overrides_does_not_matter(read: Read) -> None:
+    texts = ["workload.options.x=1", "workload.factory=a:b"]
+    one, two = read(RECIPE, *texts).require(), read(RECIPE, *reversed(texts)).require()
+    assert one == two
+    assert one.workload.options == {"x": 1}
+    assert one.workload.use is None
+
+
+def test_the_last_of_two_equal_paths_counts(read: Read) -> None:
+    assert read(RECIPE, "workload.epochs=1", "workload.epochs=2").require().workload.epochs == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("measure", ": this is no path=value; write path=value"),
+        ("=3", ": this is no path=value"),
+        ("a b=3", ": this is no path=value"),
+        ("a#b=3", ": this is no path=value"),
+        ("a..b=3", ": this is no path=value"),
+        ("a." * 400_000 + "a=1", ": this is no path=value"),
+        ("plugins=1", ": plugins: this names no setting of a plugin; write plugins.NAME.key=value"),
+        ("plugins.cache=disk", ": plugins.cache: this names no setting of a plugin"),
+        ("plugins.cach.x=1", ': plugins.cach.x: no plugin "cach" in the stack; did you mean "cach'),
+        ("plugins.zzzz.x=1", 'in the stack; the stack holds "multi-worker", "cache"'),
+        ("plugins.cache.use=x", ": plugins.cache.use: a plugin's name cannot be set"),
+        ("plugins.cache.enabled=no", ": plugins.cache.enabled: expected a boolean (true or false)"),
+        ("plugins.cache.enabled.x=true", '"enabled" has no keys of its own'),
+        ("plugins.off.x=1", 'plugin "off" is disabled; add --set plugins.off.enabled=true'),
+        ("plugins.cache.x=nan", ": plugins.cache.x: expected a finite number, got nan"),
+        ("extends=base.toml", ": extends: what a recipe extends cannot be set"),
+        ("epochs=3", ': epochs: unknown key; it belongs under "workload"'),
+        ("workload.epoch=3", ': workload.epoch: unknown key; did you mean "epochs"?'),
+        ("workload.epochs=many", ': workload.epochs: expected a whole number, got "many"'),
+        ("workload.args=[1]", ": workload.args[0]: expected a string, got 1"),
+        ("measure.pairs=3", ": measure.pairs: expected a whole number of at least 4"),
+        ("measure.quality.tolerance=-1", ": measure.quality.tolerance: expected a number of at"),
+        ("measure=3", ": measure: expected a table, got 3 (a whole number)"),
+    ],
+)
+def test_a_bad_override_names_itself(complaints: Complaints, text: str, complaint: str) -> None:
+    line = complaints(RECIPE, text)[0]
+    assert line.startswith(f"--set {text}: ")
+    assert complaint in line
+
+
+def test_a_setting_names_the_option_that_gave_it(read: Read) -> None:
+    where = read(RECIPE, "plugins.cache.storage=disk", "plugins.cache.a.b=1").entries[1].where
+    assert str(where.problem("storage", "unknown storage")) == (
+        "--set plugins.cache.storage=disk: plugins.cache.storage: unknown storage"
+    )
+    assert where.problem("a.b", "no").file == "--set plugins.cache.a.b=1"
+    assert str(where.problem("use", "no")) == "recipe.toml:9: plugins[1].use: no"
+
+
+def test_an_option_with_a_line_break_stays_one_line(complaints: Complaints) -> None:
+    (line,) = complaints(RECIPE, "bad\nthing")
+    assert line.startswith(r"--set bad\nthing: this is no path=value")
+
+
+def test_bad_overrides_are_reported_beside_a_broken_file(complaints: Complaints) -> None:
+    first, second = complaints("a =\n", "measure")
+    assert first.startswith("recipe.toml:1:")
+    assert second.startswith("--set measure: ")

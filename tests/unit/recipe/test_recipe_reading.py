@@ -1,0 +1,394 @@
+"""A good recipe becomes the model; a bad one gives all of its problems at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tomlkit
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tfopt_core.errors import Problem, RecipeError
+from tfopt_core.recipe import (
+    MeasureSpec,
+    PluginEntry,
+    QualitySpec,
+    Reading,
+    TargetSpec,
+    WorkloadSpec,
+    read_recipe,
+)
+
+Read = Callable[..., Reading]
+Complaints = Callable[..., list[str]]
+
+MINIMAL = '[workload]\nuse = "mnist"\n'
+FULL = """\
+#:schema ./recipe.schema.json
+name = "fashion-fast"
+description = "When to use this."
+
+[workload]
+use = "fashion-mnist"
+epochs = 10
+batch_size = 32
+[workload.options]
+classes = 5
+
+[[plugins]]
+use = "mixed-precision"
+policy = "auto"
+
+[[plugins]]
+use = "cache"
+limits = { memory = "1G", files = [1, 2] }
+
+[measure]
+pairs = 8
+length = "steady"
+budget = "1h30m"
+attribution = "leave-one-out"
+quality = { metric = "val_accuracy", tolerance = 0, direction = "max" }
+target = { metric = "val_accuracy", at_least = 0.90 }
+"""
+
+
+def test_every_key_of_a_recipe_arrives(read: Read, folder: Path) -> None:
+    recipe = read(FULL).require()
+    assert (recipe.name, recipe.description) == ("fashion-fast", "When to use this.")
+    assert recipe.workload == WorkloadSpec(
+        use="fashion-mnist", epochs=10, batch_size=32, options={"classes": 5}
+    )
+    assert recipe.plugins == (
+        PluginEntry("mixed-precision", {"policy": "auto"}),
+        PluginEntry("cache", {"limits": {"memory": "1G", "files": [1, 2]}}),
+    )
+    assert recipe.measure == MeasureSpec(
+        pairs=8,
+        length="steady",
+        budget_seconds=5400.0,
+        attribution="leave-one-out",
+        quality=QualitySpec("val_accuracy", 0.0, "max"),
+        target=TargetSpec("val_accuracy", at_least=0.9),
+    )
+    assert (recipe.path, recipe.directory) == (folder / "recipe.toml", folder)
+
+
+def test_a_recipe_needs_no_more_than_a_workload(read: Read) -> None:
+    recipe = read(MINIMAL).require()
+    assert recipe.name == "recipe"
+    assert (recipe.plugins, recipe.measure) == ((), MeasureSpec())
+
+
+def test_all_problems_of_a_recipe_come_at_once_in_order(complaints: Complaints) -> None:
+    text = """\
+nam = "x"
+epochs = 3
+[workload]
+use = "a"
+factory = "b:c"
+epochs = true
+clases = 5
+[[plugins]]
+use = "cache"
+ratio = [1, nan]
+[[plugins]]
+use = "cache"
+enabled = 1
+[measure]
+pairs = 3
+budget = "10x"
+quality = { tolerance = -1, directon = "up" }
+"""
+    known = "args, batch_size, epochs, factory, options, script, use"
+    assert complaints(text, "measure.lenght=full") == [
+        'recipe.toml:1: nam: unknown key; did you mean "name"?',
+        'recipe.toml:2: epochs: unknown key; it belongs under "workload"',
+        'recipe.toml:5: workload.factory: two workloads: "use" and "factory"; keep one of them',
+        "recipe.toml:6: workload.epochs: expected a whole number, got true (a boolean)",
+        f"recipe.toml:7: workload.clases: unknown key; known keys: {known} "
+        '(arguments of a factory stand under "workload.options")',
+        "recipe.toml:10: plugins[0].ratio[1]: expected a finite number, got nan",
+        'recipe.toml:11: plugins[1]: plugin "cache" stands twice, at lines 8 and 11; '
+        "keep one of them",
+        "recipe.toml:13: plugins[1].enabled: expected a boolean (true or false), "
+        "got 1 (a whole number)",
+        'recipe.toml:15: measure.pairs: expected a whole number of at least 4 or "auto", got 3',
+        'recipe.toml:16: measure.budget: expected a duration, got "10x"; '
+        'write a string such as "10m", "90s" or "1h30m", or a number of seconds',
+        "recipe.toml:17: measure.quality.tolerance: expected a number of at least 0, got -1",
+        'recipe.toml:17: measure.quality.directon: unknown key; did you mean "direction"?',
+        'recipe.toml:17: measure.quality: "metric" is missing; '
+        'add, for example, metric = "val_accuracy"',
+        '--set measure.lenght=full: measure.lenght: unknown key; did you mean "length"?',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("workload", "complaint"),
+    [
+        ("", "recipe.toml: no workload; add [workload] with use, factory or script"),
+        ("[workload]", "recipe.toml:1: workload: no workload; give use, factory or script"),
+        ('workload = "a"', 'recipe.toml:1: workload: expected a table, got "a" (a string)'),
+        (
+            '[workload]\nscript = "a.py"\nfactory = "b:c"\nuse = "d"',
+            'recipe.toml:3: workload.factory: three workloads: "use", "factory" and "script"',
+        ),
+        ("[workload]\nuse = ''", "recipe.toml:2: workload.use: expected a string that is not"),
+        ('[workload]\nuse = "a"\nepochs = 0', ":3: workload.epochs: expected a whole number of at"),
+        ('[workload]\nuse = "a"\nepochs = 1.0', "a whole number, got 1.0 (a number)"),
+        ('[workload]\nuse = "a"\nbatch_size = true', "got true (a boolean)"),
+        ('[workload]\nuse = "a"\nargs = []', ":3: workload.args: args are the arguments of a scr"),
+        ('[workload]\nuse = "a"\noptions = [1]', ":3: workload.options: expected a table, got an"),
+        ('[workload]\nuse = "a"\noptions.x = inf', ":3: workload.options.x: expected a finite num"),
+        ('[workload]\nuse = "a"\noptions.x = 0x' + "f" * 5000, "does not fit 64 bits"),
+        (
+            '[workload]\nuse = "a"\nepochs = 0x' + "f" * 5000,
+            ":3: workload.epochs: this whole number does not fit",
+        ),
+        ('[workload]\nuse = "a"\nuse2 = "b"', ':3: workload.use2: unknown key; did you mean "use"'),
+        ('[workload]\nuse = "a"\nplugins = 1', "it belongs at the top of the file"),
+        ('name = 2020-01-01\n[workload]\nuse = "a"', "expected a string, got a date"),
+        ('description = 1\n[workload]\nuse = "a"', ":1: description: expected a string, got 1 (a"),
+    ],
+)
+def test_a_bad_workload_is_named(complaints: Complaints, workload: str, complaint: str) -> None:
+    lines = [line for line in complaints(workload) if "scripts cannot be" not in line]
+    (line,) = lines
+    assert complaint in line
+
+
+def test_what_a_script_decides_does_not_stand_beside_it(complaints: Complaints) -> None:
+    text = '[workload]\nscript = "a.py"\nargs = ["--x", 1, 2]\nepochs = 1\nbatch_size = 2\n'
+    lines = complaints(text + "options = { a = 1 }")
+    assert [line.split(": ")[1] for line in lines] == [
+        "workload.script",
+        "workload.args[1]",
+        "workload.args[2]",
+        "workload.epochs",
+        "workload.batch_size",
+        "workload.options",
+    ]
+
+
+def test_a_script_cannot_be_measured_yet(read: Read) -> None:
+    reading = read('[workload]\nscript = "a.py"\nargs = ["--lr", "0.1"]\n')
+    (problem,) = reading.problems
+    assert str(problem) == (
+        "recipe.toml:2: workload.script: scripts cannot be measured by this version; "
+        'write a factory: factory = "file.py:callable"'
+    )
+    assert reading.recipe is not None
+    assert reading.recipe.workload.args == ("--lr", "0.1")
+
+
+@pytest.mark.parametrize(
+    ("measure", "complaint"),
+    [
+        ("pairs = 3", 'pairs: expected a whole number of at least 4 or "auto", got 3'),
+        ("pairs = true", 'expected a whole number or "auto", got true (a boolean)'),
+        ("pairs = 4.0", "got 4.0 (a number)"),
+        ('pairs = "many"', 'got "many" (a string)'),
+        ('length = "ful"', 'expected "auto", "full" or "steady", got "ful"; did you mean "full"?'),
+        ("length = 3", "got 3 (a whole number)"),
+        ("budget = nan", "expected a finite number, got nan"),
+        ("budget = 0", "expected a finite duration above 0, got 0"),
+        ("budget = -1.5", "expected a finite duration above 0, got -1.5"),
+        ("budget = true", "expected a duration, got true (a boolean)"),
+        ('budget = ""', 'expected a duration, got ""'),
+        ('budget = "90"', 'expected a duration, got "90"'),
+        ('budget = "0s"', "expected a finite duration above 0"),
+        (f'budget = "{"9" * 400}h"', "expected a finite duration above 0"),
+        ('attribution = "alone"', 'attribution: expected "auto", "off", "leave-one-out" or "full"'),
+        ("pair = 4", 'measure.pair: unknown key; did you mean "pairs"?'),
+        ('metric = "a"', 'it belongs under "measure.quality" or under "measure.target"'),
+        ("quality = true", "measure.quality: expected a table, got true (a boolean)"),
+        ("quality = { tolerance = 1 }", 'measure.quality: "metric" is missing'),
+        ('quality = { metric = "a", tolerance = -0.1 }', "a number of at least 0, got -0.1"),
+        ('quality = { metric = "a", tolerance = nan }', "a finite number, got nan"),
+        ('quality = { metric = "a", tolerance = true }', "expected a number, got true"),
+        ('quality = { metric = "a", direction = "maximum" }', 'expected "max" or "min"'),
+        ('quality = { metric = "a", tolerence = 1 }', 'did you mean "tolerance"?'),
+        ('target = { metric = "a" }', "measure.target: no bound; give at_least or at_most"),
+        ('target = { metric = "a", at_least = 1, at_most = 2 }', "two bounds: "),
+        ('target = { metric = "a", at_least = inf }', "a finite number, got inf"),
+        ('target = { metric = "a", at_most = "1" }', 'expected a number, got "1" (a string)'),
+        ("target = { at_most = 1 }", 'measure.target: "metric" is missing'),
+        ('target = { metric = "a", at_most = 1, atleast = 2 }', 'did you mean "at_least"?'),
+    ],
+)
+def test_a_bad_measure_is_named(complaints: Complaints, measure: str, complaint: str) -> None:
+    (line,) = complaints(f"{MINIMAL}[measure]\n{measure}\n")
+    assert line.startswith("recipe.toml:4: measure.") or line.startswith("recipe.toml:4: measure:")
+    assert complaint in line
+
+
+@pytest.mark.parametrize(
+    ("budget", "seconds"),
+    [('"10m"', 600.0), ('"90s"', 90.0), ('"1h30m"', 5400.0), ('"2h"', 7200.0), ("7", 7.0),
+     ('"1.5h"', 5400.0), ("0.5", 0.5), ('"1h 5s"', 3605.0)],
+)  # fmt: skip
+def test_a_budget_is_read_as_seconds(read: Read, budget: str, seconds: float) -> None:
+    recipe = read(f"{MINIMAL}[measure]\nbudget = {budget}").require()
+    assert recipe.measure.budget_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("plugins", "complaint"),
+    [
+        ("[plugins.cache]", ":3: plugins: expected an array of tables, got a table; write each"),
+        ("plugins = ['cache']", ':1: plugins[0]: expected a table, got "cache" (a string)'),
+        ("[[plugins]]\nsize = 1", ":3: plugins[0]: the plugin has no name; add use"),
+        ("[[plugins]]\nuse = 1", ":4: plugins[0].use: expected a string, got 1"),
+        ("[[plugins]]\nuse = ' '", ":4: plugins[0].use: expected a string that is not empty"),
+        ("[[plugins]]\nuse = 'a'\nenabled = 'no'", ":5: plugins[0].enabled: expected a boolean"),
+        ("[[plugins]]\nuse = 'a'\na.b = [{ c = nan }]", ":5: plugins[0].a.b[0].c: expected a fin"),
+    ],
+)
+def test_a_bad_plugin_is_named(complaints: Complaints, plugins: str, complaint: str) -> None:
+    text = plugins + "\n" + MINIMAL if plugins.startswith("plugins") else MINIMAL + plugins
+    (line,) = complaints(text)
+    assert complaint in line
+
+
+def test_a_setting_that_no_recipe_can_hold_leaves_no_recipe(read: Read) -> None:
+    reading = read(MINIMAL + "[[plugins]]\nuse = 'a'\nx = inf")
+    assert reading.recipe is None
+    assert reading.entries == (PluginEntry("a", {"x": float("inf")}),)
+
+
+def test_two_plugins_of_one_name_name_both_lines(complaints: Complaints) -> None:
+    (line,) = complaints(
+        MINIMAL + "[[plugins]]\nuse='a'\n[[plugins]]\nuse='b'\n[[plugins]]\nuse='a'"
+    )
+    assert line == (
+        'recipe.toml:7: plugins[2]: plugin "a" stands twice, at lines 3 and 7; keep one of them'
+    )
+
+
+def test_plugins_are_read_although_the_rest_is_broken(read: Read) -> None:
+    reading = read("name = 1\n[[plugins]]\nuse = 'a'\nx = 1\n[[plugins]]\n[[plugins]]\nuse = 'b'")
+    assert [entry.use for entry in reading.entries] == ["a", "b"]
+    assert reading.recipe is None
+    more = [entry.where.problem("size", "unknown setting") for entry in reading.entries]
+    more.append(reading.problem("name", "said a second time"))
+    lines = [str(problem) for problem in reading.with_problems(more).problems]
+    assert lines == [
+        "recipe.toml: no workload; add [workload] with use, factory or script",
+        "recipe.toml:1: name: expected a string, got 1 (a whole number)",
+        "recipe.toml:2: plugins[0].size: unknown setting",
+        'recipe.toml:5: plugins[1]: the plugin has no name; add use = "NAME"',
+        "recipe.toml:6: plugins[2].size: unknown setting",
+    ]
+
+
+def test_a_later_check_can_place_its_problem_at_any_key(read: Read) -> None:
+    reading = read(FULL)
+    (first, second) = (entry.where for entry in reading.entries)
+    assert str(first.problem("policy", "no")) == "recipe.toml:14: plugins[0].policy: no"
+    assert str(second.problem(None, "no", "do")) == "recipe.toml:16: plugins[1]: no; do"
+    assert second.problem("limits.files[1]", "no").line == 18
+    assert second.problem("limits.absent", "no").line == 18
+    assert second.problem("absent", "no").line == 16
+    assert reading.problem("measure.quality.metric", "no").line == 25
+    assert reading.problem("plugins.cache.limits", "no") == second.problem("limits", "no")
+    assert str(reading.problem("measure.absent", "x")) == "recipe.toml:20: measure.absent: x"
+    assert str(reading.problem("plugins", "empty")) == "recipe.toml:12: plugins: empty"
+
+
+def test_require_raises_every_problem(read: Read) -> None:
+    reading = read("a = 1\nb = 2\n" + MINIMAL)
+    assert reading.recipe is not None
+    with pytest.raises(RecipeError) as caught:
+        reading.require()
+    assert caught.value.problems == reading.problems
+    assert len(reading.problems) == 2
+
+
+def test_the_hash_is_of_what_a_recipe_says(read: Read) -> None:
+    def hash_of(text: str) -> str:
+        return read(text).require().sha256()
+
+    original = hash_of(FULL)
+    assert original == hash_of("# other\n\n" + FULL.replace('"1h30m"', "5400.0"))
+    assert original == hash_of(
+        FULL.replace("epochs = 10\nbatch_size = 32", "batch_size=32\nepochs=10")
+    )
+    assert original == hash_of(FULL.replace("fashion-fast", "other"))
+    for word, other in [("auto", "x"), ("classes = 5", "classes = 6"), ("pairs = 8", "pairs = 9")]:
+        assert original != hash_of(FULL.replace(word, other))
+
+
+def test_a_recipe_as_data_reads_as_the_same_recipe(read: Read) -> None:
+    recipe = read(FULL).require()
+    again = read(tomlkit.dumps(recipe.to_dict())).require()
+    assert again == recipe
+    assert hash(again) == hash(recipe)
+    assert again.sha256() == recipe.sha256()
+
+
+def test_dates_in_options_become_text_in_data(read: Read) -> None:
+    recipe = read(MINIMAL + "options = { day = 2020-01-02, at = 07:30:00 }").require()
+    assert recipe.to_dict()["workload"]["options"] == {"day": "2020-01-02", "at": "07:30:00"}
+
+
+def test_places_do_not_make_recipes_differ(read: Read) -> None:
+    one = read(MINIMAL + "[[plugins]]\nuse = 'a'").require()
+    two = read(MINIMAL + "\n\n\n[[plugins]]\nuse = 'a'").require()
+    assert one.plugins[0].where != two.plugins[0].where
+    assert one == two
+
+
+def test_classes_built_from_python_are_checked() -> None:
+    for build, said in [
+        (lambda: MeasureSpec(pairs=3), "at least 4"),
+        (lambda: MeasureSpec(budget_seconds=float("nan")), "finite"),
+        (WorkloadSpec, "no workload"),
+        (lambda: WorkloadSpec(use="a", script="b"), "two workloads"),
+        (lambda: TargetSpec("a", 1, 2), "two bounds"),
+        (lambda: QualitySpec("a", tolerance=-1), "at least 0"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            build()
+
+
+tables = st.dictionaries(
+    st.sampled_from(["name", "workload", "use", "plugins", "measure", "quality", "extends", "x"]),
+    st.recursive(
+        st.one_of(st.booleans(), st.integers(-5, 5), st.floats(), st.text('a\n"', max_size=4)),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3),
+            st.dictionaries(
+                st.sampled_from(["use", "enabled", "options", "pairs", "target", "metric", "y"]),
+                inner,
+                max_size=4,
+            ),
+        ),
+        max_leaves=8,
+    ),
+    max_size=5,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tables)
+def test_no_data_makes_reading_raise(
+    tmp_path_factory: pytest.TempPathFactory, data: object
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_text(tomlkit.dumps(data), encoding="utf-8")  # type: ignore[arg-type]
+    reading = read_recipe(path, ["measure.pairs=4", "plugins.x.y=1"], shipped={})
+    assert all(isinstance(problem, Problem) for problem in reading.problems)
+    assert reading.recipe is not None or reading.problems
+
+
+def test_importing_recipes_imports_no_heavy_library() -> None:
+    code = "import sys, tfopt_core.recipe; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "tfopt_core.recipe.reading" in loaded
+    assert not loaded & {"numpy", "tensorflow", "rich", "keras"}

@@ -1,0 +1,107 @@
+"""Files that are no TOML, or too much of it: one problem, with its place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tfopt_core.recipe import read_recipe
+from tfopt_core.recipe.toml import TomlError, parse_toml
+
+MINIMAL = '[workload]\nuse = "mnist"\n'
+Complaints = Callable[..., list[str]]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("this is no toml\n", "recipe.toml:1:6: ", "expected '=' after a key"),
+        ("a = 1\nb = 2\rc = 3\n", "recipe.toml:2:6: ", "a bare carriage return"),
+        ("# old Mac\ra = 1\r", "recipe.toml:1:10: ", "a bare carriage return"),
+        ("\na = 1\na = 2\n", "recipe.toml:3:", "a key stands once in its table"),
+        ("[a]\nb = 1\n[a]\n", "recipe.toml:3:", "twice"),
+        ("a = [1,\n2\n", "recipe.toml:3:1: ", "at the end of the file"),
+        ("x = 1\na = " + "[" * 5000 + "]" * 5000, "recipe.toml:2:5: ", "nested deeper than 100"),
+        ("a = " + "{b=" * 5000 + "1" + "}" * 5000, "recipe.toml: ", "nested deeper than 100"),
+        ("a = " + "[" * 150 + "]" * 150, "recipe.toml:1:5: ", "nested deeper than 100"),
+        ("x = 1\n" + "a." * 400_000 + "a = 1", "recipe.toml:2:1: ", "a key of more than 100 parts"),
+        ("x = 1\n y = " + "7" * 5000, "recipe.toml:2:6: ", "a number has too many digits"),
+    ],
+)
+def test_the_place_of_a_syntax_error_is_named(
+    complaints: Complaints, text: str, place: str, said: str
+) -> None:
+    (line,) = complaints(text)
+    assert line.startswith(place)
+    assert said in line
+    assert len(line) < 200
+
+
+def test_nesting_of_100_levels_is_read(complaints: Complaints) -> None:
+    nested = "[workload.options]\na = " + "[" * 97 + "]" * 97
+    assert complaints(MINIMAL + nested) == []
+
+
+def test_bytes_that_are_not_utf8_are_named_with_offset_and_line(complaints: Complaints) -> None:
+    (line,) = complaints(b'name = "a"\nx = "\xe9"\n')
+    assert line == "recipe.toml:2: byte 16 is not UTF-8; save the file as UTF-8"
+
+
+def test_the_offset_counts_a_byte_order_mark(complaints: Complaints) -> None:
+    (line,) = complaints(b"\xef\xbb\xbfa\xff")
+    assert "byte 4 " in line
+
+
+def test_a_byte_order_mark_is_accepted(complaints: Complaints) -> None:
+    assert complaints(b"\xef\xbb\xbf" + MINIMAL.encode()) == []
+
+
+def test_windows_line_ends_are_accepted_and_counted(complaints: Complaints) -> None:
+    (line,) = complaints(MINIMAL.replace("\n", "\r\n") + "epoch = 3\r\n")
+    assert line.startswith("recipe.toml:3: workload.epoch: unknown key")
+
+
+def test_a_file_of_1_mib_is_read_and_one_byte_more_is_not(complaints: Complaints) -> None:
+    text = MINIMAL + "#" * (1024 * 1024 - len(MINIMAL))
+    assert complaints(text) == []
+    (line,) = complaints(text + "#")
+    assert line == "recipe.toml: the file is larger than 1 MiB; is it a recipe?"
+
+
+def test_a_folder_is_no_recipe(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (problem,) = read_recipe("sub", shipped={}).problems
+    assert str(problem) == "sub: this is a directory"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_read_permission_says_so(folder: Path) -> None:
+    (folder / "recipe.toml").touch(mode=0)
+    (problem,) = read_recipe("recipe.toml", shipped={}).problems
+    assert "permission" in problem.message
+
+
+def test_a_path_that_no_file_can_have_is_a_problem(folder: Path) -> None:
+    for target in ("a\0b", "x" * 5000, "", "nothing/here.toml"):
+        (problem,) = read_recipe(target, shipped={}).problems
+        assert problem.message.startswith("there is no such file")
+        (problem,) = read_recipe(Path(target or "gone"), shipped={}).problems
+        assert problem.message
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.one_of(st.binary(max_size=60), st.text("a.=[]{}\"'\n\r #,1", max_size=60).map(str.encode))
+)
+def test_any_bytes_give_data_or_one_problem(data: bytes) -> None:
+    try:
+        node = parse_toml(data, "recipe.toml")
+    except TomlError as error:
+        assert error.problem.message  # noqa: PT017 (either outcome is right)
+    else:
+        assert isinstance(node.value, dict)

@@ -1,0 +1,41 @@
+"""tfopt: stacks of training optimizations, measured one by one.
+
+What authors of plugins and workloads import. Nothing here imports TensorFlow or NumPy.
+"""
+
+from tfopt_core.data import DataPlan
+from tfopt_core.errors import PluginRefused, TfoptError
+from tfopt_core.hooks import (
+    Change,
+    Control,
+    Effect,
+    Gpu,
+    Machine,
+    PrecisionPolicy,
+    Probe,
+    RunContext,
+    RuntimeOptions,
+    TrainingOptions,
+    hookimpl,
+)
+from tfopt_core.training.workload import Workload
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Change",
+    "Control",
+    "DataPlan",
+    "Effect",
+    "Gpu",
+    "Machine",
+    "PluginRefused",
+    "PrecisionPolicy",
+    "Probe",
+    "RunContext",
+    "RuntimeOptions",
+    "TfoptError",
+    "TrainingOptions",
+    "Workload",
+    "hookimpl",
+]

@@ -1,0 +1,76 @@
+"""`tfopt apply`: baseline against stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from tfopt_core.cli.options import debug_option, json_option, save_option, set_option
+
+
+@click.command()
+@click.argument("target", metavar="RECIPE")
+@set_option
+@click.option("--pairs", type=int, metavar="N", help="Measure exactly N pairs, at least 4.")
+@click.option("--budget", metavar="TIME", help="How long measuring may take: 5m, 90s, 1h30m.")
+@json_option
+@save_option
+@click.option(
+    "--require",
+    type=click.Choice(["faster"]),
+    help="End with status 1 unless the verdict is this.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print the summary only, no progress.")
+@debug_option
+def apply(
+    target: str,
+    overrides: tuple[str, ...],
+    pairs: int | None,
+    budget: str | None,
+    json_path: Path | None,
+    save_to: Path | None,
+    require: str | None,
+    quiet: bool,
+    debug: bool,
+) -> int:
+    """Train without and with the stack of RECIPE, and say what was gained.
+
+    RECIPE is a file, or the name of a recipe that ships with tfopt (`tfopt recipes`). The
+    workload and the plugins that it names are executed.
+    """
+    from tfopt_core.cli.request import make_request
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.session import measure
+    from tfopt_core.report.as_json import write_json
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.live import make_observer
+    from tfopt_core.report.summary import render_summary
+    from tfopt_core.store.database import Store, store_path
+
+    changes = list(overrides)
+    if pairs is not None:
+        changes.append(f"measure.pairs={pairs}")
+    if budget is not None:
+        changes.append(f'measure.budget="{budget}"')
+    request, folder = make_request(target, changes, compares=True, save_to=save_to, debug=debug)
+    with (
+        Store(store_path(folder.parent)) as store,
+        make_observer(make_console(stderr=True), quiet=quiet) as observer,
+    ):
+        results = measure(request, runner=SpawnRunner(), store=store, observer=observer)
+    # with the JSON on standard output, the summary goes where it cannot disturb it
+    to_stdout = json_path is not None and str(json_path) == "-"
+    make_console(stderr=to_stdout).print(render_summary(results))
+    if json_path is not None:
+        write_json(results, "-" if to_stdout else json_path)
+    return exit_code(results.comparison.verdict, bool(results.failed), results.interrupted, require)
+
+
+def exit_code(verdict: str, failed: bool, interrupted: bool, require: str | None) -> int:
+    """0 done, 1 the requirement is not met, 3 no verdict because runs failed, 130 interrupted."""
+    if interrupted:
+        return 130
+    if verdict == "none" and failed:
+        return 3
+    return 1 if require is not None and verdict != require else 0

@@ -1,0 +1,26 @@
+"""`tfopt doctor`: what this machine can do."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from tfopt_core.cli.options import debug_option
+
+
+@click.command()
+@debug_option
+def doctor(debug: bool) -> int:
+    """Say what this machine can do: Python, TensorFlow, CPU, GPUs, memory, data sets.
+
+    Ends with status 1 if something is missing that training needs.
+    """
+    from tfopt_core.measure.diagnosis import examine
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.listing import DoctorRow, render_doctor
+
+    findings = examine()
+    rows = [
+        DoctorRow(subject=f.subject, ok=f.ok, detail=f.detail, mend=f.mend) for f in findings
+    ]
+    make_console().print(render_doctor(rows))
+    return 1 if any(finding.ok is False for finding in findings) else 0

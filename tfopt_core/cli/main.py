@@ -1,0 +1,84 @@
+"""The program `tfopt`: its commands, and what becomes of errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import rich_click as click
+
+from tfopt_core import __version__
+from tfopt_core.cli.apply import apply
+from tfopt_core.cli.doctor import doctor
+from tfopt_core.cli.options import debug_wanted
+from tfopt_core.cli.plan import plan
+from tfopt_core.cli.plugins import plugins
+from tfopt_core.cli.recipes import recipes
+from tfopt_core.cli.train import train
+from tfopt_core.errors import TfoptError
+
+INTERNAL_ERROR, INTERRUPTED = 70, 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "--version", "-V", message="tfopt %(version)s")
+def cli() -> None:
+    """Stack optimizations of TensorFlow training, and see what each is worth here.
+
+    A recipe names a workload and the plugins to stack. `tfopt apply quickstart` trains a small
+    model without and with a stack, repeatedly, and says what was gained and how sure that is.
+    """
+
+
+for command in (apply, train, plan, plugins, recipes, doctor):
+    cli.add_command(command)
+
+
+def main() -> NoReturn:
+    """The entry point of the program."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; its exit code.
+
+    0 done; 1 a requirement was not met; 2 bad input; 3 runs failed; 70 a bug in tfopt;
+    130 interrupted.
+    """
+    try:
+        status = cli.main(list(arguments), prog_name="tfopt", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except TfoptError as error:
+        return _expected(error)
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # whoever reads has gone; the interpreter must not complain of it at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        traceback.print_exc()
+        _say("this is a bug in tfopt; please report it with the lines above")
+        return INTERNAL_ERROR
+    return status if isinstance(status, int) else 0
+
+
+def _expected(error: TfoptError) -> int:
+    if debug_wanted():
+        traceback.print_exc()
+    for line in str(error).splitlines():
+        _say(line)
+    return error.exit_code
+
+
+def _say(text: str) -> None:
+    from tfopt_core.report.console import plain
+
+    print(f"error: {plain(text)}" if text != "interrupted" else text, file=sys.stderr)

@@ -1,0 +1,45 @@
+"""Options that commands share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def debug_wanted() -> bool:
+    """Whether `--debug` was given; asked for where the command line could not be parsed, too."""
+    return "--debug" in sys.argv
+
+
+set_option: Decorator = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="PATH=VALUE",
+    help="Change the recipe for this call: plugins.cache.storage=disk, workload.epochs=3.",
+)
+debug_option: Decorator = click.option(
+    "--debug",
+    is_flag=True,
+    help="Show tracebacks, and what TensorFlow says when it starts.",
+)
+json_option: Decorator = click.option(
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Write the result as JSON; - for standard output.",
+)
+save_option: Decorator = click.option(
+    "--save",
+    "save_to",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="MODEL.keras",
+    help="Keep the trained model; it loads without tfopt.",
+)

@@ -1,0 +1,33 @@
+"""`tfopt plan`: what a stack would do."""
+
+from __future__ import annotations
+
+import shutil
+
+import rich_click as click
+
+from tfopt_core.cli.options import debug_option, set_option
+
+
+@click.command()
+@click.argument("target", metavar="RECIPE")
+@set_option
+@debug_option
+def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
+    """Show what each plugin of RECIPE would do, in order; nothing is trained.
+
+    Settings of "auto" are resolved, conflicts are found, and the data plan is shown before and
+    after.
+    """
+    from tfopt_core.cli.request import make_request
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.session import prepare
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.plan import render_plan
+
+    request, _ = make_request(target, overrides, compares=False, debug=debug)
+    try:
+        prepared, _ = prepare(request, SpawnRunner())
+    finally:
+        shutil.rmtree(request.folder, ignore_errors=True)
+    make_console().print(render_plan(prepared, request.recipe.name))

@@ -1,0 +1,56 @@
+"""`tfopt plugins`: what is installed."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from tfopt_core.cli.options import debug_option
+from tfopt_core.errors import InputError, did_you_mean
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def plugins(context: click.Context) -> None:
+    """List the installed plugins with a line each, or show one."""
+    if context.invoked_subcommand is not None:
+        return
+    from tfopt_core.hooks.inspection import inspect_plugins
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.listing import PluginRow, render_plugins
+
+    rows = [
+        PluginRow(
+            name=info.name,
+            summary=info.summary,
+            distribution=info.distribution,
+            version=info.version,
+            error=info.error,
+            targets=info.traits.targets if info.traits else (),
+        )
+        for info in inspect_plugins()
+    ]
+    make_console().print(render_plugins(rows))
+
+
+@plugins.command()
+@click.argument("name")
+@debug_option
+def show(name: str, debug: bool) -> None:
+    """Show the card and the settings of the plugin NAME."""
+    from tfopt_core.hooks.discovery import registrations
+    from tfopt_core.hooks.inspection import inspect_plugins
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.listing import SettingRow, render_card
+
+    known = registrations()
+    if name not in known:
+        hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
+        raise InputError(f'no plugin is named "{name}"; {hint}')
+    [info] = inspect_plugins([name])
+    if info.error is not None:
+        origin = f"{info.distribution} {info.version}".strip()
+        raise InputError(f'plugin "{name}" (from {origin}) cannot be loaded: {info.error}')
+    settings = [
+        SettingRow(name=s.name, type=s.type, default=s.default, help=s.help) for s in info.settings
+    ]
+    make_console().print(render_card(info, settings))

@@ -1,0 +1,53 @@
+"""`tfopt recipes`: those that ship."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from tfopt_core.cli.options import debug_option
+from tfopt_core.errors import InputError, did_you_mean
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def recipes(context: click.Context) -> None:
+    """List the recipes that ship with tfopt, or copy one."""
+    if context.invoked_subcommand is not None:
+        return
+    from tfopt_core.recipe import shipped_recipes, summary
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.listing import RecipeRow, render_recipes
+
+    rows = [
+        RecipeRow(name=name, summary=summary(path), path=str(path))
+        for name, path in shipped_recipes().items()
+    ]
+    make_console().print(render_recipes(rows))
+
+
+@recipes.command()
+@click.argument("name")
+@click.argument("target", required=False, type=click.Path(path_type=Path))
+@debug_option
+def copy(name: str, target: Path | None, debug: bool) -> None:
+    """Copy the recipe NAME to TARGET (NAME.toml here by default), to be changed."""
+    from tfopt_core.recipe import shipped_recipes
+
+    shipped = shipped_recipes()
+    if name not in shipped:
+        hint = did_you_mean(name, shipped) or f"those that ship are: {', '.join(shipped)}"
+        raise InputError(f'no recipe is named "{name}"; {hint}')
+    path = target or Path(f"{name}.toml")
+    if path.is_dir():
+        path /= f"{name}.toml"
+    try:
+        # "x": never write over what is there
+        with path.open("x", encoding="utf-8") as file:
+            file.write(shipped[name].read_text(encoding="utf-8"))
+    except FileExistsError:
+        raise InputError(f'"{path}" exists already; name another file') from None
+    except OSError as error:
+        raise InputError(f'"{path}" cannot be written: {error.strerror}') from error
+    click.echo(f"{path}: change it, then run: tfopt apply {path}")

@@ -1,0 +1,37 @@
+"""The input pipeline as data: plans, their stages, and how they become `tf.data`."""
+
+from tfopt_core.data.plan import DataPlan
+from tfopt_core.data.stages import (
+    Batch,
+    Cache,
+    Filter,
+    Interleave,
+    Map,
+    MapBatches,
+    MapExamples,
+    Opaque,
+    Prefetch,
+    Repeat,
+    Shuffle,
+    Source,
+    Stage,
+    Take,
+)
+
+__all__ = [
+    "Batch",
+    "Cache",
+    "DataPlan",
+    "Filter",
+    "Interleave",
+    "Map",
+    "MapBatches",
+    "MapExamples",
+    "Opaque",
+    "Prefetch",
+    "Repeat",
+    "Shuffle",
+    "Source",
+    "Stage",
+    "Take",
+]

@@ -1,0 +1,271 @@
+"""`DataPlan`: an input pipeline as an immutable sequence of stages that plugins rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import attrs
+
+from tfopt_core.data.stages import (
+    Batch,
+    Cache,
+    Filter,
+    Interleave,
+    MapBatches,
+    MapExamples,
+    Opaque,
+    Parallelism,
+    Prefetch,
+    Repeat,
+    Shuffle,
+    Source,
+    Stage,
+    Take,
+)
+
+
+@attrs.frozen(eq=False)
+class DataPlan:
+    """The stages of a pipeline, the source first.
+
+    A plan never changes: each method returns a new one. A plan that nobody changed lowers to
+    the very object that it was made from.
+    """
+
+    stages: tuple[Stage, ...] = attrs.field(converter=tuple)
+
+    # Sources
+
+    @classmethod
+    def from_arrays(cls, *arrays: Any) -> DataPlan:
+        """A plan over arrays (or nested structures of them) that share their first axis.
+
+        `from_arrays(x, y)` and `from_arrays(x, y, sample_weight)` yield tuples, as Keras takes
+        them; `from_arrays(x)` yields single examples.
+
+        :raises ValueError: if the arrays differ in length or there is none.
+        """
+        lengths = {len(leaf) for array in arrays for leaf in _leaves(array)}
+        if len(lengths) != 1:
+            raise ValueError(f"arrays of different lengths: {sorted(lengths)}")
+        value = arrays[0] if len(arrays) == 1 else arrays
+        return cls((Source(value=value, origin="arrays", count=lengths.pop()),))
+
+    @classmethod
+    def from_dataset(cls, dataset: Any, *, deterministic: bool = False) -> DataPlan:
+        """A plan over a `tf.data.Dataset`, kept as one opaque source.
+
+        :param deterministic: whether the data set yields the same elements in the same order
+            each time; only then may what it yields be cached.
+        """
+        from tfopt_core.data import dissect
+
+        return cls(
+            (
+                Source(
+                    value=dataset,
+                    origin="dataset",
+                    count=dissect.known_cardinality(dataset),
+                    batched=dissect.is_batched(dataset),
+                    deterministic=deterministic,
+                ),
+            )
+        )
+
+    @classmethod
+    def from_generator(
+        cls,
+        generator: Callable[[], Iterator[Any]],
+        *,
+        signature: Any = None,
+        deterministic: bool = False,
+    ) -> DataPlan:
+        """A plan over a function that returns a fresh iterator of examples each time.
+
+        :param signature: the `tf.TypeSpec` structure of an example; read from the first eight
+            examples where it is None (axes in which they differ become None).
+        :raises TypeError: for an iterator, which could be read only once.
+        """
+        if not callable(generator):
+            raise TypeError(
+                f"a {type(generator).__name__} can be read only once, but each epoch reads it "
+                "again: give the function that makes it"
+            )
+        return cls(
+            (
+                Source(
+                    value=generator,
+                    origin="generator",
+                    signature=signature,
+                    deterministic=deterministic,
+                ),
+            )
+        )
+
+    @classmethod
+    def from_pydataset(cls, dataset: Any) -> DataPlan:
+        """A plan over a `keras.utils.PyDataset`, which yields batches."""
+        source = Source(
+            value=dataset,
+            origin="pydataset",
+            count=dataset.num_batches,
+            batched=True,
+            deterministic=False,
+        )
+        return cls((source,))
+
+    # What is there
+
+    @property
+    def source(self) -> Source:
+        """The first stage."""
+        first = self.stages[0]
+        assert isinstance(first, Source)
+        return first
+
+    @property
+    def batched(self) -> bool:
+        """Whether the plan yields batches."""
+        return self.source.batched or self.find(Batch) is not None
+
+    def find(self, kind: type[Stage]) -> int | None:
+        """The index of the first stage of this kind, None if there is none."""
+        return next((i for i, stage in enumerate(self.stages) if isinstance(stage, kind)), None)
+
+    def find_all(self, kind: type[Stage]) -> tuple[int, ...]:
+        """The indices of all stages of this kind."""
+        return tuple(i for i, stage in enumerate(self.stages) if isinstance(stage, kind))
+
+    def describe(self) -> tuple[str, ...]:
+        """A line a stage, in the order in which elements pass them."""
+        return tuple(stage.describe() for stage in self.lowering_order())
+
+    def describe_change(self, before: DataPlan) -> tuple[str, ...]:
+        """How this plan differs from an earlier one, a phrase a stage."""
+        old, new = list(before.lowering_order()), list(self.lowering_order())
+        lost = [stage for stage in old if stage not in new]
+        gained = [stage for stage in new if stage not in old]
+        phrases = []
+        for stage in gained:
+            twin = next((other for other in lost if type(other) is type(stage)), None)
+            if twin is not None:
+                lost.remove(twin)
+                phrases.append(f"{twin.describe()} -> {stage.describe()}")
+            else:
+                phrases.append(f"{stage.describe()}, after {_place(new, stage)}")
+        phrases.extend(f"without {stage.describe()}" for stage in lost)
+        kept_old = [stage for stage in old if stage in new]
+        kept_new = [stage for stage in new if stage in old]
+        if kept_old != kept_new:
+            phrases.append("order: " + ", ".join(stage.kind for stage in new))
+        return tuple(phrases)
+
+    def lowering_order(self) -> tuple[Stage, ...]:
+        """The stages as they are lowered: one prefetch, the last that was asked for, at the end."""
+        prefetches = [stage for stage in self.stages if isinstance(stage, Prefetch)]
+        rest = tuple(stage for stage in self.stages if not isinstance(stage, Prefetch))
+        return (*rest, prefetches[-1]) if prefetches else rest
+
+    # Rewriting
+
+    def insert(self, index: int, *stages: Stage) -> DataPlan:
+        """A plan with these stages before the one that stands at `index`."""
+        if index < 1:
+            raise ValueError("nothing can stand before the source")
+        return DataPlan((*self.stages[:index], *stages, *self.stages[index:]))
+
+    def replace(self, index: int, *stages: Stage) -> DataPlan:
+        """A plan with these stages in place of the one that stands at `index`."""
+        return DataPlan((*self.stages[:index], *stages, *self.stages[index + 1 :]))
+
+    def append(self, stage: Stage) -> DataPlan:
+        """A plan with this stage at the end."""
+        return DataPlan((*self.stages, stage))
+
+    # Building, for authors of workloads
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        *,
+        deterministic: bool | None = None,
+        parallel: Parallelism = None,
+    ) -> DataPlan:
+        """Apply a function to each example, or to each batch once the plan is batched.
+
+        :param deterministic: None lets tfopt look into the function's graph for random ops.
+        """
+        kind = MapBatches if self.batched else MapExamples
+        return self.append(kind(function=function, deterministic=deterministic, parallel=parallel))
+
+    def filter(
+        self, predicate: Callable[..., Any], *, deterministic: bool | None = None
+    ) -> DataPlan:
+        """Keep the elements for which the predicate is true."""
+        return self.append(Filter(function=predicate, deterministic=deterministic))
+
+    def shuffle(
+        self, buffer_size: int | None = None, *, seed: int | None = None, reshuffle: bool = True
+    ) -> DataPlan:
+        """Shuffle through a buffer; None takes a buffer for all elements."""
+        return self.append(Shuffle(buffer_size=buffer_size, seed=seed, reshuffle=reshuffle))
+
+    def repeat(self, count: int | None = None) -> DataPlan:
+        """Repeat the data, without end by default."""
+        return self.append(Repeat(count=count))
+
+    def cache(self) -> DataPlan:
+        """Keep what comes in memory after it was computed once."""
+        return self.append(Cache())
+
+    def batch(self, size: int, *, drop_remainder: bool = False) -> DataPlan:
+        """Put `size` examples into one batch."""
+        return self.append(Batch(size=size, drop_remainder=drop_remainder))
+
+    def take(self, count: int) -> DataPlan:
+        """The first `count` elements."""
+        return self.append(Take(count=count))
+
+    def prefetch(self, buffer_size: int | Literal["auto"] = "auto") -> DataPlan:
+        """Compute elements ahead of their use."""
+        return self.append(Prefetch(buffer_size=buffer_size))
+
+    def interleave(
+        self,
+        function: Callable[..., Any],
+        *,
+        cycle_length: int | None = None,
+        block_length: int = 1,
+        parallel: Parallelism = None,
+        deterministic: bool | None = None,
+    ) -> DataPlan:
+        """Read the data sets that the function makes of each element in turn."""
+        return self.append(
+            Interleave(
+                function=function, cycle_length=cycle_length, block_length=block_length,
+                parallel=parallel, deterministic=deterministic,
+            )
+        )  # fmt: skip
+
+    def apply(self, function: Callable[[Any], Any], *, deterministic: bool = False) -> DataPlan:
+        """Apply a function from `tf.data.Dataset` to `tf.data.Dataset`, kept opaque.
+
+        :param deterministic: whether it yields the same elements in the same order each time.
+        """
+        return self.append(Opaque(function=function, deterministic=deterministic))
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
+    if isinstance(structure, dict):
+        for item in structure.values():
+            yield from _leaves(item)
+    elif isinstance(structure, tuple):
+        for item in structure:
+            yield from _leaves(item)
+    else:
+        yield structure
+
+
+def _place(stages: list[Stage], stage: Stage) -> str:
+    return stages[stages.index(stage) - 1].kind

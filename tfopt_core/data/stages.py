@@ -1,0 +1,207 @@
+"""The stages of an input pipeline, as data. No TensorFlow: `lower` turns them into tf.data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import attrs
+
+Parallelism = int | Literal["auto"] | None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Stage:
+    """One step of a pipeline.
+
+    `deterministic` says whether the stage yields the same elements in the same order each time
+    it is iterated; None means that this depends on a function that was not looked into yet
+    (`determinism.random_ops` does).
+    """
+
+    kind: ClassVar[str] = "stage"
+    deterministic: bool | None = True
+
+    def describe(self) -> str:
+        """The stage in one line, as `tfopt plan` prints it."""
+        return self.kind
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Source(Stage):
+    """Where examples come from. `count` is the number of elements, None where unknown.
+
+    `batched` sources yield batches; `random_access` ones hold all examples, so shuffling
+    them costs nothing but the references.
+    """
+
+    kind: ClassVar[str] = "source"
+    value: Any
+    origin: Literal["arrays", "dataset", "generator", "pydataset"]
+    count: int | None = None
+    batched: bool = False
+    signature: Any = None
+
+    @property
+    def random_access(self) -> bool:
+        """Whether the elements can be shuffled before anything is computed from them."""
+        return self.origin == "arrays"
+
+    def describe(self) -> str:
+        unit = "batches" if self.batched else "examples"
+        size = f"{self.count:,} {unit}" if self.count is not None else f"unknown number of {unit}"
+        return f"source: {self.origin}, {size}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Map(Stage):
+    """A function of one element. `parallel` calls run at once; `ordered` keeps their order."""
+
+    function: Callable[..., Any]
+    deterministic: bool | None = None
+    parallel: Parallelism = None
+    ordered: bool = True
+
+    def describe(self) -> str:
+        calls = {None: "sequential", "auto": "parallel, AUTOTUNE"}.get(
+            self.parallel, f"{self.parallel} in parallel"
+        )
+        order = "" if self.ordered else ", any order"
+        return f"{self.kind}: {function_name(self.function)} ({calls}{order})"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class MapExamples(Map):
+    """A map over single examples, before batching."""
+
+    kind: ClassVar[str] = "map_examples"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class MapBatches(Map):
+    """A map over whole batches."""
+
+    kind: ClassVar[str] = "map_batches"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Filter(Stage):
+    """Keeps the elements for which the predicate is true."""
+
+    kind: ClassVar[str] = "filter"
+    function: Callable[..., Any]
+    deterministic: bool | None = None
+
+    def describe(self) -> str:
+        return f"filter: {function_name(self.function)}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Shuffle(Stage):
+    """Shuffles through a buffer; `buffer_size` None means all elements."""
+
+    kind: ClassVar[str] = "shuffle"
+    buffer_size: int | None = None
+    seed: int | None = None
+    reshuffle: bool = True
+    deterministic: bool | None = attrs.field(init=False)
+
+    @deterministic.default
+    def _is_deterministic(self) -> bool:
+        return not self.reshuffle and self.seed is not None
+
+    def describe(self) -> str:
+        buffer = "all examples" if self.buffer_size is None else f"buffer of {self.buffer_size:,}"
+        return f"shuffle: {buffer}" + (", anew each epoch" if self.reshuffle else "")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Repeat(Stage):
+    """Repeats the data; `count` None means without end."""
+
+    kind: ClassVar[str] = "repeat"
+    count: int | None = None
+
+    def describe(self) -> str:
+        return "repeat: without end" if self.count is None else f"repeat: {self.count} times"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Cache(Stage):
+    """Keeps elements after their first computation, in memory or in files under `path`."""
+
+    kind: ClassVar[str] = "cache"
+    path: Path | None = None
+
+    def describe(self) -> str:
+        return "cache: in memory" if self.path is None else "cache: on disk"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Batch(Stage):
+    """Puts `size` examples into one batch."""
+
+    kind: ClassVar[str] = "batch"
+    size: int
+    drop_remainder: bool = False
+
+    def describe(self) -> str:
+        return f"batch: {self.size}" + (", remainder dropped" if self.drop_remainder else "")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Interleave(Stage):
+    """Reads `cycle_length` data sets in turn, each made by the function from one element."""
+
+    kind: ClassVar[str] = "interleave"
+    function: Callable[..., Any]
+    cycle_length: int | None = None
+    block_length: int = 1
+    parallel: Parallelism = None
+    ordered: bool = True
+    deterministic: bool | None = None
+
+    def describe(self) -> str:
+        return f"interleave: {function_name(self.function)}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Take(Stage):
+    """The first `count` elements."""
+
+    kind: ClassVar[str] = "take"
+    count: int
+
+    def describe(self) -> str:
+        return f"take: {self.count:,}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Prefetch(Stage):
+    """Computes elements ahead of their use. Wherever it is put, it is lowered last."""
+
+    kind: ClassVar[str] = "prefetch"
+    buffer_size: int | Literal["auto"] = "auto"
+
+    def describe(self) -> str:
+        size = "AUTOTUNE" if self.buffer_size == "auto" else str(self.buffer_size)
+        return f"prefetch: {size}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Opaque(Stage):
+    """A function from data set to data set that tfopt does not look into."""
+
+    kind: ClassVar[str] = "opaque"
+    function: Callable[[Any], Any]
+    deterministic: bool | None = False
+
+    def describe(self) -> str:
+        return f"opaque: {function_name(self.function)}"
+
+
+def function_name(function: Any) -> str:
+    """How a function is called in the code, its module left out."""
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return str(name).replace("<locals>.", "")

@@ -1,0 +1,153 @@
+"""The errors of tfopt.
+
+    TfoptError                    every expected error; `exit_code` is what the command ends with
+    ├── InputError                2: something that the user wrote is wrong
+    │   ├── RecipeError           a recipe's problems, all at once
+    │   ├── PluginLoadError       a named plugin cannot be found or imported
+    │   ├── PluginDefinitionError a plugin class breaks the contract of DESIGN.md
+    │   ├── PluginConflict        two plugins of a stack exclude each other
+    │   ├── PluginRefused         a plugin says that its settings make no sense here
+    │   └── WorkloadError         a factory is missing, raises or returns something else
+    ├── PluginError               3: a plugin's hook failed while a run was under way
+    ├── TrainingDiverged          3: a loss that is no number any more
+    ├── PreparationFailed         3: the dry build failed, so no run would have succeeded
+    └── StoreError                70: the results cannot be kept or read
+
+Whatever is not a `TfoptError` is a bug in tfopt and shows its traceback. Each class composes
+its own message; its attributes hold the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+import attrs
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`did you mean "..."?` with the closest of the known words, or an empty string."""
+    close = get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f'did you mean "{close[0]}"?' if close else ""
+
+
+class TfoptError(Exception):
+    """An expected error: one or a few lines, no traceback without `--debug`."""
+
+    exit_code = 70
+
+
+class InputError(TfoptError):
+    """Something that the user wrote is wrong; the message says what to do."""
+
+    exit_code = 2
+
+
+@attrs.frozen
+class Problem:
+    """One thing that is wrong in a recipe, with its place and its mend.
+
+    `file` is a path as the user wrote it, or the option's text for a value set by `--set`;
+    `line` counts from 1, 0 where there is no line; `path` is the key ("plugins[2].size").
+    """
+
+    file: str
+    line: int
+    path: str
+    message: str
+    mend: str = ""
+    column: int = 0
+
+    def __str__(self) -> str:
+        place = self.file
+        if self.line:
+            place += f":{self.line}"
+        if self.column:
+            place += f":{self.column}"
+        text = f"{place}: "
+        if self.path:
+            text += f"{self.path}: "
+        text += self.message
+        return f"{text}; {self.mend}" if self.mend else text
+
+
+class RecipeError(InputError):
+    """Every problem of a recipe at once, one a line, as `file:line: path: what; mend`."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class PluginLoadError(InputError):
+    """A plugin that was named cannot be found or imported."""
+
+    def __init__(self, plugin: str, cause: str, distribution: str = "", version: str = "") -> None:
+        self.plugin, self.cause = plugin, cause
+        self.distribution, self.version = distribution, version
+        origin = f" (from {distribution} {version})" if distribution else ""
+        super().__init__(f'plugin "{plugin}"{origin} cannot be loaded: {cause}')
+
+
+class PluginDefinitionError(InputError):
+    """A plugin class or instance breaks the contract; names plugin, hook and reason."""
+
+    def __init__(self, plugin: str, reason: str, hook: str = "") -> None:
+        self.plugin, self.hook, self.reason = plugin, hook, reason
+        place = f', hook "{hook}"' if hook else ""
+        super().__init__(f'plugin "{plugin}"{place}: {reason}')
+
+
+class PluginConflict(InputError):
+    """Plugins of one stack that cannot stand together."""
+
+    def __init__(self, plugins: Sequence[str], reason: str, hook: str = "") -> None:
+        self.plugins, self.hook, self.reason = tuple(plugins), hook, reason
+        named = " and ".join(f'"{name}"' for name in self.plugins)
+        super().__init__(f"plugins {named}: {reason}")
+
+
+class PluginRefused(InputError):
+    """Raised by a plugin that will not do what its settings ask for; core adds its name."""
+
+    def __init__(self, reason: str, plugin: str = "") -> None:
+        self.plugin, self.reason = plugin, reason
+        super().__init__(f'plugin "{plugin}": {reason}' if plugin else reason)
+
+    def named(self, plugin: str) -> PluginRefused:
+        """The same refusal under the plugin's name."""
+        return self if self.plugin else PluginRefused(self.reason, plugin)
+
+
+class PluginError(TfoptError):
+    """A plugin's hook raised, returned nothing, or returned something of another type."""
+
+    exit_code = 3
+
+    def __init__(self, plugin: str, hook: str, reason: str) -> None:
+        self.plugin, self.hook, self.reason = plugin, hook, reason
+        super().__init__(f'plugin "{plugin}", hook "{hook}": {reason}')
+
+
+class WorkloadError(InputError):
+    """A workload cannot be found, raises while it is built, or is incomplete."""
+
+
+class TrainingDiverged(TfoptError):
+    """A metric is NaN or infinite; `epoch` counts from 1, as it is printed."""
+
+    exit_code = 3
+
+    def __init__(self, metric: str, value: float, epoch: int) -> None:
+        self.metric, self.value, self.epoch = metric, value, epoch
+        super().__init__(f'the metric "{metric}" was {value} after epoch {epoch}')
+
+
+class PreparationFailed(TfoptError):
+    """The dry build failed for a reason that is no bad input: a hook raised, or it was killed."""
+
+    exit_code = 3
+
+
+class StoreError(TfoptError):
+    """The results cannot be kept or read; nothing was overwritten."""

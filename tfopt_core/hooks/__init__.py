@@ -1,0 +1,29 @@
+"""The contract between core and plugins: hooks, values, the stack and its guards."""
+
+from tfopt_core.hooks.changes import Change
+from tfopt_core.hooks.context import RunContext
+from tfopt_core.hooks.machine import Gpu, Machine, read_machine
+from tfopt_core.hooks.markers import hookimpl
+from tfopt_core.hooks.probe import Probe
+from tfopt_core.hooks.values import (
+    Control,
+    Effect,
+    PrecisionPolicy,
+    RuntimeOptions,
+    TrainingOptions,
+)
+
+__all__ = [
+    "Change",
+    "Control",
+    "Effect",
+    "Gpu",
+    "Machine",
+    "PrecisionPolicy",
+    "Probe",
+    "RunContext",
+    "RuntimeOptions",
+    "TrainingOptions",
+    "hookimpl",
+    "read_machine",
+]

@@ -1,0 +1,113 @@
+"""What a plugin class says of itself, readable without TensorFlow."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import attrs
+
+from tfopt_core.errors import PluginDefinitionError
+
+Math = Literal["exact", "order", "rounding", "changes"]
+
+TARGETS = ("input", "dispatch", "compute", "memory", "communication", "convergence")
+ROLES = ("optimization", "observer")
+MODEL_CHANGES = ("none", "in-place", "replaces")
+MATHS: tuple[Math, ...] = ("exact", "order", "rounding", "changes")
+
+# The headings of a card, in order; `tfopt plugins show` and the reference pages render them.
+HEADINGS = ("What it does", "Why it helps", "When it does not", "Mixes with", "Reference")
+
+
+@attrs.frozen
+class Traits:
+    """The class attributes of a plugin, checked, with defaults for those it leaves out."""
+
+    targets: tuple[str, ...]
+    role: str
+    model_change: str
+    requires: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def traits(name: str, plugin_class: type[Any]) -> Traits:
+    """Read a plugin's class attributes.
+
+    :raises PluginDefinitionError: if one holds something that DESIGN.md does not know.
+    """
+
+    def names(attribute: str) -> tuple[str, ...]:
+        value = getattr(plugin_class, attribute, ())
+        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            raise PluginDefinitionError(name, f'"{attribute}" is not a tuple of strings')
+        return tuple(value)
+
+    def one_of(attribute: str, default: str, allowed: Sequence[str]) -> str:
+        value = getattr(plugin_class, attribute, default)
+        if value not in allowed:
+            choices = ", ".join(f'"{item}"' for item in allowed)
+            raise PluginDefinitionError(name, f'"{attribute}" is "{value}", not one of {choices}')
+        return cast(str, value)
+
+    targets = names("targets")
+    for target in targets:
+        if target not in TARGETS:
+            raise PluginDefinitionError(
+                name, f'"targets" holds "{target}", not one of {", ".join(TARGETS)}'
+            )
+    return Traits(
+        targets=targets,
+        role=one_of("role", "optimization", ROLES),
+        model_change=one_of("model_change", "none", MODEL_CHANGES),
+        requires=names("requires"),
+        conflicts=names("conflicts"),
+        before=names("before"),
+        after=names("after"),
+    )
+
+
+def math_of(name: str, plugin: Any) -> Math:
+    """What the plugin, with its settings, does to the mathematics of training.
+
+    A plugin that does not say is taken to change it: the strictest judgement of its gain.
+
+    :raises PluginDefinitionError: if `math()` returns something else.
+    """
+    method = getattr(plugin, "math", None)
+    value = "changes" if method is None else method()
+    if value not in MATHS:
+        raise PluginDefinitionError(name, f'math() returned "{value}", not one of {MATHS}')
+    return cast(Math, value)
+
+
+@attrs.frozen
+class Card:
+    """A plugin's documentation: a summary line and its sections, in the headings' order."""
+
+    summary: str
+    sections: tuple[tuple[str, str], ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The headings that the card lacks."""
+        present = {heading for heading, _ in self.sections}
+        return tuple(heading for heading in HEADINGS if heading not in present)
+
+
+_HEADING = re.compile(rf"^({'|'.join(HEADINGS)}):[ \t]*", re.MULTILINE)
+
+
+def card(plugin_class: type[Any]) -> Card:
+    """The card in a plugin's docstring: a first line, then `Heading: text` paragraphs."""
+    text = inspect.cleandoc(plugin_class.__doc__ or "")
+    parts = _HEADING.split(text)
+    sections = tuple(
+        (heading, " ".join(body.split()))
+        for heading, body in zip(parts[1::2], parts[2::2], strict=True)
+    )
+    return Card(" ".join(parts[0].split()), sections)

@@ -1,0 +1,72 @@
+"""What a plugin may know of the run that it is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.hooks.machine import Machine
+
+
+@attrs.define(eq=False)
+class StateOwner:
+    """Which plugin's hook is running now, and the private states of all plugins of a fit."""
+
+    current: str | None = None
+    states: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class RunContext:
+    """One fit of one run, as the hooks see it.
+
+    `epochs` and `batch_size` (global: over all replicas) are what the recipe asks for; a
+    `batch_size` of None means that the workload batches its data itself. `steps_per_epoch` is
+    None until the training data are built, and where their cardinality is unknown.
+    `element_spec` is the `tf.TypeSpec` structure of one training batch, None until it is known;
+    `datasets` are the lowered data by split and `strategy` the one in use, once they are built.
+    `settings` are the resolved settings of every plugin of the stack, by plugin name.
+    """
+
+    seed: int
+    variant: str
+    fit_index: int = 0
+    epochs: int
+    batch_size: int | None
+    replicas: int = 1
+    steps_per_epoch: int | None = None
+    element_spec: Any = None
+    datasets: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    strategy: Any = None
+    machine: Machine
+    settings: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    folder: Path
+    owner: StateOwner = attrs.field(factory=StateOwner, repr=False)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """A dict private to the calling plugin and this fit.
+
+        Plugins are frozen, so what one hook must tell a later one goes here. Keep the dict
+        (`state = run.state`) if a callback needs it: outside a hook nobody knows who asks.
+
+        :raises RuntimeError: outside a hook.
+        """
+        if self.owner.current is None:
+            raise RuntimeError(
+                "run.state is known only inside a hook; keep the dict: state = run.state"
+            )
+        return self.owner.states.setdefault(self.owner.current, {})
+
+    @contextmanager
+    def owned_by(self, plugin: str) -> Iterator[None]:
+        """Core's own: make `state` that of this plugin for the length of one call."""
+        before, self.owner.current = self.owner.current, plugin
+        try:
+            yield
+        finally:
+            self.owner.current = before

@@ -1,0 +1,79 @@
+"""Plugins are found by entry points and imported only when they are named."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import PluginLoadError, did_you_mean
+from tfopt_core.hooks.contract import check_class
+
+GROUP = "tfopt.plugins"
+
+
+@attrs.frozen
+class Registration:
+    """One entry point: a plugin's name and the distribution that registers it."""
+
+    name: str
+    entry_point: EntryPoint = attrs.field(eq=False, repr=False)
+    distribution: str
+    version: str
+
+    def load(self) -> type[Any]:
+        """Import the plugin class.
+
+        :raises PluginLoadError: whatever the import raises, SystemExit included.
+        :raises PluginDefinitionError: if it is no class that can be a plugin.
+        """
+        plugin_class = self.load_any()
+        check_class(self.name, plugin_class)
+        return plugin_class  # type: ignore[no-any-return]
+
+    def load_any(self) -> Any:
+        """Import whatever the entry point names.
+
+        :raises PluginLoadError: whatever the import raises, SystemExit included.
+        """
+        try:
+            return self.entry_point.load()
+        except (Exception, SystemExit) as error:
+            cause = f"{type(error).__name__}: {error}".rstrip(": ").replace("\n", " ")
+            raise PluginLoadError(self.name, cause, self.distribution, self.version) from error
+
+
+def registrations(group: str = GROUP) -> dict[str, tuple[Registration, ...]]:
+    """Every registered name, sorted, with its registrations; nothing is imported.
+
+    More than one registration for a name is an ambiguity that `find` reports.
+    """
+    found: dict[str, list[Registration]] = {}
+    for entry_point in entry_points(group=group):
+        distribution = entry_point.dist
+        registration = Registration(
+            entry_point.name,
+            entry_point,
+            distribution.name if distribution else "unknown",
+            distribution.version if distribution else "unknown",
+        )
+        known = found.setdefault(entry_point.name, [])
+        # an editable install can list the same distribution twice
+        if registration not in known:
+            known.append(registration)
+    return {name: tuple(found[name]) for name in sorted(found)}
+
+
+def find(name: str, known: dict[str, tuple[Registration, ...]]) -> Registration:
+    """The one registration of a plugin.
+
+    :raises PluginLoadError: if there is none, or if two distributions register the name.
+    """
+    if name not in known:
+        hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
+        raise PluginLoadError(name, f"no installed distribution registers it; {hint}")
+    if len(known[name]) > 1:
+        both = " and ".join(f'"{r.distribution}" {r.version}' for r in known[name])
+        raise PluginLoadError(name, f"two distributions register it: {both}; uninstall one")
+    return known[name][0]

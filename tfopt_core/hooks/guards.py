@@ -1,0 +1,112 @@
+"""The wrapper that watches each plugin: values before and after, failures, wrong returns."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import PluginError, PluginRefused, TfoptError
+from tfopt_core.hooks.changes import Change
+from tfopt_core.hooks.context import RunContext
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.machine import Machine
+from tfopt_core.hooks.markers import hookimpl
+
+Watched = Generator[None, Any, Any]
+
+
+@attrs.define(eq=False)
+class Trace:
+    """What the guards of one stack saw: every change, and the first failure of the call."""
+
+    changes: list[Change] = attrs.field(factory=list)
+    failure: BaseException | None = None
+    value: Any = None
+
+
+@attrs.frozen(eq=False)
+class Guard:
+    """Registered right after one plugin, so it sees what that plugin alone did.
+
+    `plugin` is None for core's defaults; `following` is the plugin after it, whose code runs
+    next, so that `run.state` is that plugin's.
+    """
+
+    plugin: str | None
+    hooks: frozenset[str]
+    following: str | None
+    defaults: Defaults
+    trace: Trace
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self, machine: Machine) -> Watched:
+        return (yield from self._watch("configure_runtime"))
+
+    @hookimpl(wrapper=True)
+    def configure_precision(self, run: RunContext) -> Watched:
+        return (yield from self._watch("configure_precision", run))
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, run: RunContext, split: str) -> Watched:
+        return (yield from self._watch("build_dataset", run, split))
+
+    @hookimpl(wrapper=True)
+    def wrap_model(self, run: RunContext) -> Watched:
+        return (yield from self._watch("wrap_model", run))
+
+    @hookimpl(wrapper=True)
+    def configure_training(self, run: RunContext) -> Watched:
+        return (yield from self._watch("configure_training", run))
+
+    def _watch(self, hook: str, run: RunContext | None = None, split: str | None = None) -> Watched:
+        try:
+            value = yield
+            if self.plugin is not None and hook in self.hooks:
+                self._check(hook, value)
+        except BaseException as error:
+            # The first failure is kept: an outer plugin's `try` must not swallow it.
+            if self.trace.failure is None:
+                self.trace.failure = self._named(hook, error)
+            raise
+        finally:
+            if run is not None:
+                run.owner.current = self.following
+        if self.plugin is not None and hook in self.hooks:
+            before, self.trace.value = self.trace.value, value
+            self.trace.changes.append(Change(self.plugin, hook, before, value, split))
+        elif self.plugin is None:
+            self.trace.value = value
+        return value
+
+    def _check(self, hook: str, value: Any) -> None:
+        assert self.plugin is not None
+        expected = self.defaults.expected(hook)
+        wanted = "the value" if expected is None else f"a {expected.__name__}"
+        if value is None:
+            raise PluginError(self.plugin, hook, f"returned nothing; end it with return, {wanted}")
+        if expected is not None and not isinstance(value, expected):
+            raise PluginError(
+                self.plugin, hook, f"returned a {type(value).__name__}; return {wanted}"
+            )
+
+    def _named(self, hook: str, error: BaseException) -> BaseException:
+        return error if self.plugin is None else named_after(self.plugin, hook, error)
+
+
+def named_after(plugin: str, hook: str, error: BaseException) -> BaseException:
+    """The error as the command shows it: a failure or refusal names its plugin."""
+    if isinstance(error, PluginRefused):
+        return error.named(plugin)
+    if isinstance(error, TfoptError | KeyboardInterrupt):
+        return error
+    named = PluginError(plugin, hook, describe(error))
+    named.__cause__ = error
+    return named
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one phrase: its class and message."""
+    message = str(error).strip()
+    return f"raised {type(error).__name__}" + (f": {message}" if message else "")

@@ -1,0 +1,149 @@
+"""What this machine has, read without TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+# Native bfloat16 arithmetic, as /proc/cpuinfo names it on x86-64 and arm64.
+BFLOAT16_CPU_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+# CUDA compute capability from which tensor cores do float16 (Volta) and bfloat16 (Ampere).
+FLOAT16_CAPABILITY = (7, 0)
+BFLOAT16_CAPABILITY = (8, 0)
+
+
+@attrs.frozen
+class Gpu:
+    """One GPU: its name, CUDA compute capability (major, minor) and memory in bytes."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    memory_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Machine:
+    """The machine as this process may use it.
+
+    `cpu_count` is what affinity and cgroup quota leave to this process (at least 1), while
+    `cpu_count_total` is what the machine has; `memory_bytes` is the smaller of the physical
+    memory and the cgroup's limit.
+    """
+
+    system: str
+    cpu_model: str
+    cpu_count: int
+    cpu_count_total: int
+    cpu_flags: frozenset[str] = frozenset()
+    memory_bytes: int
+    gpus: tuple[Gpu, ...] = ()
+
+    @property
+    def has_bfloat16_cpu(self) -> bool:
+        """Whether the CPU multiplies bfloat16 natively."""
+        return bool(self.cpu_flags & BFLOAT16_CPU_FLAGS)
+
+    @property
+    def identity(self) -> str:
+        """One line by which results of different machines are told apart."""
+        gpus = ", ".join(gpu.name for gpu in self.gpus) or "no GPU"
+        gib = self.memory_bytes / 2**30
+        return f"{self.cpu_model}, {self.cpu_count} CPUs, {gib:.0f} GiB, {gpus}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for the store and `--json`; only the flags that decide something."""
+        data = attrs.asdict(self)
+        data["cpu_flags"] = sorted(
+            flag for flag in self.cpu_flags if flag.startswith(("avx", "amx", "bf16", "sve"))
+        )
+        data["gpus"] = [attrs.asdict(gpu) for gpu in self.gpus]
+        return data
+
+
+def read_machine() -> Machine:
+    """The machine that this process runs on. Costs a few milliseconds, more where GPUs are."""
+    model, flags = _cpu()
+    total = os.cpu_count() or 1
+    return Machine(
+        system=f"{platform.system()} {platform.release()}",
+        cpu_model=model,
+        cpu_count=usable_cpus(total),
+        cpu_count_total=total,
+        cpu_flags=flags,
+        memory_bytes=usable_memory_bytes(),
+        gpus=_gpus(),
+    )
+
+
+def _cpu() -> tuple[str, frozenset[str]]:
+    model, flags = platform.processor() or platform.machine(), frozenset[str]()
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return model, flags
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        match key.strip():
+            case "model name":
+                model = value.strip()
+            case "flags" | "Features" if not flags:
+                flags = frozenset(value.split())
+    return model, flags
+
+
+def usable_cpus(total: int, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """How many CPUs affinity and the cgroup's quota leave to this process."""
+    # sched_getaffinity exists on Linux only
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
+    quota = _first_line(cgroup / "cpu.max")
+    if quota and not quota.startswith("max"):
+        allowed, period = quota.split()
+        return max(1, min(affinity, round(int(allowed) / int(period))))
+    return max(1, affinity)
+
+
+def usable_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """The smaller of the physical memory and the cgroup's limit, in bytes."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        limit = _first_line(cgroup / name)
+        if limit and limit.isdigit():
+            return min(physical, int(limit))
+    return physical
+
+
+def _first_line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+
+
+def _gpus() -> tuple[Gpu, ...]:
+    """NVIDIA's GPUs as its own tool lists them: it comes with the driver, so it needs no package."""
+    if not Path("/proc/driver/nvidia").exists():
+        return ()
+    query = "--query-gpu=name,compute_cap,memory.total"
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", query, "--format=csv,noheader,nounits"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return parse_gpus(answer.stdout)
+
+
+def parse_gpus(listing: str) -> tuple[Gpu, ...]:
+    """The GPUs in the CSV that `nvidia-smi` prints: name, compute capability, memory in MiB."""
+    gpus = []
+    for line in listing.splitlines():
+        name, capability, mebibytes = (part.strip() for part in line.rsplit(",", 2))
+        major, _, minor = capability.partition(".")
+        gpus.append(Gpu(name, (int(major), int(minor)), int(mebibytes) * 2**20))
+    return tuple(gpus)

@@ -1,0 +1,38 @@
+"""What `resolve` may ask before anything is timed."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tfopt_core.hooks.machine import Machine
+
+
+class Probe(Protocol):
+    """Handed to a plugin's `resolve(probe)`, once per measurement, in a process of its own.
+
+    Nothing that is done here is part of a timed run; the seconds are printed as set-up cost.
+    """
+
+    @property
+    def machine(self) -> Machine:
+        """What this machine has."""
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs a run trains."""
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Steps of one epoch of the training data, None where unknown."""
+
+    def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        """Mean bytes of one example as the workload's deterministic stages yield it, and how
+        many examples there are (None where unknown)."""
+
+    def available_memory_bytes(self) -> int:
+        """Memory that this process may still take, cgroup limits included."""
+
+    def step_seconds(self, plugin: Any, **training_options: Any) -> float:
+        """Median seconds of a steady training step with the full stack, in which `plugin`
+        replaces the one that is being resolved, and these fields of `TrainingOptions` are set
+        last."""

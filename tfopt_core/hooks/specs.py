@@ -1,0 +1,134 @@
+"""The eight hooks, in the order in which a run calls them.
+
+*Value hooks* hand a value along the stack. A plugin implements them as a wrapper, and what its
+`yield` returns is what the plugins before it in the recipe built:
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, run, split):
+        plan = yield
+        return with_cache(plan)
+
+For a stack a, b, c the result is c(b(a(default))). Nothing may happen before the `yield`.
+*The owner hook* `build_strategy` has at most one plain implementation in a stack.
+*Notifications* are plain implementations that core calls plugin by plugin in recipe order.
+
+Argument names are permanent; an implementation takes those that it needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfopt_core.hooks.markers import hookspec
+from tfopt_core.hooks.values import (
+    Control,
+    Effect,
+    PrecisionPolicy,
+    RuntimeOptions,
+    TrainingOptions,
+)
+
+if TYPE_CHECKING:
+    from tfopt_core.hooks.changes import Change
+    from tfopt_core.hooks.context import RunContext
+    from tfopt_core.hooks.machine import Machine
+    from tfopt_core.recipe import Recipe
+
+Split = Literal["train", "validation"]
+
+VALUE_HOOKS: dict[str, str] = {
+    "configure_runtime": "RuntimeOptions",
+    "configure_precision": "PrecisionPolicy",
+    "build_dataset": "DataPlan",
+    "wrap_model": "keras.Model",
+    "configure_training": "TrainingOptions",
+}
+OWNER_HOOK = "build_strategy"
+NOTIFICATIONS = ("on_epoch_end", "report_effect")
+ALL_HOOKS = (*VALUE_HOOKS, OWNER_HOOK, *NOTIFICATIONS)
+
+
+class HookSpecs:
+    """The specifications that pluggy checks implementations against."""
+
+    @hookspec(firstresult=True)
+    def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:  # type: ignore[empty-body]
+        """Value hook. Called once per variant, in the parent, before the run's process starts.
+
+        For what TensorFlow reads when it starts: environment, threads, flags, device memory.
+        TensorFlow must not be imported here.
+
+        :param machine: what this machine has.
+        :param recipe: the recipe that is measured.
+        :returns: the `RuntimeOptions` that the next plugin receives.
+        """
+
+    @hookspec(firstresult=True)
+    def configure_precision(self, run: RunContext) -> PrecisionPolicy:  # type: ignore[empty-body]
+        """Value hook. Called once per fit, before the strategy and the model are built.
+
+        :param run: the run's context.
+        :returns: the `PrecisionPolicy` that the next plugin receives.
+        """
+
+    @hookspec(firstresult=True)
+    def build_strategy(self, run: RunContext) -> Any:
+        """Owner hook: a plain implementation, at most one plugin of a stack.
+
+        Called once per fit, after the precision and before the data and the model are built.
+
+        :param run: the run's context.
+        :returns: a `tf.distribute.Strategy`.
+        """
+
+    @hookspec(firstresult=True)
+    def build_dataset(self, run: RunContext, split: Split) -> Any:
+        """Value hook. Called once per split, "train" and then "validation".
+
+        :param run: the run's context.
+        :param split: which data the plan is for.
+        :returns: the `DataPlan` that the next plugin receives.
+        """
+
+    @hookspec(firstresult=True)
+    def wrap_model(self, run: RunContext) -> Any:
+        """Value hook. Called once per fit, inside the strategy's scope.
+
+        :param run: the run's context.
+        :returns: a `keras.Model`, not compiled, that the next plugin receives.
+        """
+
+    @hookspec(firstresult=True)
+    def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:  # type: ignore[empty-body]
+        """Value hook. Called once per fit, just before `compile`, inside the strategy's scope.
+
+        :param run: the run's context.
+        :param model: the `keras.Model` as `wrap_model` left it.
+        :returns: the `TrainingOptions` that the next plugin receives.
+        """
+
+    @hookspec
+    def on_epoch_end(
+        self, run: RunContext, model: Any, epoch: int, logs: dict[str, float], control: Control
+    ) -> None:
+        """Notification. Called after each epoch and its validation, plugins in recipe order.
+
+        :param run: the run's context.
+        :param model: the model that is trained.
+        :param epoch: the epoch that ended, counted from 0.
+        :param logs: the epoch's metrics, those of the validation with the prefix "val_".
+        :param control: `stop()`, `retrace()` and `rebuild_data()`.
+        """
+
+    @hookspec
+    def report_effect(self, run: RunContext, model: Any, changes: tuple[Change, ...]) -> Effect:  # type: ignore[empty-body]
+        """Notification. Called once per fit, at its end, in the run's process.
+
+        Read back what was set; do not trust that setting it was enough. Without this hook a
+        plugin counts as applied if one of its value hooks changed something.
+
+        :param run: the run's context.
+        :param model: the trained model.
+        :param changes: what this plugin's own hooks changed, in the order of the calls.
+        :returns: an `Effect`, made by `Effect.applied_as(...)` or `Effect.not_applied(...)`.
+        """

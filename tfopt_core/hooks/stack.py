@@ -1,0 +1,233 @@
+"""The plugins of a recipe in order: one fresh pluggy manager, and the calls of its hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import pluggy
+
+from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError
+from tfopt_core.hooks.changes import Change
+from tfopt_core.hooks.context import RunContext
+from tfopt_core.hooks.contract import check_class, check_hooks, implementations
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.guards import Guard, Trace, named_after
+from tfopt_core.hooks.machine import Machine
+from tfopt_core.hooks.markers import PROJECT
+from tfopt_core.hooks.specs import OWNER_HOOK, HookSpecs
+from tfopt_core.hooks.values import (
+    Control,
+    Effect,
+    PrecisionPolicy,
+    RuntimeOptions,
+    TrainingOptions,
+)
+from tfopt_core.recipe import Recipe
+
+
+@attrs.frozen(eq=False)
+class StackedPlugin:
+    """A configured plugin instance under the name by which the recipe calls it."""
+
+    name: str
+    plugin: Any
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The plugin's settings by TOML key."""
+        return {a.name: getattr(self.plugin, a.name) for a in attrs.fields(type(self.plugin))}
+
+
+class Stack:
+    """Calls the hooks of a stack; knows what each plugin changed.
+
+    :param plugins: the plugins in recipe order; empty for the baseline.
+    :param defaults: core's own implementations.
+    :raises PluginDefinitionError: if a plugin breaks the contract.
+    :raises PluginConflict: if two plugins own the strategy.
+    """
+
+    def __init__(self, plugins: Sequence[StackedPlugin], defaults: Defaults) -> None:
+        self.plugins = tuple(plugins)
+        self._defaults = defaults
+        self._trace = Trace()
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(HookSpecs)
+        self._hooks = {p.name: frozenset(implementations(p.plugin)) for p in self.plugins}
+        self._owner = self._find_owner()
+        self._register(defaults, "tfopt")
+        self._guard(None, 0)
+        for position, stacked in enumerate(self.plugins, start=1):
+            check_class(stacked.name, type(stacked.plugin))
+            check_hooks(stacked.name, stacked.plugin)
+            self._register(stacked.plugin, stacked.name)
+            self._guard(stacked.name, position)
+        self._manager.check_pending()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The plugins' names in recipe order."""
+        return tuple(stacked.name for stacked in self.plugins)
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Every plugin's settings, by name."""
+        return {stacked.name: stacked.settings for stacked in self.plugins}
+
+    def changes(self, plugin: str) -> tuple[Change, ...]:
+        """What one plugin's value hooks did so far, in the order of the calls."""
+        return tuple(change for change in self._trace.changes if change.plugin == plugin)
+
+    # The hooks, in the order in which a run calls them.
+
+    def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:
+        """Value hook, in the parent. :raises PluginError: naming the plugin that failed."""
+        options = self._value("configure_runtime", machine=machine, recipe=recipe)
+        assert isinstance(options, RuntimeOptions)
+        return options
+
+    def configure_precision(self, run: RunContext) -> PrecisionPolicy:
+        """Value hook. :raises PluginError: naming the plugin that failed."""
+        policy = self._value("configure_precision", run=run)
+        assert isinstance(policy, PrecisionPolicy)
+        return policy
+
+    def build_strategy(self, run: RunContext) -> Any:
+        """Owner hook. :raises PluginError: if the owner fails or returns nothing."""
+        if self._owner is None:
+            return self._defaults.default_strategy(run)
+        strategy = self._call(self._owner, OWNER_HOOK, run, run=run)
+        if strategy is None:
+            raise PluginError(
+                self._owner.name, OWNER_HOOK, "returned nothing; return a tf.distribute.Strategy"
+            )
+        self._trace.changes.append(Change(self._owner.name, OWNER_HOOK, None, strategy))
+        return strategy
+
+    def build_dataset(self, run: RunContext, split: str) -> Any:
+        """Value hook. :raises PluginError: naming the plugin that failed."""
+        return self._value("build_dataset", run=run, split=split)
+
+    def wrap_model(self, run: RunContext) -> Any:
+        """Value hook. :raises PluginError: naming the plugin that failed."""
+        return self._value("wrap_model", run=run)
+
+    def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:
+        """Value hook. :raises PluginError: naming the plugin that failed."""
+        options = self._value("configure_training", run=run, model=model)
+        assert isinstance(options, TrainingOptions)
+        return options
+
+    def on_epoch_end(
+        self, run: RunContext, model: Any, epoch: int, logs: Mapping[str, float], control: Control
+    ) -> None:
+        """Notification, plugin by plugin. :raises PluginError: naming the plugin that failed."""
+        for stacked in self._implementing("on_epoch_end"):
+            # each plugin gets a copy, so that none can change what the next one sees
+            self._call(
+                stacked, "on_epoch_end", run,
+                run=run, model=model, epoch=epoch, logs=dict(logs), control=control,
+            )  # fmt: skip
+
+    def report_effects(self, run: RunContext, model: Any) -> dict[str, Effect]:
+        """Every plugin's effect: what `report_effect` read back, else whether a value changed.
+
+        :raises PluginError: naming the plugin that failed.
+        """
+        effects = {}
+        for stacked in self.plugins:
+            changes = self.changes(stacked.name)
+            if "report_effect" not in self._hooks[stacked.name]:
+                effects[stacked.name] = effect_of(changes)
+                continue
+            effect = self._call(
+                stacked, "report_effect", run, run=run, model=model, changes=changes
+            )
+            if not isinstance(effect, Effect):
+                raise PluginError(
+                    stacked.name, "report_effect",
+                    f"returned a {type(effect).__name__}; return an Effect",
+                )  # fmt: skip
+            effects[stacked.name] = effect
+        return effects
+
+    def unwrap(self, model: Any) -> Any:
+        """The model without what plugins put around it, last plugin first, for saving."""
+        for stacked in reversed(self.plugins):
+            unwrap = getattr(stacked.plugin, "unwrap", None)
+            if unwrap is not None:
+                model = _guarded(stacked.name, "unwrap", lambda u=unwrap, m=model: u(m))
+                if model is None:
+                    raise PluginError(stacked.name, "unwrap", "returned nothing; return the model")
+        return model
+
+    # How they are called.
+
+    def _implementing(self, hook: str) -> list[StackedPlugin]:
+        return [stacked for stacked in self.plugins if hook in self._hooks[stacked.name]]
+
+    def _find_owner(self) -> StackedPlugin | None:
+        owners = self._implementing(OWNER_HOOK)
+        if len(owners) > 1:
+            raise PluginConflict(
+                [owner.name for owner in owners],
+                "each builds the distribution strategy; keep one of them", OWNER_HOOK,
+            )  # fmt: skip
+        return owners[0] if owners else None
+
+    def _register(self, plugin: Any, name: str) -> None:
+        try:
+            self._manager.register(plugin, name)
+        except (pluggy.PluginValidationError, ValueError) as error:
+            raise PluginDefinitionError(name, str(error).replace("\n", " ")) from error
+
+    def _guard(self, name: str | None, position: int) -> None:
+        following = self.plugins[position].name if position < len(self.plugins) else None
+        hooks = self._hooks[name] if name else frozenset[str]()
+        guard = Guard(name, hooks, following, self._defaults, self._trace)
+        self._manager.register(guard, f"guard of {name or 'tfopt'}")
+
+    def _value(self, hook: str, **arguments: Any) -> Any:
+        self._trace.failure = None
+        try:
+            value = getattr(self._manager.hook, hook)(**arguments)
+        except BaseException:
+            if self._trace.failure is not None:
+                raise self._trace.failure from self._trace.failure.__cause__
+            raise
+        if self._trace.failure is not None:
+            raise self._trace.failure
+        return value
+
+    def _call(
+        self, stacked: StackedPlugin, hook: str, run: RunContext, /, **arguments: Any
+    ) -> Any:
+        """Call one plugin's plain implementation with the arguments that it takes."""
+        [implementation] = [
+            found
+            for found in getattr(self._manager.hook, hook).get_hookimpls()
+            if found.plugin is stacked.plugin
+        ]
+        chosen = [arguments[name] for name in implementation.argnames]
+        with run.owned_by(stacked.name):
+            return _guarded(stacked.name, hook, lambda: implementation.function(*chosen))
+
+
+def effect_of(changes: Sequence[Change]) -> Effect:
+    """The effect of a plugin that does not report one: applied if a value hook changed something."""
+    words = [word for change in changes if change.changed for word in change.describe()]
+    if words:
+        return Effect.applied_as("; ".join(dict.fromkeys(words)))
+    return Effect.not_applied("its hooks changed nothing")
+
+
+def _guarded(name: str, hook: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except BaseException as error:
+        named = named_after(name, hook, error)
+        if named is error:
+            raise
+        raise named from error

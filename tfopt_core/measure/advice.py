@@ -1,0 +1,49 @@
+"""What to try next, from what was measured; plugins are named only as the recipe names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfopt_core.store.results import Attribution, Comparison, RunResult
+
+
+def next_steps(
+    runs: Sequence[RunResult],
+    comparison: Comparison,
+    attribution: Sequence[Attribution],
+    pairs_asked: int | None,
+) -> tuple[str, ...]:
+    """Short imperative sentences, the most useful first."""
+    steps = []
+    effects = next((run.effects for run in runs if run.ok and run.effects), {})
+    for name, effect in effects.items():
+        if not effect.applied:
+            steps.append(f'take "{name}" out of the recipe: it was not applied ({effect.detail})')
+    for row in attribution:
+        if row.high is not None and row.high < 1:
+            steps.append(f'remove "{row.plugin}": the stack is faster without it')
+    quality = comparison.quality
+    match comparison.verdict:
+        case "faster" if not attribution and len(effects) > 1:
+            steps.append(
+                "see which plugin earns it: --set measure.attribution=leave-one-out "
+                f"({len(effects) + 2} runs a round)"
+            )
+        case "quality open" if quality is not None:
+            more = 12 if (pairs_asked or 0) < 12 else 2 * (pairs_asked or 12)
+            steps.append(
+                f"settle the quality: more pairs (--pairs {more}), or a tolerance that matters "
+                f"to you (now {quality.tolerance:.4g})"
+            )
+        case "worse":
+            steps.append("take out the plugins that change the arithmetic, one at a time")
+        case "inconclusive":
+            steps.append("measure on an idle machine, or train longer per run")
+        case "no difference" | "slower":
+            steps.append("try other plugins: `tfopt plugins` says what each is for")
+    if comparison.break_even_step:
+        steps.append(
+            f"train longer: the start costs more and is repaid after step "
+            f"{comparison.break_even_step:,}"
+        )
+    return tuple(steps)

@@ -1,0 +1,73 @@
+"""Everything that can be found wrong with a recipe without TensorFlow, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfopt_core.errors import Problem
+from tfopt_core.hooks.assemble import assemble
+from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import Reading, Recipe, read_recipe
+from tfopt_core.training.factory import missing_workload
+
+
+def check_recipe(
+    target: str | Path, overrides: Sequence[str] = (), *, compares: bool = True
+) -> tuple[Recipe, tuple[StackedPlugin, ...]]:
+    """Read a recipe and configure its plugins.
+
+    :param compares: whether the stack is to be compared with the baseline, so that it must not
+        be empty and needs a target where it changes the algorithm.
+    :raises RecipeError: with every problem of the recipe, its plugins and its workload.
+    """
+    reading = read_recipe(target, overrides)
+    plugins, problems = assemble(reading.entries)
+    problems.extend(_workload_problems(reading))
+    if compares:
+        problems.extend(_comparison_problems(reading, plugins))
+    return reading.with_problems(problems).require(), plugins
+
+
+def _workload_problems(reading: Reading) -> list[Problem]:
+    if reading.recipe is None:
+        return []
+    spec = reading.recipe.workload
+    missing = missing_workload(spec, reading.recipe.directory)
+    if missing is None:
+        return []
+    key = "use" if spec.use is not None else "factory"
+    return [reading.problem(f"workload.{key}", missing)]
+
+
+def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
+    recipe = reading.recipe
+    if recipe is None:
+        return []
+    problems = []
+    if not reading.entries:
+        problems.append(
+            reading.problem(
+                "plugins", "the stack is empty, so there is nothing to compare",
+                "add [[plugins]] tables; `tfopt plugins` lists what there is",
+            )
+        )  # fmt: skip
+    if recipe.measure.length == "steady":
+        problems.append(
+            reading.problem(
+                "measure.length", '"steady" is not available in this version', 'use "full"'
+            )
+        )
+    changing = [s.name for s in plugins if math_of(s.name, s.plugin) == "changes"]
+    if changing and recipe.measure.target is None:
+        named = ", ".join(f'"{name}"' for name in changing)
+        problems.append(
+            reading.problem(
+                "measure.target",
+                f"{named} changes the training algorithm, so the stack is judged by its time to a "
+                "target, and there is none",
+                'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }',
+            )
+        )
+    return problems

@@ -1,0 +1,156 @@
+"""The program of a run's process: reads one task, carries it out, says one last word."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+from tfopt_core.errors import TfoptError
+from tfopt_core.measure.isolate import receive_task
+from tfopt_core.measure.task import Task
+
+Send = Callable[[dict[str, Any]], None]
+
+
+def main(descriptor: int) -> int:
+    """Serve the process that holds the other end of this socket."""
+    channel = socket.socket(fileno=descriptor)
+    channel.set_inheritable(False)  # what the workload starts must not speak for us
+    faulthandler.enable()
+    lock = threading.Lock()
+
+    def send(message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        with lock:
+            channel.sendall(data)
+
+    sys.path.insert(0, os.getcwd())
+    try:
+        task = receive_task(channel)
+    except EOFError:
+        return 1
+    except (Exception, SystemExit) as error:  # unpickling imports the plugins
+        send(_error(error))
+        return 1
+    threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
+    try:
+        send(carry_out(task, send))
+    except KeyboardInterrupt:
+        return 130
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        send(_error(error))
+    return 0
+
+
+def carry_out(task: Task, send: Send) -> dict[str, Any]:
+    """Do what the task says; the final message."""
+    from tfopt_core.training.runtime import apply_in_process
+
+    apply_in_process(task.runtime)
+    if task.kind == "prepare":
+        from tfopt_core.measure.prepare import prepare
+
+        return {"type": "prepared", "prepared": prepare(task)}
+    return {"type": "result", "run": run(task, send)}
+
+
+def run(task: Task, send: Send) -> dict[str, Any]:
+    """Train once; the run's figures as plain data."""
+    from cattrs import unstructure
+
+    from tfopt_core.measure.summarize import summarize
+    from tfopt_core.training.build import build, load
+    from tfopt_core.training.fit import train
+
+    job = job_of(task)
+    workload = load(job)
+    started = perf_counter_ns()
+    built = build(job, workload)
+    outcome = train(built, started, send)
+    effects = built.stack.report_effects(built.run, built.model)
+    peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
+    if task.save_to is not None:
+        built.stack.unwrap(built.model).save(task.save_to)
+    fit = summarize(outcome, task.recipe.measure.target)
+    return {
+        "wall_seconds": outcome.wall_seconds,
+        "peak_rss_bytes": peak_rss,
+        "peak_device_bytes": peak_device,
+        "effects": {
+            name: {"applied": effect.applied, "detail": effect.detail}
+            for name, effect in effects.items()
+        },
+        "fits": [unstructure(fit)],
+    }
+
+
+def job_of(task: Task) -> Any:
+    """The task as the training room knows it."""
+    from tfopt_core.training.build import Job
+
+    return Job(
+        recipe=task.recipe,
+        plugins=task.plugins,
+        variant=task.variant,
+        seed=task.seed,
+        machine=task.machine,
+        folder=task.folder,
+        runtime=task.runtime,
+    )
+
+
+def peak_rss_bytes() -> int:
+    """The largest resident memory of this process so far, from the operating system."""
+    # ru_maxrss of a started process begins with that of its parent; VmHWM is this program's own
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def peak_device_bytes() -> int | None:
+    """The largest memory taken on the GPUs together, None without one."""
+    import tensorflow as tf
+
+    gpus = tf.config.list_logical_devices("GPU")
+    if not gpus:
+        return None
+    return sum(int(tf.config.experimental.get_memory_info(gpu.name)["peak"]) for gpu in gpus)
+
+
+def _error(error: BaseException) -> dict[str, Any]:
+    expected = isinstance(error, TfoptError)
+    message = str(error) if expected else f"{type(error).__name__}: {error}".rstrip(": ")
+    return {
+        "type": "error",
+        "error": type(error).__name__,
+        "message": message,
+        "exit_code": error.exit_code if isinstance(error, TfoptError) else 3,
+    }
+
+
+def _die_with_parent(channel: socket.socket) -> None:
+    """The parent sends nothing more: the end of the stream is the end of the parent."""
+    with contextlib.suppress(OSError):
+        while channel.recv(1):
+            pass
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

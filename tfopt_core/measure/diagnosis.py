@@ -1,0 +1,134 @@
+"""What `tfopt doctor` finds out. TensorFlow is asked in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from tfopt_core.errors import InputError, TfoptError
+from tfopt_core.hooks import Machine, read_machine
+from tfopt_core.hooks.discovery import registrations
+from tfopt_core.training.runtime import check_environment
+
+# A distribution that ships workloads may list its data sets here: a function that returns
+# objects with `name`, `present`, `detail` and `how_to_get`.
+DATA_SOURCES_GROUP = "tfopt.data_sources"
+TIME_LIMIT_SECONDS = 120
+
+_ASK = """
+import json, time
+start = time.perf_counter()
+import tensorflow as tf, keras
+print(json.dumps({
+    "tensorflow": tf.__version__, "keras": keras.__version__, "backend": keras.backend.backend(),
+    "seconds": time.perf_counter() - start,
+    "devices": [d.name for d in tf.config.list_physical_devices()],
+}))
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """One line of the examination; `ok` None is neither good nor bad."""
+
+    subject: str
+    ok: bool | None
+    detail: str
+    mend: str = ""
+
+
+def examine() -> tuple[Finding, ...]:
+    """Everything worth knowing before a measurement."""
+    machine = read_machine()
+    return (
+        Finding(subject="Python", ok=True, detail=f"{platform.python_version()} at {sys.prefix}"),
+        *_tensorflow(),
+        *_hardware(machine),
+        *_disk(),
+        *_data_sources(),
+    )
+
+
+def _tensorflow() -> Iterator[Finding]:
+    try:
+        check_environment(os.environ)
+    except InputError as error:
+        yield Finding(subject="environment", ok=False, detail=str(error))
+        return
+    environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _ASK], env=environment, capture_output=True, text=True,
+            timeout=TIME_LIMIT_SECONDS, check=True,
+        )  # fmt: skip
+        said = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr or "").strip().splitlines()[-1:] or ["no message"]
+        yield Finding(
+            subject="TensorFlow", ok=False, detail=f"does not import: {last[0]}",
+            mend="install it again: pip install --force-reinstall tensorflow",
+        )  # fmt: skip
+        return
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
+        yield Finding(subject="TensorFlow", ok=False, detail=f"gave no answer: {error}")
+        return
+    yield Finding(
+        subject="TensorFlow", ok=True,
+        detail=f"{said['tensorflow']}, Keras {said['keras']} on {said['backend']}, imported in "
+        f"{said['seconds']:.1f} s",
+    )  # fmt: skip
+    yield Finding(subject="devices", ok=None, detail=", ".join(said["devices"]))
+
+
+def _hardware(machine: Machine) -> Iterator[Finding]:
+    yield Finding(
+        subject="CPU", ok=None,
+        detail=f"{machine.cpu_model}, {machine.cpu_count} of {machine.cpu_count_total} usable",
+    )  # fmt: skip
+    yield Finding(
+        subject="bfloat16 on the CPU", ok=None,
+        detail="native" if machine.has_bfloat16_cpu else "not native: it would be slow",
+    )  # fmt: skip
+    yield Finding(
+        subject="GPUs", ok=None,
+        detail=", ".join(
+            f"{gpu.name} (compute capability {gpu.compute_capability[0]}."
+            f"{gpu.compute_capability[1]}, {gpu.memory_bytes / 2**30:.0f} GiB)"
+            for gpu in machine.gpus
+        ) or "none",
+    )  # fmt: skip
+    busy = os.getloadavg()[0] / machine.cpu_count
+    yield Finding(
+        subject="load", ok=None if busy < 0.5 else False,
+        detail=f"{busy:.0%} of the usable CPUs over the last minute",
+        mend="" if busy < 0.5 else "stop what else runs: timings on a busy machine mean little",
+    )  # fmt: skip
+    gib = machine.memory_bytes / 2**30
+    yield Finding(subject="memory", ok=None, detail=f"{gib:.1f} GiB usable")
+
+
+def _disk() -> Iterator[Finding]:
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    yield Finding(subject="disk", ok=None, detail=f"{free:.1f} GiB free in the working directory")
+
+
+def _data_sources() -> Iterator[Finding]:
+    for name, found in registrations(DATA_SOURCES_GROUP).items():
+        try:
+            sources = found[0].load_any()()
+        except TfoptError as error:
+            yield Finding(subject=name, ok=None, detail=str(error))
+            continue
+        for source in sources:
+            yield Finding(
+                subject=f"data: {source.name}", ok=True if source.present else None,
+                detail=source.detail, mend="" if source.present else source.how_to_get,
+            )  # fmt: skip

@@ -1,0 +1,41 @@
+"""The figure by which runs are compared: wall time, or time to the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfopt_core.measure.judgement import Judgement
+from tfopt_core.measure.pairs import Pair, wall_seconds
+from tfopt_core.store.results import RunResult
+
+
+def compared_seconds(
+    pairs: Sequence[Pair], judgement: Judgement
+) -> tuple[list[float], list[float]] | str:
+    """Both sides' seconds, per pair; or why there are none to compare.
+
+    A run that never reaches the target counts as the slowest, two of one side void the result,
+    as MLPerf has it.
+    """
+    sides = [p.without for p in pairs], [p.with_ for p in pairs]
+    if judgement.kind == "end-to-end":
+        return [wall_seconds(run) for run in sides[0]], [wall_seconds(run) for run in sides[1]]
+    figures = []
+    for side in sides:
+        missed = [run for run in side if run.fit.seconds_to_target is None]
+        if len(missed) > 1:
+            return (
+                f'void: {len(missed)} of {len(side)} runs of "{side[0].variant}" never reached '
+                "the target, so there is no time to it; lower the target or train longer"
+            )
+        figures.append(_with_slowest(side))
+    return figures[0], figures[1]
+
+
+def _with_slowest(side: Sequence[RunResult]) -> list[float]:
+    reached = [run.fit.seconds_to_target for run in side]
+    # a run that stopped short of the target took its whole wall time at least
+    slowest = max(
+        wall_seconds(run) if s is None else s for run, s in zip(side, reached, strict=True)
+    )
+    return [slowest if seconds is None else seconds for seconds in reached]

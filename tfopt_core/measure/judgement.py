@@ -1,0 +1,67 @@
+"""What a comparison is judged by: fixed before the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+from tfopt_core.hooks.card import MATHS, Math
+from tfopt_core.measure.statistics import FIXED_LEVEL, LOOK_LEVEL, QUALITY_LOOK_LEVEL
+from tfopt_core.recipe import TargetSpec
+
+# Differences inside this band are of no interest to anybody (MEASUREMENT.md, section 10).
+INDIFFERENCE = 0.02
+DEFAULT_TOLERANCE = 0.005
+# Where the metric is no share, a tolerance relative to the baseline's mean.
+RELATIVE_TOLERANCE = 0.01
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """The rules of one measurement.
+
+    :param tolerance: by how much the metric may be worse; None takes 0.005 for a metric that is
+        better high (a share), and 1% of the baseline's mean for one that is better low.
+    :param examples: size of the validation set, None where unknown.
+    :param math: what the stack as a whole does to the mathematics of training.
+    :param sequential: whether the number of pairs is decided at looks (98% intervals) or was
+        fixed before (95%).
+    """
+
+    metric: str
+    direction: Literal["max", "min"]
+    tolerance: float | None
+    examples: int | None
+    math: Math
+    target: TargetSpec | None
+    sequential: bool
+
+    @property
+    def level(self) -> float:
+        """The two-sided nominal level of each interval."""
+        return LOOK_LEVEL if self.sequential else FIXED_LEVEL
+
+    @property
+    def quality_level(self) -> float:
+        """The one-sided nominal level of the quality bound."""
+        return QUALITY_LOOK_LEVEL if self.sequential else FIXED_LEVEL
+
+    @property
+    def kind(self) -> Literal["end-to-end", "time-to-target"]:
+        """A stack that changes the algorithm is judged by its time to the target."""
+        return "time-to-target" if self.math == "changes" else "end-to-end"
+
+    def tolerance_for(self, baseline: float) -> float:
+        """The tolerance, given the baseline's mean of the metric."""
+        if self.tolerance is not None:
+            return self.tolerance
+        if self.direction == "max":
+            return DEFAULT_TOLERANCE
+        return RELATIVE_TOLERANCE * abs(baseline)
+
+
+def stack_math(maths: Sequence[Math]) -> Math:
+    """The mathematics of a stack: that of its furthest-reaching plugin."""
+    return max(maths, key=MATHS.index, default="exact")

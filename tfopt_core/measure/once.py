@@ -1,0 +1,51 @@
+"""One training with the stack, without a baseline: production use."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfopt_core.measure.isolate import Runner
+from tfopt_core.measure.prepared import Prepared
+from tfopt_core.measure.processes import Processes, replace_file, run_folder
+from tfopt_core.measure.schedule import FULL, Turn, Variant
+from tfopt_core.measure.session import Request, prepare
+from tfopt_core.store.results import RunResult
+
+OnEpoch = Callable[[int, int, Mapping[str, float]], None]
+
+
+def train_once(
+    request: Request, quiet: Runner, runner: Runner, on_epoch: OnEpoch
+) -> tuple[RunResult, Prepared]:
+    """Resolve the stack's settings, then train.
+
+    :param quiet: carries out the dry build.
+    :param runner: carries out the training; one that does not capture lets output through.
+    :param on_epoch: told of each epoch: its number from 1, how many, and its metrics.
+    :raises InputError, PreparationFailed: before the training starts.
+    """
+    prepared, plugins = prepare(request, quiet)
+
+    def tell(message: dict[str, Any]) -> None:
+        if message["type"] == "epoch":
+            on_epoch(message["epoch"] + 1, prepared.epochs, message["metrics"])
+
+    seed = request.seed or random.SystemRandom().randrange(1, 2**31)
+    turn = Turn(0, 0, Variant(FULL, plugins), seed)
+    processes = Processes(
+        recipe=request.recipe,
+        machine=request.machine,
+        folder=request.folder,
+        environment=request.environment,
+        runner=runner,
+        debug=request.debug,
+    )
+    run = processes.run(turn, request.folder.name, tell, save=request.save_to is not None)
+    if run.ok and request.save_to is not None:
+        trained = run_folder(request.folder, 0, 0, FULL) / "model.keras"
+        replace_file(trained, request.save_to)
+    shutil.rmtree(request.folder, ignore_errors=True)
+    return run, prepared

@@ -1,0 +1,144 @@
+"""The dry build: settings resolved, every hook called up to `compile`, nothing trained.
+
+It runs in a process of its own, once per measurement, and finds before the first timed run what
+would fail in every one of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+from cattrs import unstructure
+
+from tfopt_core.errors import PluginError
+from tfopt_core.hooks.card import card, math_of
+from tfopt_core.hooks.guards import named_after
+from tfopt_core.hooks.settings import plain
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.measure.child import job_of
+from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
+from tfopt_core.measure.probing import ProcessProbe
+from tfopt_core.measure.task import Task
+from tfopt_core.training.build import Built, baseline_plans, build, load
+from tfopt_core.training.fit import evaluated_metrics
+from tfopt_core.training.workload import Workload, quality_direction
+
+
+def prepare(task: Task) -> dict[str, Any]:
+    """Resolve and build; a `Prepared` as plain data.
+
+    :raises InputError, PluginError: for whatever would stop every run.
+    """
+    started = time.perf_counter()
+    job = job_of(task)
+    workload = load(job)
+    job = attrs.evolve(job, plugins=resolve_all(job, workload))
+    built = build(job, workload)
+    before = baseline_plans(job, workload)
+    metrics = evaluated_metrics(built)
+    quality = task.recipe.measure.quality
+    metric = quality.metric if quality else _default_metric(workload, metrics)
+    direction = (quality.direction if quality else workload.quality_direction) or None
+    prepared = Prepared(
+        plugins=tuple(
+            _plan_of(built.stack, asked, resolved)
+            for asked, resolved in zip(task.plugins, job.plugins, strict=True)
+        ),
+        data_before={split: plan.describe() for split, plan in before.items()},
+        data_after={split: plan.describe() for split, plan in built.plans.items()},
+        metrics=metrics,
+        quality_metric=metric,
+        quality_direction=direction or quality_direction(metric),
+        epochs=built.run.epochs,
+        steps_per_epoch=built.run.steps_per_epoch,
+        batch_size=built.run.batch_size,
+        validation_examples=_validation_examples(built),
+        trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
+        jit_compile=bool(built.model.jit_compile),
+        policy=built.precision.policy,
+        baseline=workload.baseline,
+        versions=_versions(),
+        warnings=_warnings(workload),
+        seconds=time.perf_counter() - started,
+    )
+    return dict(unstructure(prepared))
+
+
+def resolve_all(job: Any, workload: Workload) -> tuple[StackedPlugin, ...]:
+    """The stack with every plugin's "auto" replaced, asked in recipe order.
+
+    :raises PluginError, PluginRefused: naming the plugin whose `resolve` failed or refused.
+    """
+    resolved = list(job.plugins)
+    for index, stacked in enumerate(job.plugins):
+        if not hasattr(stacked.plugin, "resolve"):
+            continue
+        probe = ProcessProbe(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
+        try:
+            plugin = stacked.plugin.resolve(probe)
+        except Exception as error:
+            raise named_after(stacked.name, "resolve", error) from error
+        if type(plugin) is not type(stacked.plugin):
+            raise PluginError(
+                stacked.name, "resolve", f"returned a {type(plugin).__name__}; return the plugin"
+            )
+        resolved[index] = StackedPlugin(stacked.name, plugin)
+    return tuple(resolved)
+
+
+def _plan_of(stack: Stack, asked: StackedPlugin, resolved: StackedPlugin) -> PluginPlan:
+    changes = tuple(
+        HookChange(change.hook, change.split, change.describe())
+        for change in stack.changes(resolved.name)
+    )
+    return PluginPlan(
+        name=resolved.name,
+        settings=plain(resolved.settings),
+        asked=plain(asked.settings),
+        math=math_of(resolved.name, resolved.plugin),
+        summary=card(type(resolved.plugin)).summary,
+        changes=changes,
+    )
+
+
+def _default_metric(workload: Workload, metrics: Sequence[str]) -> str:
+    """The workload's metric of quality; without validation data, its counterpart in training."""
+    metric = workload.quality_metric
+    if metric not in metrics and metric.removeprefix("val_") in metrics:
+        return metric.removeprefix("val_")
+    return metric
+
+
+def _validation_examples(built: Built) -> int | None:
+    """How many validation examples there are, for the resolution of a share among them."""
+    plan = built.plans.get("validation")
+    if plan is None or plan.source.batched:
+        return None
+    unbatched = plan.stages[:-1]
+    if any(stage.kind not in ("source", "map_examples") for stage in unbatched):
+        return None
+    return plan.source.count
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    import keras
+    import numpy
+    import tensorflow
+
+    return {
+        "python": platform.python_version(),
+        "tensorflow": tensorflow.__version__,
+        "keras": keras.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def _warnings(workload: Workload) -> tuple[str, ...]:
+    if workload.validation is None:
+        return ("no validation data: quality is judged by a metric of the training data",)
+    return ()

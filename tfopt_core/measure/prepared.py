@@ -1,0 +1,62 @@
+"""What a dry build found: the ground for a measurement, and what `tfopt plan` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class HookChange:
+    """What one hook of one plugin would change, in words; empty where it changes nothing."""
+
+    hook: str
+    split: str | None
+    differences: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PluginPlan:
+    """One plugin of the stack: resolved settings, mathematics, and what it would change."""
+
+    name: str
+    settings: dict[str, Any]
+    asked: dict[str, Any]
+    math: str
+    summary: str
+    changes: tuple[HookChange, ...]
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Everything that it would change, in the order of the hooks; each phrase once."""
+        words = [word for change in self.changes for word in change.differences]
+        return tuple(dict.fromkeys(words))
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """The stack on this workload and machine, before any training."""
+
+    plugins: tuple[PluginPlan, ...]
+    data_before: dict[str, tuple[str, ...]]
+    data_after: dict[str, tuple[str, ...]]
+    metrics: tuple[str, ...]
+    quality_metric: str
+    quality_direction: str
+    epochs: int
+    steps_per_epoch: int | None
+    batch_size: int | None
+    validation_examples: int | None
+    trainable_parameters: int
+    jit_compile: bool
+    policy: str
+    baseline: str
+    versions: dict[str, str]
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def resolved(self) -> dict[str, dict[str, Any]]:
+        """Every plugin's resolved settings, by name."""
+        return {plugin.name: plugin.settings for plugin in self.plugins}

@@ -1,0 +1,150 @@
+"""What `resolve` may ask, answered by building and running a little of the training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import Batch, DataPlan, Shuffle
+from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.stages import Map
+from tfopt_core.hooks import Machine
+from tfopt_core.hooks.machine import usable_memory_bytes
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure.statistics import median
+from tfopt_core.training.build import Job, build
+from tfopt_core.training.sources import as_plan
+from tfopt_core.training.workload import Workload
+
+SAMPLE_EXAMPLES = 64
+# A probe ends after so many seconds of steady steps, or so many calls.
+PROBE_SECONDS, PROBE_CALLS = 1.0, 60
+
+
+@attrs.define(eq=False)
+class ProcessProbe:
+    """The `Probe` of one plugin.
+
+    :param job: the full stack, with the settings that are resolved so far.
+    :param index: which plugin of the stack asks.
+    """
+
+    job: Job
+    workload: Workload
+    index: int
+
+    @property
+    def machine(self) -> Machine:
+        """What this machine has."""
+        return self.job.machine
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs a run trains."""
+        return self.job.epochs(self.workload)
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Steps of one epoch, from the number of examples; None where unknown."""
+        plan = as_plan(self.workload.train, "train")
+        if plan.source.batched:
+            return plan.source.count
+        size = self.job.recipe.workload.batch_size or self.workload.batch_size
+        return None if plan.source.count is None else math.ceil(plan.source.count / size)
+
+    def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        """Mean bytes of an example behind the deterministic stages, and the number of examples.
+
+        :raises ValueError: if the workload has no data for the split.
+        """
+        data = self.workload.train if split == "train" else self.workload.validation
+        if data is None:
+            raise ValueError(f"the workload has no {split} data")
+        plan = as_plan(data, split)
+        sizes = list(_sizes(plan))
+        return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.source.count
+
+    def available_memory_bytes(self) -> int:
+        """Memory that is free now, within the cgroup's limit."""
+        import psutil
+
+        return min(int(psutil.virtual_memory().available), usable_memory_bytes())
+
+    def step_seconds(self, plugin: Any, **training_options: Any) -> float:
+        """Median seconds of a steady step with the full stack around this plugin.
+
+        Plugins after it whose settings are not resolved yet ("auto") are left out.
+        """
+        stack = list(self.job.plugins)
+        stack[self.index] = StackedPlugin(stack[self.index].name, plugin)
+        chosen = [
+            stacked
+            for position, stacked in enumerate(stack)
+            if position <= self.index or "auto" not in stacked.settings.values()
+        ]
+        job = attrs.evolve(self.job, plugins=tuple(chosen), folder=Path(self.job.folder) / "probe")
+        job.folder.mkdir(parents=True, exist_ok=True)
+        built = build(job, self.workload, overrides=training_options)
+        return _timed_steps(built)
+
+
+def _sizes(plan: DataPlan) -> Iterator[int]:
+    """Bytes of some examples, as the longest deterministic prefix of the plan yields them."""
+    import tensorflow as tf
+
+    end = 1
+    for index, stage in enumerate(plan.stages[1:], start=1):
+        if isinstance(stage, Batch):
+            break
+        if not isinstance(stage, Shuffle) and random_ops_or_none(plan, index):
+            break
+        end = index + 1
+    for element in lower_stages(plan.stages[:end]).take(SAMPLE_EXAMPLES):
+        yield sum(_tensor_bytes(leaf) for leaf in tf.nest.flatten(element))
+
+
+def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
+    """The ops of a stage that may yield something else the next time; () if it has none."""
+    stage = plan.stages[index]
+    if isinstance(stage, Map) or stage.deterministic is not True:
+        return random_ops(plan, index)
+    return ()
+
+
+def _tensor_bytes(tensor: Any) -> int:
+    import tensorflow as tf
+
+    if isinstance(tensor, tf.RaggedTensor):
+        return sum(_tensor_bytes(part) for part in tf.nest.flatten(tensor, expand_composites=True))
+    if tensor.dtype == tf.string:
+        return int(tf.reduce_sum(tf.strings.length(tensor)))
+    return int(tf.size(tensor)) * int(tensor.dtype.size)
+
+
+def _timed_steps(built: Any) -> float:
+    """Seconds of a step: the train function called in a row, its first call left out."""
+    import itertools
+
+    model, dataset = built.model, built.run.datasets["train"]
+    with built.run.strategy.scope():
+        data = built.run.strategy.experimental_distribute_dataset(dataset.repeat())
+    model.make_train_function()
+    iterator = iter(data)
+    model.train_function(iterator)
+    model.train_function(iterator)
+    per_call = built.training.steps_per_execution
+    times: list[float] = []
+    start = perf_counter()
+    for _ in itertools.repeat(None, PROBE_CALLS):
+        before = perf_counter()
+        model.train_function(iterator)
+        times.append((perf_counter() - before) / per_call)
+        if perf_counter() - start > PROBE_SECONDS:
+            break
+    return median(times)

@@ -1,0 +1,135 @@
+"""Tasks put together and their outcomes turned into results."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from cattrs import structure
+
+from tfopt_core.errors import InputError, PreparationFailed
+from tfopt_core.hooks import Machine
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.measure.isolate import ProcessOutcome, Runner
+from tfopt_core.measure.prepared import Prepared
+from tfopt_core.measure.schedule import FULL, Turn, Variant
+from tfopt_core.measure.task import Task
+from tfopt_core.recipe import Recipe
+from tfopt_core.store.results import RunResult
+from tfopt_core.training.runtime import process_environment
+
+# What a run leaves in its folder for later: its output, and the model if one was asked for.
+KEPT = ("output.txt", "model.keras")
+OUTPUT_LINES = 12
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+@attrs.frozen(kw_only=True)
+class Processes:
+    """Starts the processes of one measurement.
+
+    :param folder: holds a private folder for each process.
+    :param environment: the environment that processes start from.
+    """
+
+    recipe: Recipe
+    machine: Machine
+    folder: Path
+    environment: Mapping[str, str]
+    runner: Runner
+    debug: bool = False
+
+    def prepare(self, plugins: tuple[StackedPlugin, ...], seed: int) -> Prepared:
+        """Resolve the stack and build it dry.
+
+        :raises InputError: for what the user can mend.
+        :raises PreparationFailed: for what would fail in every run.
+        """
+        folder = self.folder / "prepare"
+        task, environment = self._task("prepare", Variant(FULL, plugins), seed, folder)
+        outcome = self.runner(task, environment, lambda message: None)
+        _tidy(folder)
+        message = outcome.message
+        if message is not None and message["type"] == "prepared":
+            return structure(message["prepared"], Prepared)
+        text = message["message"] if message is not None else f"the dry build {outcome.cause}"
+        if self.debug and outcome.output_tail:
+            text = f"{outcome.output_tail.rstrip()}\n{text}"
+        if message is not None and message["exit_code"] == InputError.exit_code:
+            raise InputError(text)
+        raise PreparationFailed(text)
+
+    def run(self, turn: Turn, run_id: str, tell: Tell, *, save: bool = False) -> RunResult:
+        """Train one turn of the schedule; failures are results too."""
+        folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
+        task, environment = self._task("run", turn.variant, turn.seed, folder)
+        if save:
+            task = attrs.evolve(task, save_to=folder / "model.keras")
+        outcome = self.runner(task, environment, tell)
+        _tidy(folder)
+        result = RunResult(
+            id=run_id, variant=turn.variant.name, round=turn.round, position=turn.position,
+            seed=turn.seed, status="failed", process_seconds=outcome.seconds,
+            output_path=str(outcome.output_path) if outcome.output_path else None,
+        )  # fmt: skip
+        return _with_outcome(result, outcome)
+
+    def _task(
+        self, kind: Any, variant: Variant, seed: int, folder: Path
+    ) -> tuple[Task, dict[str, str]]:
+        runtime = Stack(variant.plugins, Defaults()).configure_runtime(self.machine, self.recipe)
+        task = Task(
+            kind=kind,
+            recipe=self.recipe,
+            plugins=variant.plugins,
+            variant=variant.name,
+            seed=seed,
+            machine=self.machine,
+            folder=folder,
+            runtime=runtime,
+            debug=self.debug,
+        )
+        return task, process_environment(self.environment, runtime, debug=self.debug)
+
+
+def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:
+    message = outcome.message
+    tail = "\n".join(outcome.output_tail.splitlines()[-OUTPUT_LINES:]) or None
+    if message is None:
+        return attrs.evolve(result, error=outcome.cause, output_tail=tail)
+    if message["type"] != "result":
+        return attrs.evolve(result, error=message["message"], output_tail=tail)
+    try:
+        told = {**attrs.asdict(result, recurse=False), **message["run"], "status": "ok"}
+        return structure(told, RunResult)
+    except Exception as error:  # whatever the pipe brought, it is the run that failed
+        return attrs.evolve(result, error=f"sent no valid result: {error}", output_tail=tail)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what a process left in its private folder, such as the files of a disk cache."""
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.name in KEPT:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+
+
+def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
+    """The private folder of one run, below that of its measurement."""
+    return folder / f"{round_:02d}-{position}-{variant}".replace(" ", "-")
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Copy a file so that the target is the old one or the new one, never a torn one."""
+    part = target.with_name(f".{target.name}.part")
+    shutil.copyfile(source, part)
+    os.replace(part, target)

@@ -1,0 +1,71 @@
+"""What a measurement tells whoever looks on, as frozen events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import attrs
+
+from tfopt_core.store.results import RunResult
+
+
+@attrs.frozen
+class Preparing:
+    """The dry build and the plugins' `resolve` are under way."""
+
+
+@attrs.frozen(kw_only=True)
+class Ready:
+    """Set-up is done: what will be trained. `total_runs` is the most that may be needed."""
+
+    seconds: float
+    resolved: Mapping[str, Mapping[str, object]]
+    epochs: int
+    steps_per_epoch: int | None
+    total_runs: int
+    warnings: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class RunStarted:
+    """A run's process starts; `index` counts from 0. `pairs` is how many pairs are planned."""
+
+    index: int
+    total_runs: int
+    variant: str
+    round: int
+    pairs: int
+
+
+@attrs.frozen(kw_only=True)
+class RunProgress:
+    """Where the run under way is; `step` counts within the epoch. `metrics` are of the last
+    finished epoch, empty before."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps_per_epoch: int | None
+    metrics: Mapping[str, float]
+
+
+@attrs.frozen(kw_only=True)
+class RunEnded:
+    """A run is over and stored. `speedup_so_far` is the mean over complete pairs, None before
+    the first; `seconds_left` is an estimate, None before there is a ground for one."""
+
+    index: int
+    total_runs: int
+    run: RunResult
+    speedup_so_far: float | None
+    seconds_left: float | None
+
+
+Event = Preparing | Ready | RunStarted | RunProgress | RunEnded
+
+
+class Observer(Protocol):
+    """Anything that takes events: the live view, plain lines, a list in a test."""
+
+    def __call__(self, event: Event) -> None: ...

@@ -1,0 +1,107 @@
+"""Which variants are run, in which order, under which seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import attrs
+
+from tfopt_core.hooks.card import traits
+from tfopt_core.hooks.stack import StackedPlugin
+
+BASELINE, FULL = "baseline", "full"
+
+
+@attrs.frozen
+class Variant:
+    """A stack to train with, under the name that results carry."""
+
+    name: str
+    plugins: tuple[StackedPlugin, ...]
+
+
+@attrs.frozen
+class Contrast:
+    """Two variants whose difference is exactly one plugin, or a group that needs each other."""
+
+    plugins: tuple[str, ...]
+    without: str
+    with_: str
+
+
+@attrs.frozen
+class Turn:
+    """One run of the schedule: its round, its place in it, and its seed."""
+
+    round: int
+    position: int
+    variant: Variant
+    seed: int
+
+
+def baseline_and_full(plugins: Sequence[StackedPlugin]) -> tuple[Variant, Variant]:
+    """The two variants of every measurement."""
+    return Variant(BASELINE, ()), Variant(FULL, tuple(plugins))
+
+
+def leave_one_out(plugins: Sequence[StackedPlugin]) -> list[tuple[Variant, Contrast]]:
+    """The full stack without each plugin in turn.
+
+    A plugin that another one requires is taken out together with it. With a single plugin the
+    baseline is that stack already, so there is none.
+    """
+    variants = []
+    for stacked in plugins:
+        group = _group(stacked.name, plugins)
+        rest = tuple(other for other in plugins if other.name not in group)
+        if not rest:
+            continue
+        name = f"without {' and '.join(group)}"
+        variants.append((Variant(name, rest), Contrast(group, name, FULL)))
+    return variants
+
+
+def one_alone(plugins: Sequence[StackedPlugin]) -> list[tuple[Variant, Contrast]]:
+    """Each plugin alone, as far as it stands without the others."""
+    variants = []
+    for stacked in plugins:
+        required = traits(stacked.name, type(stacked.plugin)).requires
+        if len(plugins) > 1 and not required:
+            name = f"alone {stacked.name}"
+            variants.append((Variant(name, (stacked,)), Contrast((stacked.name,), BASELINE, name)))
+    return variants
+
+
+def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:
+    """The plugin and all that cannot stand without it, in recipe order."""
+    group = {name}
+    grown = True
+    while grown:
+        needy = {p.name for p in plugins if group & set(traits(p.name, type(p.plugin)).requires)}
+        grown = not needy <= group
+        group |= needy
+    return tuple(p.name for p in plugins if p.name in group)
+
+
+@attrs.frozen(eq=False)
+class Schedule:
+    """The rounds of one measurement, drawn from one seed that is kept with the results."""
+
+    seed: int
+
+    def turns(self, round_: int, variants: Sequence[Variant]) -> list[Turn]:
+        """One round: every variant once, all under the round's own seed.
+
+        Two variants alternate ABBA from a random start, which a linear drift of the machine's
+        speed does not bias; more of them are put in random order.
+        """
+        seed = random.Random(f"{self.seed} seed of round {round_}").randrange(1, 2**31)
+        order = list(variants)
+        if len(order) == 2:
+            start = random.Random(f"{self.seed} start").randrange(2)
+            if (start + round_) % 2:
+                order.reverse()
+        else:
+            random.Random(f"{self.seed} order of round {round_}").shuffle(order)
+        return [Turn(round_, place, variant, seed) for place, variant in enumerate(order)]

@@ -1,0 +1,70 @@
+"""From timed blocks to a steady step time (MEASUREMENT.md, sections 3 and 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from tfopt_core.measure.statistics import median
+from tfopt_core.store.results import Block
+
+MINIMUM_BLOCKS = 20
+SAME_WITHIN = 0.01
+# A block shorter than the clock's (the rest of an epoch) is too noisy a sample.
+FULL_STEPS, FULL_SECONDS = 10, 0.02
+
+
+@attrs.frozen
+class Steady:
+    """The median seconds of a step over the steady blocks, None if there is none to judge."""
+
+    step_seconds: float | None
+    steady: bool
+
+
+def steady_state(blocks: Sequence[Block]) -> Steady:
+    """Drop the known warm-up, look for a left-over shift, and take the last level.
+
+    Steady if the last segment has at least 20 blocks and half of all; else the median of all
+    warm blocks is given and `steady` is False.
+    """
+    warm = [block for block in blocks if not block.cold]
+    full = [b for b in warm if b.steps >= FULL_STEPS and b.seconds >= FULL_SECONDS] or warm
+    times = [block.seconds / block.steps for block in full if block.steps and block.seconds > 0]
+    if not times:
+        return Steady(None, False)
+    last = last_segment(times)
+    if len(last) >= MINIMUM_BLOCKS and 2 * len(last) >= len(times):
+        return Steady(median(last), True)
+    return Steady(median(times), False)
+
+
+def last_segment(times: Sequence[float]) -> Sequence[float]:
+    """The times since the last change of level, segments within 1% of the last one included.
+
+    Change points: Killick et al. 2012 (PELT) on log times with a noise estimate that level
+    shifts do not move: 1.4826 MAD of the differences / sqrt 2.
+    """
+    import numpy as np
+    import ruptures
+
+    count = len(times)
+    if count < MINIMUM_BLOCKS:
+        return times
+    log_times = np.log(np.asarray(times))
+    differences = np.diff(log_times)
+    sigma = 1.4826 * float(np.median(np.abs(differences - np.median(differences)))) / math.sqrt(2)
+    if sigma == 0:
+        return times
+    search = ruptures.Pelt(model="l2", min_size=10, jump=1).fit(log_times.reshape(-1, 1))
+    ends = search.predict(pen=3 * sigma**2 * math.log(count))
+    starts = [0, *ends[:-1]]
+    level = float(np.median(log_times[starts[-1] :]))
+    first = starts[-1]
+    for start, end in reversed(list(zip(starts[:-1], ends[:-1], strict=True))):
+        if abs(float(np.median(log_times[start:end])) - level) > math.log1p(SAME_WITHIN):
+            break
+        first = start
+    return times[first:]

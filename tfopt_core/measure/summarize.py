@@ -1,0 +1,66 @@
+"""From what a fit took to the figures that are kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfopt_core.measure.statistics import median
+from tfopt_core.measure.steady import steady_state
+from tfopt_core.recipe import TargetSpec
+from tfopt_core.store.results import Block, FitResult
+from tfopt_core.training.fit import FitOutcome
+
+
+def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
+    """The figures of one fit.
+
+    :param target: where the recipe has one, the epochs and seconds to it are read from the
+        history, at the ends of epochs.
+    """
+    blocks = tuple(Block(b.steps, b.seconds, b.epoch, b.cold) for b in outcome.blocks)
+    steady = steady_state(blocks)
+    reached = epochs_to_target(outcome.history, target) if target else None
+    return FitResult(
+        one_time_seconds=one_time_seconds(outcome, blocks, steady.step_seconds),
+        blocks=blocks,
+        steady=steady.steady,
+        step_seconds=steady.step_seconds,
+        examples_per_second=_examples_per_second(outcome.batch_size, steady.step_seconds),
+        trainable_parameters=outcome.trainable_parameters,
+        epochs=outcome.epochs,
+        steps=outcome.steps,
+        epochs_to_target=reached,
+        seconds_to_target=None if reached is None else outcome.epoch_end_seconds[reached - 1],
+        jit_compile=outcome.jit_compile,
+        metrics={name: values[-1] for name, values in outcome.history.items()},
+        history={name: tuple(values) for name, values in outcome.history.items()},
+        stop_reason=outcome.stop_reason,
+    )
+
+
+def one_time_seconds(
+    outcome: FitOutcome, blocks: Sequence[Block], step_seconds: float | None
+) -> float:
+    """What is paid once: the build, and what cold blocks and the first validation take beyond
+    their steady share. A fit that holds nothing but its first call has no steady share."""
+    step = step_seconds or 0.0
+    cold = sum(b.seconds - b.steps * step for b in blocks if b.cold)
+    first, *later = outcome.validation_seconds or (0.0,)
+    validation = max(0.0, first - median(later)) if later else 0.0
+    return outcome.setup_seconds + max(0.0, cold) + validation
+
+
+def epochs_to_target(history: dict[str, list[float]], target: TargetSpec) -> int | None:
+    """The first epoch, counted from 1, whose metric meets the target; None if none does."""
+    for epoch, value in enumerate(history.get(target.metric, []), start=1):
+        if target.at_least is not None and value >= target.at_least:
+            return epoch
+        if target.at_most is not None and value <= target.at_most:
+            return epoch
+    return None
+
+
+def _examples_per_second(batch_size: int | None, step_seconds: float | None) -> float | None:
+    if batch_size is None or not step_seconds:
+        return None
+    return batch_size / step_seconds

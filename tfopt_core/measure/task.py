@@ -1,0 +1,56 @@
+"""What a process of ours is asked to do, and what it may say. No TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from tfopt_core.hooks import Machine, RuntimeOptions
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import Recipe
+
+
+@attrs.frozen(kw_only=True)
+class Task:
+    """One job for one process.
+
+    "prepare" resolves the stack's settings and builds everything up to `compile`, untimed;
+    "run" trains. `save_to` is where the trained model goes, None to keep none.
+    """
+
+    kind: Literal["prepare", "run"]
+    recipe: Recipe
+    plugins: tuple[StackedPlugin, ...]
+    variant: str
+    seed: int
+    machine: Machine
+    folder: Path
+    runtime: RuntimeOptions = attrs.field(factory=RuntimeOptions)
+    save_to: Path | None = None
+    debug: bool = False
+
+
+# What each type of message must hold; anything else on the pipe is a failure of the run.
+MESSAGES: dict[str, frozenset[str]] = {
+    "step": frozenset({"epoch", "step"}),
+    "epoch": frozenset({"epoch", "metrics"}),
+    "prepared": frozenset({"prepared"}),
+    "result": frozenset({"run"}),
+    "error": frozenset({"error", "message", "exit_code"}),
+}
+FINAL = frozenset({"prepared", "result", "error"})
+
+
+def checked_message(data: Any) -> dict[str, Any]:
+    """A message as the pipe brought it.
+
+    :raises ValueError: if it is none of the known ones, or lacks a key.
+    """
+    if not isinstance(data, dict) or data.get("type") not in MESSAGES:
+        raise ValueError(f"unknown message {str(data)[:80]!r}")
+    missing = MESSAGES[data["type"]] - set(data)
+    if missing:
+        raise ValueError(f"message {data['type']!r} lacks {', '.join(sorted(missing))}")
+    return data

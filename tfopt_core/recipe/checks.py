@@ -1,0 +1,222 @@
+"""Checks of single values: each returns the value as the model wants it or raises `Invalid`.
+
+They are plain functions, so that a class of model.py can state for each field what its TOML key
+accepts, and both reading a recipe and building the class in Python check the same thing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import did_you_mean
+from tfopt_core.recipe.paths import KeyPath
+
+Check = Callable[[object], Any]
+
+_LONGEST_SHOWN = 40
+_TOO_LARGE = "this whole number does not fit 64 bits"
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)? ?(?:(\d+(?:\.\d+)?)m)? ?(?:(\d+(?:\.\d+)?)s)?")
+
+
+@attrs.frozen
+class Fault:
+    """What is wrong with a value, still without file and line; `at` leads to the part of it."""
+
+    message: str
+    mend: str = ""
+    at: KeyPath = ()
+
+
+class Invalid(ValueError):
+    """A value that a check refuses, with everything that is wrong with it."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+        super().__init__("; ".join(fault.message for fault in faults))
+
+
+def show(value: object) -> str:
+    """A value as a message shows it, with the TOML word for its type."""
+    kind = _toml_type(value)
+    if isinstance(value, str):
+        short = value if len(value) <= _LONGEST_SHOWN else value[: _LONGEST_SHOWN - 3] + "..."
+        return f"{json.dumps(short, ensure_ascii=False)} ({kind})"
+    if isinstance(value, bool):
+        return f"{str(value).lower()} ({kind})"
+    if isinstance(value, float) or (isinstance(value, int) and _fits(value)):
+        return f"{value} ({kind})"
+    return kind
+
+
+def listing(words: Sequence[str], last: str) -> str:
+    """Two or more words as a sentence has them, with "and" or "or" before the last."""
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def expected(what: str, value: object, mend: str = "") -> Invalid:
+    """The refusal of a value for its type: `expected <what>, got <value> (<type>)`."""
+    return Invalid(Fault(f"expected {what}, got {show(value)}", mend))
+
+
+def out_of_range(what: str, value: object, mend: str = "") -> Invalid:
+    """The refusal of a value of the right type: `expected <what>, got <value>`."""
+    shown = show(value).removesuffix(f" ({_toml_type(value)})")
+    return Invalid(Fault(f"expected {what}, got {shown}", mend))
+
+
+def text(value: object) -> str:
+    """A string, empty too."""
+    if not isinstance(value, str):
+        raise expected("a string", value)
+    return value
+
+
+def word(value: object) -> str:
+    """A string that says something."""
+    if not text(value).strip():
+        raise Invalid(Fault("expected a string that is not empty"))
+    return text(value)
+
+
+def flag(value: object) -> bool:
+    """A boolean."""
+    if not isinstance(value, bool):
+        raise expected("a boolean (true or false)", value)
+    return value
+
+
+def number(value: object) -> float:
+    """A finite number; whole ones count, booleans do not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise expected("a number", value)
+    if isinstance(value, int) and not _fits(value):
+        raise Invalid(Fault(_TOO_LARGE))
+    if not math.isfinite(value):
+        raise out_of_range("a finite number", value)
+    return float(value)
+
+
+def at_least_zero(value: object) -> float:
+    """A finite number, 0 or more."""
+    if (checked := number(value)) < 0:
+        raise out_of_range("a number of at least 0", value)
+    return checked
+
+
+def whole(minimum: int, otherwise: str = "") -> Check:
+    """A check for whole numbers of at least `minimum`, or the string `otherwise`."""
+    alternative = f' or "{otherwise}"' if otherwise else ""
+
+    def check(value: object) -> int | str:
+        if otherwise and value == otherwise:
+            return otherwise
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise expected(f"a whole number{alternative}", value)
+        if not _fits(value):
+            raise Invalid(Fault(_TOO_LARGE))
+        if value < minimum:
+            raise out_of_range(f"a whole number of at least {minimum}{alternative}", value)
+        return value
+
+    return check
+
+
+def choice(*words: str) -> Check:
+    """A check for one of some words."""
+    listed = listing([f'"{word}"' for word in words], "or")
+
+    def check(value: object) -> str:
+        if not isinstance(value, str):
+            raise expected(listed, value)
+        if value not in words:
+            raise out_of_range(listed, value, did_you_mean(value, words))
+        return value
+
+    return check
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """An array of strings, as a tuple."""
+    if not isinstance(value, list | tuple):
+        raise expected("an array of strings", value)
+    wrong = [
+        Fault(f"expected a string, got {show(item)}", at=(index,))
+        for index, item in enumerate(value)
+        if not isinstance(item, str)
+    ]
+    if wrong:
+        raise Invalid(*wrong)
+    return tuple(value)
+
+
+def free_table(value: object) -> dict[str, Any]:
+    """A table of any keys, whose values a recipe can hold (see `unfit_values`)."""
+    if not isinstance(value, Mapping):
+        raise expected("a table", value)
+    if wrong := tuple(unfit_values(value)):
+        raise Invalid(*wrong)
+    return dict(value)
+
+
+def unfit_values(value: object, at: KeyPath = ()) -> Iterator[Fault]:
+    """The numbers in free data that a recipe cannot hold: nan, inf, more than 64 bits.
+
+    TOML has them, JSON has not, and a recipe's results are kept as JSON.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from unfit_values(item, (*at, key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from unfit_values(item, (*at, index))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Fault(f"expected a finite number, got {value}", at=at)
+    elif isinstance(value, int) and not _fits(value):
+        yield Fault(_TOO_LARGE, at=at)
+
+
+def duration(value: object) -> float:
+    """A time above 0 as seconds: a number of seconds, or a string such as "1h30m"."""
+    mend = 'write a string such as "10m", "90s" or "1h30m", or a number of seconds'
+    if isinstance(value, str):
+        match = _DURATION.fullmatch(value.strip())
+        if match is None or not any(match.groups()):
+            raise out_of_range("a duration", value, mend)
+        hours, minutes, seconds = (float(part or 0) for part in match.groups())
+        total = hours * 3600 + minutes * 60 + seconds
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise expected("a duration", value, mend)
+    else:
+        total = number(value)
+    if not 0 < total < math.inf:
+        raise out_of_range("a finite duration above 0", value, mend)
+    return total
+
+
+def _fits(value: int) -> bool:
+    # TOML promises 64 bits. Beyond, float() may overflow and str() refuses 4,300 digits, which a
+    # hexadecimal integer reaches without tomllib noticing.
+    return -(2**63) <= value < 2**63
+
+
+_TOML_TYPES: tuple[tuple[type, str], ...] = (
+    (bool, "a boolean"),  # before int, whose subclass it is
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "a string"),
+    (datetime, "a date-time"),  # before date, whose subclass it is
+    (date, "a date"),
+    (time, "a time"),
+    (Mapping, "a table"),
+)
+
+
+def _toml_type(value: object) -> str:
+    return next((name for kind, name in _TOML_TYPES if isinstance(value, kind)), "an array")

@@ -1,0 +1,79 @@
+"""A recipe laid over the one that it extends."""
+
+from __future__ import annotations
+
+from tfopt_core.recipe.layer import Layer, PluginLayer
+from tfopt_core.recipe.model import TARGET_BOUNDS, WORKLOAD_CHOICES
+from tfopt_core.recipe.tree import Node
+
+
+def merge_layers(base: Layer, top: Layer) -> Layer:
+    """Lay `top` over `base`: tables key by key, plugins by name."""
+    tables = merge_tables(_without_replaced(base.tables, top.tables), top.tables)
+    return Layer(tables, _merge_plugins(base.plugins, top.plugins))
+
+
+def merge_tables(base: Node, top: Node) -> Node:
+    """The keys of both tables, those of `top` first choice; anything else is replaced whole."""
+    if not (isinstance(base.value, dict) and isinstance(top.value, dict)):
+        return top
+    merged = dict(base.value)
+    for key, node in top.value.items():
+        merged[key] = merge_tables(merged[key], node) if key in merged else node
+    return Node(merged, base.place)
+
+
+def _merge_plugins(
+    base: tuple[PluginLayer, ...], top: tuple[PluginLayer, ...]
+) -> tuple[PluginLayer, ...]:
+    # A disabled plugin stays in the list until the stack is complete, so that enabling it again
+    # (a further recipe, or --set) puts it where it stood.
+    stack = {plugin.use: plugin for plugin in base}
+    stack.update({plugin.use: plugin for plugin in top})
+    return tuple(stack.values())
+
+
+def _without_replaced(base: Node, top: Node) -> Node:
+    """`base` without the alternatives that `top` decides anew.
+
+    Merged key by key, a base's `use` beside the extending recipe's `factory` would be two
+    workloads, and its `at_least` beside an `at_most` two bounds.
+    """
+    base = _edit(base, "workload", _workload_keys_replaced(base, top))
+    chosen = set(_below(top, "measure", "target")).intersection(TARGET_BOUNDS)
+    measure = base.table().get("measure")
+    if chosen and measure is not None:
+        measure = _edit(measure, "target", set(TARGET_BOUNDS))
+        base = Node({**base.table(), "measure": measure}, base.place)
+    return base
+
+
+def _workload_keys_replaced(base: Node, top: Node) -> set[str]:
+    ours, theirs = _below(base, "workload"), _below(top, "workload")
+    chosen = [key for key in WORKLOAD_CHOICES if key in theirs]
+    if not chosen:
+        return set()
+    replaced = set(WORKLOAD_CHOICES)
+    if any(key not in ours or ours[key].value != theirs[key].value for key in chosen):
+        replaced |= {"options", "args"}  # they were arguments of the other workload
+    if "script" in chosen:
+        replaced |= {"epochs", "batch_size"}  # a script sets them itself
+    return replaced
+
+
+def _below(node: Node, *keys: str) -> dict[str, Node]:
+    for key in keys:
+        child = node.table().get(key)
+        if child is None:
+            return {}
+        node = child
+    return node.table()
+
+
+def _edit(node: Node, key: str, dropped: set[str]) -> Node:
+    """`node` with the table at `key` rid of some keys."""
+    table = node.table().get(key)
+    if table is None or not isinstance(table.value, dict):
+        return node
+    kept = {name: item for name, item in table.value.items() if name not in dropped}
+    return Node({**node.table(), key: Node(kept, table.place)}, node.place)

@@ -1,0 +1,210 @@
+"""The shape of a recipe: frozen data, checked however it is built."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Set
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from tfopt_core.errors import Problem
+from tfopt_core.recipe import checks
+from tfopt_core.recipe.checks import Fault
+from tfopt_core.recipe.table import Checked, Nested, Table, exactly_one, to_json
+from tfopt_core.recipe.tree import Place
+
+WORKLOAD_CHOICES = ("use", "factory", "script")
+TARGET_BOUNDS = ("at_least", "at_most")
+
+
+def _as_float(value: float) -> float:
+    # 600 and 600.0 mean the same recipe, so they must not differ in its hash.
+    return float(value) if type(value) is int else value
+
+
+def _as_float_or_none(value: float | None) -> float | None:
+    return None if value is None else _as_float(value)
+
+
+def _metric_is_given(given: Set[str]) -> Iterator[Fault]:
+    if "metric" not in given:
+        yield Fault('"metric" is missing', 'add, for example, metric = "val_accuracy"')
+
+
+@attrs.frozen
+class Where:
+    """The place of a plugin in its recipe file, and of each of its keys.
+
+    `path` is "plugins[1]", counted from 0 in its own file. `key_lines` maps a key below the
+    plugin (nested: "a.b", "a[0]") to its line; `set_by` maps a key that `--set` gave to its place,
+    whose file is "--set plugins.cache.storage=disk".
+    """
+
+    file: str = ""
+    path: str = ""
+    line: int = 0
+    key_lines: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    set_by: Mapping[str, Place] = attrs.field(factory=dict, hash=False)
+
+    def problem(self, key: str | None, message: str, mend: str = "") -> Problem:
+        """A problem at a key of the plugin; at the plugin itself for None.
+
+        A key that was not given gets the line of the nearest key above it.
+        """
+        path = self.path
+        if key:
+            path += key if key.startswith("[") else f".{key}"
+        known = key or ""
+        while known:
+            if known in self.set_by:
+                place = self.set_by[known]
+                whole = place.path + (key or "")[len(known) :]
+                return Problem(place.file, place.line, whole, message, mend)
+            if known in self.key_lines:
+                return Problem(self.file, self.key_lines[known], path, message, mend)
+            known = known[: max(known.rfind("."), known.rfind("["), 0)]
+        return Problem(self.file, self.line, path, message, mend)
+
+
+@attrs.frozen
+class PluginEntry:
+    """A plugin of the stack: its name, and its settings as the recipe gives them, unchecked."""
+
+    use: str
+    settings: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
+    where: Where = attrs.field(factory=Where, eq=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as plain data, fit for JSON."""
+        return {"use": self.use, **to_json(self.settings)}
+
+
+@attrs.frozen
+class WorkloadSpec(Table):
+    """What is trained: a workload by name, a factory, or an unmodified script."""
+
+    use: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    factory: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    script: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    args: tuple[str, ...] = attrs.field(default=(), validator=Checked(checks.texts))
+    epochs: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
+    batch_size: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
+    options: Mapping[str, Any] = attrs.field(
+        factory=dict, validator=Checked(checks.free_table), hash=False
+    )
+
+    @classmethod
+    def rules(cls, given: Set[str]) -> Iterable[Fault]:
+        """One workload; what a script decides itself does not stand beside it."""
+        yield from exactly_one(given, WORKLOAD_CHOICES, "workload")
+        if "script" in given:
+            for key in ("epochs", "batch_size"):
+                if key in given:
+                    yield Fault("a script sets this itself", "remove it", at=(key,))
+            if "options" in given:
+                mend = 'give a script its arguments as args = ["--lr", "0.1"]'
+                yield Fault("options are arguments of a factory", mend, at=("options",))
+        elif "args" in given:
+            mend = "give a factory its arguments under [workload.options]"
+            yield Fault("args are the arguments of a script, and there is none", mend, ("args",))
+
+
+@attrs.frozen
+class QualitySpec(Table):
+    """Which metric must not get worse, and by how much it may."""
+
+    metric: str = attrs.field(validator=Checked(checks.word))
+    tolerance: float = attrs.field(
+        default=0.005, validator=Checked(checks.at_least_zero), converter=_as_float
+    )
+    direction: Literal["max", "min"] | None = attrs.field(
+        default=None, validator=Checked(checks.choice("max", "min"))
+    )
+
+    @classmethod
+    def rules(cls, given: Set[str]) -> Iterable[Fault]:
+        """A metric."""
+        return _metric_is_given(given)
+
+
+@attrs.frozen
+class TargetSpec(Table):
+    """The value of a metric that a training is to reach; one of the two bounds is given."""
+
+    metric: str = attrs.field(validator=Checked(checks.word))
+    at_least: float | None = attrs.field(
+        default=None, validator=Checked(checks.number), converter=_as_float_or_none
+    )
+    at_most: float | None = attrs.field(
+        default=None, validator=Checked(checks.number), converter=_as_float_or_none
+    )
+
+    @classmethod
+    def rules(cls, given: Set[str]) -> Iterable[Fault]:
+        """A metric, and one bound."""
+        yield from _metric_is_given(given)
+        yield from exactly_one(given, TARGET_BOUNDS, "bound")
+
+
+@attrs.frozen
+class MeasureSpec(Table):
+    """How the stack is measured. `budget_seconds` is the TOML key `budget`."""
+
+    pairs: int | Literal["auto"] = attrs.field(
+        default="auto", validator=Checked(checks.whole(4, "auto"))
+    )
+    length: Literal["auto", "full", "steady"] = attrs.field(
+        default="auto", validator=Checked(checks.choice("auto", "full", "steady"))
+    )
+    budget_seconds: float = attrs.field(
+        default=600.0, validator=Checked(checks.duration, key="budget"), converter=_as_float
+    )
+    attribution: Literal["auto", "off", "leave-one-out", "full"] = attrs.field(
+        default="auto", validator=Checked(checks.choice("auto", "off", "leave-one-out", "full"))
+    )
+    quality: QualitySpec | None = attrs.field(default=None, validator=Nested(QualitySpec))
+    target: TargetSpec | None = attrs.field(default=None, validator=Nested(TargetSpec))
+
+
+@attrs.frozen
+class Recipe(Table):
+    """A workload, the stack of plugins in order, and how to measure."""
+
+    name: str = attrs.field(validator=Checked(checks.word))
+    workload: WorkloadSpec = attrs.field(validator=Nested(WorkloadSpec))
+    description: str = attrs.field(default="", validator=Checked(checks.text))
+    plugins: tuple[PluginEntry, ...] = ()
+    measure: MeasureSpec = attrs.field(factory=MeasureSpec, validator=Nested(MeasureSpec))
+    path: Path | None = None
+
+    @classmethod
+    def rules(cls, given: Set[str]) -> Iterable[Fault]:
+        """A workload."""
+        if "workload" not in given:
+            yield Fault("no workload", "add [workload] with use, factory or script")
+
+    @property
+    def directory(self) -> Path:
+        """The folder that the recipe's relative paths start from."""
+        return Path.cwd() if self.path is None else self.path.absolute().parent
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recipe as plain data, fit for JSON, in the form of a recipe file."""
+        said = {**super().to_dict(), "plugins": [entry.to_dict() for entry in self.plugins]}
+        order = ("name", "description", "workload", "plugins", "measure")
+        return {key: said[key] for key in order if key in said}
+
+    def sha256(self) -> str:
+        """Hash of what the recipe says, after `extends` and `--set`.
+
+        Comments, the order of keys, the file's place and the two labels (name and description)
+        do not count; the order of the stack does. Raises ValueError for a plugin setting that
+        is nan or infinite; a recipe that was read has none.
+        """
+        said = self.to_dict()
+        meaning = {key: said[key] for key in ("workload", "plugins", "measure")}
+        canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode("ascii")).hexdigest()

@@ -1,0 +1,33 @@
+"""Key paths: `("plugins", 1, "size")`, and how people write them: `plugins[1].size`."""
+
+from __future__ import annotations
+
+import json
+import re
+
+KeyPath = tuple[str | int, ...]
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_PART = re.compile(r'\[(?P<index>\d+)\]|(?P<quoted>"(?:\\.|[^"\\])*")|(?P<word>[^.\[\]"]+)')
+
+
+def join_path(prefix: str, rest: KeyPath) -> str:
+    """Write `rest` after `prefix`: keys behind dots (quoted where TOML needs it), indices in []."""
+    for part in rest:
+        if isinstance(part, int):
+            prefix += f"[{part}]"
+        else:
+            word = part if _BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+            prefix = f"{prefix}.{word}" if prefix else word
+    return prefix
+
+
+def split_path(path: str) -> KeyPath:
+    """Undo `join_path("", ...)`."""
+    parts: list[str | int] = []
+    for match in _PART.finditer(path):
+        if match["index"]:
+            parts.append(int(match["index"]))
+        else:
+            parts.append(json.loads(match["quoted"]) if match["quoted"] else match["word"])
+    return tuple(parts)

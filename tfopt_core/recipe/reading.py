@@ -1,0 +1,129 @@
+"""Read a recipe: the file, what it extends, and `--set`, to a `Recipe` or its problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from tfopt_core.errors import Problem, RecipeError, did_you_mean
+from tfopt_core.recipe.chain import read_chain
+from tfopt_core.recipe.model import PluginEntry, Recipe
+from tfopt_core.recipe.overrides import apply_overrides, parse_overrides
+from tfopt_core.recipe.paths import join_path, split_path
+from tfopt_core.recipe.shipped import find_recipe, names_nearby, shipped_recipes
+from tfopt_core.recipe.structure import ROOT_KEYS, entries_of, structure
+from tfopt_core.recipe.tree import Node, Place
+
+
+@attrs.frozen
+class Reading:
+    """What reading a recipe gave.
+
+    `problems` are ordered by file (the recipe, what it extends, `--set`) and line. `recipe` is
+    None if it could not be structured; with problems that leave its meaning clear, such as an
+    unknown key, it is there nevertheless. `entries` are the plugins of the stack that could be
+    read, so that their settings can be checked even where other parts are broken.
+    """
+
+    problems: tuple[Problem, ...]
+    recipe: Recipe | None = None
+    entries: tuple[PluginEntry, ...] = ()
+    files: tuple[str, ...] = ()
+    _root: Node = attrs.field(factory=lambda: Node({}, Place("", 0, "")), eq=False, repr=False)
+
+    def where(self, path: str) -> Place:
+        """The place of a key: "measure.quality.metric", or "plugins.NAME.key" for a plugin's.
+
+        A key that was not given gets the line of the nearest key above it.
+        """
+        parts = split_path(path)
+        if parts[:1] == ("plugins",) and len(parts) > 1:
+            for entry in self.entries:
+                if entry.use == parts[1]:
+                    found = entry.where.problem(join_path("", parts[2:]), "")
+                    return Place(found.file, found.line, found.path)
+        return self._root.place_at(parts)
+
+    def problem(self, path: str, message: str, mend: str = "") -> Problem:
+        """A problem at a key, see `where`."""
+        return self.where(path).problem(message, mend)
+
+    def with_problems(self, more: Iterable[Problem]) -> Reading:
+        """This reading with further problems in their order.
+
+        A problem at a place that has one already is left out: the first check said what is wrong.
+        """
+        taken = {(known.file, known.line, known.path) for known in self.problems}
+        new = [extra for extra in more if (extra.file, extra.line, extra.path) not in taken]
+        return attrs.evolve(self, problems=_ordered([*self.problems, *new], self.files))
+
+    def require(self) -> Recipe:
+        """The recipe. Raises RecipeError with every problem if there is one."""
+        if self.problems or self.recipe is None:
+            raise RecipeError(self.problems)
+        return self.recipe
+
+
+def read_recipe(
+    target: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    shipped: Mapping[str, Path] | None = None,
+) -> Reading:
+    """Read the recipe that `target` means: a file's path or, as a string, a shipped recipe's name.
+
+    `overrides` are the texts of `--set`, "plugins.cache.storage=disk"; `shipped` stands in for
+    the shipped recipes. Bad input raises nothing: it is in the reading's problems.
+    """
+    if shipped is None:
+        shipped = shipped_recipes()
+    problems: list[Problem] = []
+    changes = parse_overrides(overrides, problems)
+    path = Path(target)
+    file = str(target) or '""'
+    if isinstance(target, str):
+        found = find_recipe(target, shipped=shipped)
+        if found is None and (not target or not _is_folder(path)):
+            mend = did_you_mean(target, names_nearby(Path(), shipped))
+            message = "there is no such file and no shipped recipe of this name"
+            problems.insert(0, Problem(file, 0, "", message, mend or "`tfopt recipes` lists them"))
+            return Reading(tuple(problems), files=(file,))
+        if found is not None and found != path:
+            path, file = found, str(found)
+    chain = read_chain(path, file, shipped)
+    problems += chain.problems
+    layer = apply_overrides(chain.layer, changes, problems, complete=chain.complete)
+    entries, fit = entries_of(layer.plugins, problems)
+    recipe = structure(
+        Recipe,
+        layer.tables,
+        problems,
+        complete=chain.complete,
+        known=ROOT_KEYS,
+        name=path.stem.strip() or "recipe",
+        plugins=entries,
+        path=path.absolute(),
+    )
+    files = (*chain.files, *(change.place.file for change in changes))
+    reading = Reading((), recipe if fit else None, entries, files, layer.tables)
+    workload = layer.tables.table().get("workload")
+    if workload is not None and "script" in workload.table():
+        mend = 'write a factory: factory = "file.py:callable"'
+        problems.append(
+            reading.problem("workload.script", "scripts cannot be measured by this version", mend)
+        )
+    return attrs.evolve(reading, problems=_ordered(problems, files))
+
+
+def _ordered(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem, ...]:
+    ranks = {file: rank for rank, file in enumerate(files)}
+    return tuple(sorted(problems, key=lambda p: (ranks.get(p.file, len(ranks)), p.line, p.column)))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,88 @@
+"""Recipe data in which every value knows its place, so that merging keeps the places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import Problem
+from tfopt_core.recipe.paths import KeyPath, join_path
+
+
+@attrs.frozen
+class Place:
+    """Where a key stands: file as the user wrote it, line from 1 (0: none), path in that file."""
+
+    file: str
+    line: int
+    path: str
+
+    def problem(self, message: str, mend: str = "") -> Problem:
+        """A problem at this place."""
+        return Problem(self.file, self.line, self.path, message, mend)
+
+
+@attrs.frozen(eq=False)
+class Node:
+    """A TOML value with its place; a table's values and an array's elements are nodes too."""
+
+    value: Any
+    place: Place
+
+    def plain(self) -> Any:
+        """The value without places."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+    def table(self) -> dict[str, Node]:
+        """The keys of a table; of anything else, none."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    def place_at(self, path: KeyPath) -> Place:
+        """The place of a key below; of an absent key, the line of the nearest one above it."""
+        node = self
+        for depth, part in enumerate(path):
+            child = node._child(part)
+            if child is None:
+                above = node.place
+                return attrs.evolve(above, path=join_path(above.path, path[depth:]))
+            node = child
+        return node.place
+
+    def walk(self, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]:
+        """Every node below this one with its path from here."""
+        children: list[tuple[str | int, Node]] = []
+        if isinstance(self.value, dict):
+            children.extend(self.value.items())
+        elif isinstance(self.value, list):
+            children.extend(enumerate(self.value))
+        for part, child in children:
+            yield (*path, part), child
+            yield from child.walk((*path, part))
+
+    def _child(self, part: str | int) -> Node | None:
+        if isinstance(part, str):
+            return self.table().get(part)
+        if isinstance(self.value, list) and part < len(self.value):
+            element: Node = self.value[part]
+            return element
+        return None
+
+
+def place_values(value: object, file: str, lines: Mapping[KeyPath, int]) -> Node:
+    """Turn plain data into nodes; `lines` is what `locate` found in the file's text."""
+
+    def build(value: object, path: KeyPath) -> Node:
+        place = Place(file, lines.get(path, 0), join_path("", path))
+        if isinstance(value, dict):
+            return Node({key: build(item, (*path, key)) for key, item in value.items()}, place)
+        if isinstance(value, list):
+            return Node([build(item, (*path, i)) for i, item in enumerate(value)], place)
+        return Node(value, place)
+
+    return build(value, ())

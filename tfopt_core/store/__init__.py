@@ -1,0 +1,1 @@
+"""Results and where they are kept."""

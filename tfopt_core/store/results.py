@@ -1,0 +1,195 @@
+"""What was measured, as frozen plain data. The field names are those of `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+SCHEMA_VERSION = 1
+
+RunStatus = Literal["ok", "failed", "interrupted"]
+Kind = Literal["end-to-end", "steady", "in-run", "time-to-target"]
+
+
+@attrs.frozen
+class Block:
+    """Some steps in a row. `cold` names why it is no steady sample ("trace", "cache"), or is ""."""
+
+    steps: int
+    seconds: float
+    epoch: int = 0
+    cold: str = ""
+
+
+@attrs.frozen
+class EffectResult:
+    """Whether a plugin took effect in a run, and what was read back or why not."""
+
+    applied: bool
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
+class FitResult:
+    """One fit of a run.
+
+    `one_time_seconds` are tracing, compilation and cache filling; `step_seconds` is the median
+    of the steady blocks, None if there are none; `metrics` are the last epoch's, `history` all
+    epochs'. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
+    training) are None without a target or if it was not reached.
+    """
+
+    one_time_seconds: float
+    blocks: tuple[Block, ...]
+    steady: bool
+    step_seconds: float | None
+    examples_per_second: float | None
+    trainable_parameters: int
+    epochs: int
+    steps: int
+    epochs_to_target: int | None
+    seconds_to_target: float | None
+    jit_compile: bool
+    metrics: Mapping[str, float]
+    history: Mapping[str, tuple[float, ...]]
+    stop_reason: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RunResult:
+    """One run: one training in one process.
+
+    `variant` is "baseline", "full", "without NAME" or "alone NAME"; `round` and `position`
+    count from 0 and say when it ran. A run that did not end well has its cause in `error`, the
+    end of its output in `output_tail`, and counts for nothing.
+    """
+
+    id: str
+    variant: str
+    round: int
+    position: int
+    seed: int
+    status: RunStatus
+    wall_seconds: float | None = None
+    process_seconds: float | None = None
+    peak_rss_bytes: int | None = None
+    peak_device_bytes: int | None = None
+    disturbance: Mapping[str, float] = attrs.field(factory=dict)
+    effects: Mapping[str, EffectResult] = attrs.field(factory=dict)
+    fits: tuple[FitResult, ...] = ()
+    error: str | None = None
+    output_path: str | None = None
+    output_tail: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run counts."""
+        return self.status == "ok"
+
+    @property
+    def fit(self) -> FitResult:
+        """The fit that is judged: the last one."""
+        return self.fits[-1]
+
+
+@attrs.frozen(kw_only=True)
+class Quality:
+    """The quality of the optimized model against the baseline's, in the metric's own unit.
+
+    `difference` is oriented: positive is better. `low` and `high` bound its mean; `resolution`
+    is the standard error that the validation set's size allows, None for no share.
+    """
+
+    metric: str
+    direction: Literal["max", "min"]
+    baseline: float
+    optimized: float
+    difference: float
+    low: float
+    high: float
+    tolerance: float
+    resolution: float | None
+    certificate: str | None
+    verdict: Literal["not worse", "worse", "not established"]
+    statement: str
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """Baseline against the full stack. `speedup` above 1 is faster; its interval is [low, high].
+
+    Where no verdict is possible (too few pairs, nothing applied) the figures are None and the
+    statement says why.
+    """
+
+    kind: Kind
+    verdict: str
+    speedup: float | None
+    low: float | None
+    high: float | None
+    confidence: float | None
+    pairs: int
+    run_ids: tuple[str, ...]
+    statement: str
+    break_even_step: int | None = None
+    quality: Quality | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Attribution:
+    """What one plugin contributes, as contrasts of stacks that differ by it alone.
+
+    Each figure is a speedup (above 1: the plugin makes it faster), None where not measured.
+    `low` and `high` are those of `left_out`.
+    """
+
+    plugin: str
+    left_out: float | None
+    alone: float | None
+    credit: float | None
+    low: float | None
+    high: float | None
+    run_ids: tuple[str, ...]
+    statement: str
+
+
+@attrs.frozen(kw_only=True)
+class Results:
+    """One measurement, whole: what `--json` writes.
+
+    `resolved` are every plugin's settings without "auto"; `setup_seconds` is what resolving and
+    the dry build took; `baseline` says what the workload trains without a stack.
+    """
+
+    id: str
+    recipe: str
+    recipe_sha256: str
+    resolved: Mapping[str, Mapping[str, Any]]
+    machine: Mapping[str, Any]
+    environment: Mapping[str, str]
+    runs: tuple[RunResult, ...]
+    comparison: Comparison
+    attribution: tuple[Attribution, ...] = ()
+    unattributed: float | None = None
+    schema_version: int = SCHEMA_VERSION
+    created_at: str = ""
+    workload: str = ""
+    baseline: str = ""
+    target: str | None = None
+    setup_seconds: float = 0.0
+    seconds: float = 0.0
+    interrupted: bool = False
+    warnings: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    saved_model: str | None = None
+
+    def of_variant(self, variant: str) -> tuple[RunResult, ...]:
+        """The runs of a variant that count."""
+        return tuple(run for run in self.runs if run.variant == variant and run.ok)
+
+    @property
+    def failed(self) -> tuple[RunResult, ...]:
+        """The runs that failed."""
+        return tuple(run for run in self.runs if run.status == "failed")

@@ -1,0 +1,159 @@
+"""From a job to a compiled model with its data: every hook up to `compile`, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import Cache, DataPlan
+from tfopt_core.data.lower import lower
+from tfopt_core.errors import WorkloadError
+from tfopt_core.hooks import Machine, PrecisionPolicy, RunContext, RuntimeOptions, TrainingOptions
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.recipe import Recipe
+from tfopt_core.training.compile import compile_model
+from tfopt_core.training.defaults import WorkloadDefaults
+from tfopt_core.training.factory import load_workload
+from tfopt_core.training.precision import check_loss_scaling, keep_in_float32, set_policy
+from tfopt_core.training.workload import Workload
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """One training: what, with which stack, under which seed and name.
+
+    `folder` is private to the run: caches and candidates for `--save` go there.
+    """
+
+    recipe: Recipe
+    plugins: tuple[StackedPlugin, ...]
+    variant: str
+    seed: int
+    machine: Machine
+    folder: Path
+    runtime: RuntimeOptions = attrs.field(factory=RuntimeOptions)
+
+    def epochs(self, workload: Workload) -> int:
+        """The recipe's epochs, else the workload's."""
+        return self.recipe.workload.epochs or workload.epochs
+
+
+@attrs.define(eq=False)
+class Built:
+    """A training that is ready to start: data lowered, model compiled."""
+
+    job: Job
+    workload: Workload
+    stack: Stack
+    run: RunContext
+    plans: dict[str, DataPlan]
+    model: Any
+    precision: PrecisionPolicy
+    float32_layers: tuple[str, ...]
+    training: TrainingOptions
+
+    @property
+    def fills_cache(self) -> bool:
+        """Whether the first epoch is slower because it fills a cache."""
+        return self.plans["train"].find(Cache) is not None
+
+    def rebuild_training_data(self) -> Any:
+        """Call the `build_dataset` hooks of the training split anew; returns the lowered data."""
+        self.plans["train"] = self.stack.build_dataset(self.run, "train")
+        dataset = lower(self.plans["train"])
+        self.run = attrs.evolve(self.run, datasets={**self.run.datasets, "train": dataset})
+        return dataset
+
+
+def load(job: Job) -> Workload:
+    """The job's workload, under the job's seed: a factory may split its data at random.
+
+    :raises WorkloadError: see `load_workload`.
+    """
+    import keras
+
+    keras.utils.set_random_seed(job.seed)
+    return load_workload(job.recipe)
+
+
+def build(job: Job, workload: Workload, overrides: Mapping[str, Any] | None = None) -> Built:
+    """Call every hook up to `compile`.
+
+    :param overrides: fields of `TrainingOptions` that a probe sets after every plugin.
+    :raises PluginError, PluginRefused: naming the plugin that failed.
+    :raises WorkloadError: if the workload's parts do not make a training.
+    """
+    import keras
+
+    stack = Stack(job.plugins, _defaults(job, workload))
+    run = _context(job, workload, stack)
+    stack.configure_runtime(job.machine, job.recipe)  # in effect already; recorded as a change
+    precision = stack.configure_precision(run)
+    set_policy(precision)
+    strategy = stack.build_strategy(run)
+    run = attrs.evolve(run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
+
+    plans = {split: stack.build_dataset(run, split) for split in _splits(workload)}
+    run = _with_data(run, {split: lower(plan) for split, plan in plans.items()}, plans)
+
+    # Again, so that what the data drew from the generators moves no initial weight.
+    keras.utils.set_random_seed(job.seed)
+    with strategy.scope():
+        model = stack.wrap_model(run)
+        float32_layers = keep_in_float32(model, precision)
+        check_loss_scaling(model, precision)
+        training = attrs.evolve(stack.configure_training(run, model), **(overrides or {}))
+        compile_model(model, training, precision)
+    return Built(job, workload, stack, run, plans, model, precision, float32_layers, training)
+
+
+def baseline_plans(job: Job, workload: Workload) -> dict[str, DataPlan]:
+    """The data plans that an empty stack trains on, by split."""
+    stack = Stack((), _defaults(job, workload))
+    run = _context(job, workload, stack)
+    return {split: stack.build_dataset(run, split) for split in _splits(workload)}
+
+
+def _defaults(job: Job, workload: Workload) -> WorkloadDefaults:
+    asked = job.recipe.workload.batch_size
+    return WorkloadDefaults(workload, asked or workload.batch_size, asked is not None)
+
+
+def _context(job: Job, workload: Workload, stack: Stack) -> RunContext:
+    return RunContext(
+        seed=job.seed,
+        variant=job.variant,
+        epochs=job.epochs(workload),
+        batch_size=job.recipe.workload.batch_size or workload.batch_size,
+        machine=job.machine,
+        settings=stack.settings,
+        folder=job.folder,
+    )
+
+
+def _splits(workload: Workload) -> tuple[str, ...]:
+    return ("train",) if workload.validation is None else ("train", "validation")
+
+
+def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataPlan]) -> RunContext:
+    import tensorflow as tf
+
+    train = datasets["train"]
+    if not isinstance(train, tf.data.Dataset):
+        return attrs.evolve(
+            run, datasets=datasets, batch_size=None, steps_per_epoch=train.num_batches
+        )
+    steps = int(train.cardinality())
+    if steps == 0:
+        raise WorkloadError("the training data are empty")
+    batched_by_core = not plans["train"].source.batched
+    return attrs.evolve(
+        run,
+        datasets=datasets,
+        element_spec=train.element_spec,
+        steps_per_epoch=steps if steps > 0 else None,
+        batch_size=run.batch_size if batched_by_core else None,
+    )

@@ -1,0 +1,136 @@
+"""Where a fit's time goes: blocks of steps, epochs, validations. No TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+# A block is long enough for the clock (MEASUREMENT.md, section 3).
+BLOCK_STEPS = 10
+BLOCK_NANOSECONDS = 20_000_000
+
+
+@attrs.frozen
+class TimedBlock:
+    """Some steps in a row: how many, how long, in which epoch.
+
+    `cold` says why the block is no sample of a steady step: "trace" holds a trace or
+    compilation, "cache" belongs to an epoch that fills a cache; "" for an ordinary block.
+    """
+
+    steps: int
+    seconds: float
+    epoch: int
+    cold: str = ""
+
+
+@attrs.define
+class StepClock:
+    """Times the calls of a train function, epoch by epoch.
+
+    The time between two calls belongs to the second: fetching input, callbacks and Keras' own
+    loop are part of a step.
+
+    :param steps_per_call: steps that one call of the train function makes.
+    :param steps_per_epoch: None where unknown; then the last call of an epoch counts in full.
+    :param fills_cache: whether the first epoch fills a cache.
+    :param sync: waits for the device; called at block edges only.
+    :param now: the clock, in nanoseconds.
+    """
+
+    steps_per_call: int = 1
+    steps_per_epoch: int | None = None
+    fills_cache: bool = False
+    sync: Callable[[], None] | None = None
+    now: Callable[[], int] = perf_counter_ns
+    on_call: Callable[[int, int], None] | None = None
+    blocks: list[TimedBlock] = attrs.field(factory=list)
+    validation_seconds: list[float] = attrs.field(factory=list)
+    epoch_ends: list[int] = attrs.field(factory=list)
+    first_step_start: int | None = None
+    _traces: int = 0
+    _epoch: int = 0
+    _done: int = 0
+    _steps: int = 0
+    _start: int = 0
+    _validation_start: int = 0
+
+    def count_trace(self) -> None:
+        """Called by the code that is traced, so once for each trace."""
+        self._traces += 1
+
+    def begin_epoch(self, epoch: int) -> None:
+        """An epoch's first step is about to fetch its input."""
+        self._epoch, self._done, self._steps = epoch, 0, 0
+        self._start = self.now()
+        if self.first_step_start is None:
+            self.first_step_start = self._start
+
+    def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same train function with its calls timed."""
+        now = self.now
+
+        def train_function(iterator: Any) -> Any:
+            traces, begin = self._traces, now()
+            result = function(iterator)
+            steps = self._steps_of_call()
+            self._done += steps
+            if self._traces != traces:
+                # what ran before the traced call is a block of its own
+                self._close(begin)
+                self._steps = steps
+                self._close(now(), "trace")
+            else:
+                self._steps += steps
+                if self._steps >= BLOCK_STEPS and now() - self._start >= BLOCK_NANOSECONDS:
+                    if self.sync is not None:
+                        self.sync()
+                    self._close(now())
+            if self.on_call is not None:
+                self.on_call(self._epoch, self._done)
+            return result
+
+        return train_function
+
+    def end_steps(self) -> None:
+        """The epoch's last step is done; its validation or its end follows. Safe to repeat."""
+        if self._steps:
+            if self.sync is not None:
+                self.sync()
+            self._close(self.now())
+
+    def begin_validation(self) -> None:
+        """A validation within `fit` starts."""
+        self.end_steps()
+        self._validation_start = self.now()
+
+    def end_validation(self) -> None:
+        """A validation within `fit` is done."""
+        self.validation_seconds.append((self.now() - self._validation_start) / 1e9)
+
+    def end_epoch(self) -> None:
+        """The epoch is done, its validation included."""
+        self.end_steps()
+        self.epoch_ends.append(self.now())
+
+    @property
+    def steps(self) -> int:
+        """All steps that were made."""
+        return sum(block.steps for block in self.blocks)
+
+    def _steps_of_call(self) -> int:
+        if self.steps_per_epoch is None:
+            return self.steps_per_call
+        return min(self.steps_per_call, max(0, self.steps_per_epoch - self._done))
+
+    def _close(self, end: int, cold: str = "") -> None:
+        if self._steps:
+            if not cold and self.fills_cache and self._epoch == 0:
+                cold = "cache"
+            seconds = (end - self._start) / 1e9
+            self.blocks.append(TimedBlock(self._steps, seconds, self._epoch, cold))
+            self._start = end
+        self._steps = 0

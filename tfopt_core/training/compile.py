@@ -1,0 +1,40 @@
+"""`TrainingOptions` handed to Keras' `compile`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
+
+
+def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:
+    """Compile the model; must be called inside the strategy's scope."""
+    optimizer = _optimizer(options, precision)
+    model.compile(
+        optimizer=optimizer,
+        loss=options.loss,
+        metrics=list(options.metrics) or None,
+        weighted_metrics=list(options.weighted_metrics) or None,
+        loss_weights=options.loss_weights,
+        jit_compile=options.jit_compile,
+        steps_per_execution=options.steps_per_execution,
+        # Keras wraps the optimizer for dynamic loss scaling where the policy is mixed_float16
+        auto_scale_loss=precision.loss_scale == "dynamic",
+    )
+
+
+def _optimizer(options: TrainingOptions, precision: PrecisionPolicy) -> Any:
+    """The optimizer with what the options and the policy change about it."""
+    import keras
+
+    changes: dict[str, Any] = {}
+    if options.schedule is not None:
+        changes["learning_rate"] = options.schedule
+    if options.gradient_accumulation_steps is not None:
+        changes["gradient_accumulation_steps"] = options.gradient_accumulation_steps
+    if isinstance(precision.loss_scale, int | float):
+        changes["loss_scale_factor"] = float(precision.loss_scale)
+    if not changes:
+        return options.optimizer
+    optimizer = keras.optimizers.get(options.optimizer)
+    return type(optimizer).from_config({**optimizer.get_config(), **changes})

@@ -1,0 +1,146 @@
+"""From a recipe's `[workload]` table to a `Workload`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tfopt_core.errors import WorkloadError, did_you_mean
+from tfopt_core.hooks.discovery import Registration, registrations
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.training.workload import Workload
+
+GROUP = "tfopt.workloads"
+
+
+def named_workloads() -> dict[str, tuple[Registration, ...]]:
+    """The workloads that installed distributions register, by name."""
+    return registrations(GROUP)
+
+
+def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
+    """What can be said against a workload without importing it, None if nothing.
+
+    Cheap enough for a recipe check: a name must be registered, a file must exist, and a module
+    must be found.
+    """
+    if spec.use is not None:
+        known = named_workloads()
+        if spec.use in known:
+            return None
+        hint = did_you_mean(spec.use, known) or f"the workloads are: {', '.join(known) or 'none'}"
+        return f'no workload is named "{spec.use}"; {hint}'
+    if spec.factory is None:
+        return None
+    place, separator, name = spec.factory.rpartition(":")
+    if not separator or not place or not name:
+        return f'"{spec.factory}" names no callable; write "module:callable" or "file.py:callable"'
+    if place.endswith(".py"):
+        path = directory / place
+        return None if path.is_file() else f'there is no file "{path}"'
+    top = place.partition(".")[0]
+    with _import_path(directory):
+        found = top in sys.modules or importlib.util.find_spec(top) is not None
+    return None if found else f'there is no module "{top}" in "{directory}" or installed'
+
+
+def load_workload(recipe: Recipe) -> Workload:
+    """Call the recipe's factory with its options.
+
+    :raises WorkloadError: if it is missing, raises, or returns something that is no `Workload`.
+    """
+    spec = recipe.workload
+    what = spec.use or spec.factory or ""
+    factory = _find(recipe)
+    _check_options(what, factory, dict(spec.options))
+    try:
+        workload = factory(**spec.options)
+    except WorkloadError:
+        raise
+    except Exception as error:
+        raise WorkloadError(
+            f'workload "{what}" raised {type(error).__name__}: {error}'.rstrip(": ")
+        ) from error
+    if not isinstance(workload, Workload):
+        raise WorkloadError(
+            f'workload "{what}" returned a {type(workload).__name__}; return a tfopt_core.Workload'
+        )
+    return workload
+
+
+def _find(recipe: Recipe) -> Callable[..., Any]:
+    spec = recipe.workload
+    missing = missing_workload(spec, recipe.directory)
+    if missing is not None:
+        raise WorkloadError(missing)
+    try:
+        if spec.use is not None:
+            factory = named_workloads()[spec.use][0].entry_point.load()
+        else:
+            assert spec.factory is not None
+            factory = _from_place(spec.factory, recipe.directory)
+    except WorkloadError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise WorkloadError(
+            f'workload "{spec.use or spec.factory}" cannot be imported: '
+            f"{type(error).__name__}: {error}".rstrip(": ")
+        ) from error
+    if not callable(factory):
+        raise WorkloadError(f'workload "{spec.use or spec.factory}" is not callable')
+    return factory  # type: ignore[no-any-return]
+
+
+def _from_place(factory: str, directory: Path) -> Any:
+    place, _, name = factory.rpartition(":")
+    # the import path stays: the factory's functions may import neighbours when they are called
+    sys.path.insert(0, str(directory))
+    if place.endswith(".py"):
+        path = (directory / place).resolve()
+        sys.path.insert(0, str(path.parent))
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, module)
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    if not hasattr(module, name):
+        hint = did_you_mean(name, vars(module))
+        raise WorkloadError(f'"{place}" has no "{name}"' + (f"; {hint}" if hint else ""))
+    return getattr(module, name)
+
+
+def _check_options(what: str, factory: Callable[..., Any], options: dict[str, Any]) -> None:
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # a builtin without a signature
+        return
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    for option in options:
+        if option not in parameters:
+            hint = did_you_mean(option, parameters)
+            known = ", ".join(parameters) or "none"
+            raise WorkloadError(
+                f'workload "{what}" has no option "{option}"; {hint or f"its options are: {known}"}'
+            )
+
+
+class _import_path:
+    """Have a folder on the import path for the length of a look-up."""
+
+    def __init__(self, directory: Path) -> None:
+        self._entry = str(directory)
+
+    def __enter__(self) -> None:
+        sys.path.insert(0, self._entry)
+
+    def __exit__(self, *_: object) -> None:
+        sys.path.remove(self._entry)

@@ -1,0 +1,124 @@
+"""One fit: Keras' `fit` drives, and a `Watch` looks on."""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.training.build import Built
+from tfopt_core.training.clock import TimedBlock
+from tfopt_core.training.penalties import add_data_loss, remove_data_loss
+from tfopt_core.training.segments import segmented_callbacks
+from tfopt_core.training.watch import Report, Watch
+
+
+@attrs.frozen(kw_only=True)
+class FitOutcome:
+    """What one fit took and reached. Seconds count from the start of its build.
+
+    `setup_seconds` lie before the first step; `epoch_end_seconds` hold one figure an epoch;
+    `batch_size` is None where the workload batches its own data.
+    """
+
+    wall_seconds: float
+    setup_seconds: float
+    blocks: tuple[TimedBlock, ...]
+    validation_seconds: tuple[float, ...]
+    epoch_end_seconds: tuple[float, ...]
+    epochs: int
+    steps: int
+    batch_size: int | None
+    replicas: int
+    trainable_parameters: int
+    jit_compile: bool
+    float32_layers: tuple[str, ...]
+    stop_reason: str | None
+    history: dict[str, list[float]]
+
+
+def train(built: Built, started: int, report: Report) -> FitOutcome:
+    """Train to the end of the recipe's epochs, or until a plugin or callback stops.
+
+    :param started: `perf_counter_ns` at the start of the build; the wall time counts from there.
+    :param report: told of progress, as plain data.
+    :raises TrainingDiverged: once the training loss is no finite number.
+    :raises PluginError: if a plugin's `on_epoch_end` fails.
+    """
+    model, run = built.model, built.run
+    watch = Watch(built, report)
+    with run.strategy.scope():
+        add_data_loss(model)
+    watch.install()
+    callbacks = segmented_callbacks(
+        [*built.training.callbacks, watch.callback()],
+        model,
+        epochs=run.epochs,
+        steps=run.steps_per_epoch,
+    )
+    while True:
+        callbacks.last = True
+        watch.before_new_data = lambda: setattr(callbacks, "last", False)
+        _fit(built, callbacks, initial_epoch=watch.epochs_done)
+        if callbacks.last:
+            break
+        built.rebuild_training_data()
+    ended = perf_counter_ns()
+    watch.uninstall()
+    remove_data_loss(model)
+    clock = watch.clock
+    return FitOutcome(
+        wall_seconds=(ended - started) / 1e9,
+        setup_seconds=((clock.first_step_start or ended) - started) / 1e9,
+        blocks=tuple(clock.blocks),
+        validation_seconds=tuple(clock.validation_seconds),
+        epoch_end_seconds=tuple((end - started) / 1e9 for end in clock.epoch_ends),
+        epochs=watch.epochs_done,
+        steps=clock.steps,
+        batch_size=run.batch_size,
+        replicas=run.replicas,
+        trainable_parameters=sum(math.prod(v.shape) for v in model.trainable_variables),
+        jit_compile=bool(model.jit_compile),
+        float32_layers=built.float32_layers,
+        stop_reason=watch.stop_reason,
+        history=watch.history,
+    )
+
+
+def _fit(built: Built, callbacks: Any, initial_epoch: int) -> None:
+    """Keras' own `fit` on the lowered data; batches are made already."""
+    built.model.fit(
+        built.run.datasets["train"],
+        validation_data=built.run.datasets.get("validation"),
+        epochs=built.run.epochs,
+        initial_epoch=initial_epoch,
+        class_weight=built.workload.class_weight,
+        shuffle=built.workload.shuffle,
+        callbacks=callbacks,
+        verbose=0,
+    )
+
+
+def evaluated_metrics(built: Built) -> tuple[str, ...]:
+    """The names of the metrics that a finished epoch will have, found by evaluating one batch.
+
+    What a metric is called is known only once Keras has built it.
+    """
+    import tensorflow as tf
+
+    with built.run.strategy.scope():
+        add_data_loss(built.model)
+    validation = "validation" in built.run.datasets
+    data = built.run.datasets["validation" if validation else "train"]
+    if isinstance(data, tf.data.Dataset):
+        data = data.take(1)
+        names = built.model.evaluate(data, return_dict=True, verbose=0)
+    else:
+        names = built.model.evaluate(data, steps=1, return_dict=True, verbose=0)
+    remove_data_loss(built.model)
+    metrics = dict.fromkeys((*names, "data_loss"))
+    if validation:
+        metrics |= dict.fromkeys(f"val_{name}" for name in list(metrics))
+    return tuple(metrics)

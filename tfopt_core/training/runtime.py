@@ -1,0 +1,87 @@
+"""Runtime options: the environment that a process starts with, and what it sets at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfopt_core.errors import InputError
+from tfopt_core.hooks import RuntimeOptions
+
+# What is recorded of the environment: an allow-list, since an environment holds secrets.
+RECORDED = (
+    "CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS",
+    "TF_GPU_ALLOCATOR", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS",
+    "XLA_FLAGS",
+)  # fmt: skip
+
+
+def check_environment(environment: Mapping[str, str]) -> None:
+    """Refuse what would train something else than Keras 3 on TensorFlow.
+
+    :raises InputError: for another Keras backend, or for legacy Keras.
+    """
+    backend = environment.get("KERAS_BACKEND", "tensorflow")
+    if backend != "tensorflow":
+        raise InputError(
+            f'KERAS_BACKEND is "{backend}", and tfopt optimizes TensorFlow training only; '
+            "unset it, or set it to tensorflow"
+        )
+    if environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        raise InputError(
+            "TF_USE_LEGACY_KERAS is set, and tfopt needs Keras 3 (legacy tf_keras has another "
+            "training loop); unset it"
+        )
+
+
+def process_environment(
+    base: Mapping[str, str], options: RuntimeOptions, *, debug: bool
+) -> dict[str, str]:
+    """The environment of a run's process: the user's own, then what the stack configured.
+
+    :param debug: show TensorFlow's start-up messages.
+    """
+    environment = {**base, "KERAS_BACKEND": "tensorflow"}
+    if not debug:
+        environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if options.intra_op_threads is not None:
+        environment["TF_NUM_INTRAOP_THREADS"] = str(options.intra_op_threads)
+    if options.inter_op_threads is not None:
+        environment["TF_NUM_INTEROP_THREADS"] = str(options.inter_op_threads)
+    if options.xla_flags:
+        flags = [environment.get("XLA_FLAGS", ""), *options.xla_flags]
+        environment["XLA_FLAGS"] = " ".join(flag for flag in flags if flag)
+    for name, value in options.environment.items():
+        if value is None:
+            environment.pop(name, None)
+        else:
+            environment[name] = value
+    return environment
+
+
+def apply_in_process(options: RuntimeOptions) -> None:
+    """Set what TensorFlow takes only in the process itself, before it touches a device."""
+    import tensorflow as tf
+
+    if options.intra_op_threads is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(options.intra_op_threads)
+    if options.inter_op_threads is not None:
+        tf.config.threading.set_inter_op_parallelism_threads(options.inter_op_threads)
+    if options.grappler_options:
+        tf.config.optimizer.set_experimental_options(dict(options.grappler_options))
+    if options.logical_cpu_devices is not None:
+        [cpu] = tf.config.list_physical_devices("CPU")
+        logical = [tf.config.LogicalDeviceConfiguration()] * options.logical_cpu_devices
+        tf.config.set_logical_device_configuration(cpu, logical)
+    for gpu in tf.config.list_physical_devices("GPU"):
+        if options.gpu_memory_limit_bytes is not None:
+            limit = options.gpu_memory_limit_bytes / 2**20
+            tf.config.set_logical_device_configuration(
+                gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=limit)]
+            )
+        elif options.gpu_memory_growth is not None:
+            tf.config.experimental.set_memory_growth(gpu, options.gpu_memory_growth)
+
+
+def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that may be kept with results; nothing that is not on the list."""
+    return {name: environment[name] for name in RECORDED if name in environment}

@@ -1,0 +1,68 @@
+"""What a workload gives as its data, as a `DataPlan`; and the baseline's shuffle and batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfopt_core.data import Batch, DataPlan, Shuffle
+from tfopt_core.errors import WorkloadError
+
+
+def as_plan(data: Any, split: str) -> DataPlan:
+    """The plan of whatever a workload may give as data.
+
+    :raises WorkloadError: for anything else, and for arrays that do not fit together.
+    """
+    import keras
+    import tensorflow as tf
+
+    if isinstance(data, DataPlan):
+        return data
+    if isinstance(data, tf.data.Dataset):
+        return DataPlan.from_dataset(data)
+    if isinstance(data, keras.utils.PyDataset):
+        return DataPlan.from_pydataset(data)
+    try:
+        if isinstance(data, tuple | list):
+            return DataPlan.from_arrays(*data)
+        if callable(data):
+            return DataPlan.from_generator(data)
+        if hasattr(data, "__array__"):
+            return DataPlan.from_arrays(data)
+    except (TypeError, ValueError) as error:
+        raise WorkloadError(f"the {split} data: {error}") from error
+    if hasattr(data, "__next__"):
+        raise WorkloadError(
+            f"the {split} data: an iterator can be read only once, but each epoch reads it again; "
+            "give the function that makes it"
+        )
+    raise WorkloadError(
+        f"the {split} data are a {type(data).__name__}; give a DataPlan, a tf.data.Dataset, "
+        "arrays (x, y), a PyDataset or a function that returns an iterator"
+    )
+
+
+def batched_plan(
+    plan: DataPlan, split: str, *, batch_size: int, explicit: bool, shuffle: bool, seed: int
+) -> DataPlan:
+    """The baseline's pipeline: the workload's own stages, shuffled anew each epoch and batched.
+
+    Arrays are shuffled before anything is computed from them, other sources after it. Both are
+    what a careful user writes with stock tf.data; caching, parallel maps and prefetching are
+    left to plugins.
+
+    :param explicit: whether the recipe itself asks for this batch size.
+    :param shuffle: whether to shuffle; validation data never are.
+    :raises WorkloadError: for batched data together with the recipe's own batch size.
+    """
+    if plan.batched:
+        if explicit:
+            raise WorkloadError(
+                f"the {split} data are batched already, so workload.batch_size would have no "
+                "effect; remove it, or return unbatched data"
+            )
+        return plan
+    if shuffle and split == "train" and plan.find(Shuffle) is None:
+        stage = Shuffle(seed=seed)
+        plan = plan.insert(1, stage) if plan.source.random_access else plan.append(stage)
+    return plan.append(Batch(size=batch_size))

@@ -1,0 +1,156 @@
+"""What looks on while Keras trains: the clock, the history, the epoch's notifications."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import TrainingDiverged
+from tfopt_core.hooks import Control
+from tfopt_core.training.build import Built
+from tfopt_core.training.clock import StepClock
+from tfopt_core.training.penalties import with_data_loss
+
+# Progress is told at most this often: the parent redraws once a second.
+PROGRESS_NANOSECONDS = 250_000_000
+
+Report = Callable[[dict[str, Any]], None]
+
+
+@attrs.define(eq=False)
+class Watch:
+    """Times a model's train function and calls the plugins after each epoch.
+
+    The clock sits around `model.train_function`, not in a batch callback: a callback that acts
+    on batches makes Keras convert the logs of every step.
+    """
+
+    built: Built
+    report: Report
+    before_new_data: Callable[[], None] = lambda: None
+    clock: StepClock = attrs.field(init=False)
+    history: dict[str, list[float]] = attrs.field(factory=dict)
+    epochs_done: int = 0
+    stop_reason: str | None = None
+    _told: int = 0
+
+    @clock.default
+    def _make_clock(self) -> StepClock:
+        return StepClock(
+            steps_per_call=self.built.training.steps_per_execution,
+            steps_per_epoch=self.built.run.steps_per_epoch,
+            fills_cache=self.built.fills_cache,
+            sync=_device_sync(self.built),
+            on_call=self._tell_step,
+        )
+
+    def install(self) -> None:
+        """Put the clock around the model's train function, and the plugins' step around its own."""
+        model, wrap = self.built.model, self.built.training.wrap_train_step
+        step = model.train_step if wrap is None else wrap(model.train_step)
+        if not model.run_eagerly:
+            step = self._traced(step)
+        model.train_step = step
+        self._wrap_train_function()
+
+    def uninstall(self) -> None:
+        """Leave the model as Keras made it."""
+        model = self.built.model
+        if "train_step" in vars(model):
+            del model.train_step
+        model.train_function = None
+
+    def callback(self) -> Any:
+        """The Keras callback that tells this watch of epochs and validations; put it last."""
+        import keras
+
+        watch = self
+
+        class Watching(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+                watch.clock.begin_epoch(epoch)
+
+            def on_test_begin(self, logs: Any = None) -> None:
+                watch.clock.begin_validation()
+
+            def on_test_end(self, logs: Any = None) -> None:
+                watch.clock.end_validation()
+
+            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+                watch.end_epoch(epoch, logs or {})
+
+        return Watching()
+
+    def end_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
+        """Keep the epoch's metrics, call the plugins, and do what they ask for.
+
+        :raises TrainingDiverged: if the training loss is no finite number.
+        """
+        self.clock.end_epoch()
+        self.epochs_done = epoch + 1
+        metrics = with_data_loss(
+            {name: float(value) for name, value in logs.items() if _is_number(value)}
+        )
+        for name, value in metrics.items():
+            self.history.setdefault(name, []).append(value)
+        self.report({"type": "epoch", "epoch": epoch, "metrics": metrics})
+        if not math.isfinite(metrics.get("loss", 0.0)):
+            raise TrainingDiverged("loss", metrics["loss"], epoch + 1)
+        control = Control()
+        self.built.stack.on_epoch_end(self.built.run, self.built.model, epoch, metrics, control)
+        self._obey(control)
+
+    def _obey(self, control: Control) -> None:
+        model, run = self.built.model, self.built.run
+        if control.wants_retrace:
+            # what is trainable, say, is read when the function is traced, and never again
+            model.make_train_function(force=True)
+            self._wrap_train_function()
+        if control.stop_reason is not None:
+            self.stop_reason = control.stop_reason
+            model.stop_training = True
+        elif control.wants_new_data and not model.stop_training and self.epochs_done < run.epochs:
+            self.before_new_data()
+            model.stop_training = True
+
+    def _wrap_train_function(self) -> None:
+        model = self.built.model
+        model.make_train_function()
+        model.train_function = self.clock.timed(model.train_function)
+
+    def _traced(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(step)
+        def train_step(*args: Any, **kwargs: Any) -> Any:
+            self.clock.count_trace()  # this line runs while the step is traced, and only then
+            return step(*args, **kwargs)
+
+        return train_step
+
+    def _tell_step(self, epoch: int, done: int) -> None:
+        now = perf_counter_ns()
+        if now - self._told >= PROGRESS_NANOSECONDS:
+            self._told = now
+            self.report({"type": "step", "epoch": epoch, "step": done})
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _device_sync(built: Built) -> Callable[[], None] | None:
+    """What waits for the device; on a CPU a call of the train function has waited already."""
+    if not built.run.machine.gpus:
+        return None
+    import tensorflow as tf
+
+    sync: Callable[[], None] = tf.test.experimental.sync_devices
+    return sync

@@ -1,0 +1,74 @@
+"""`Workload`: what is trained, as a factory returns it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+from attrs import field, validators
+
+
+def _positive(what: str) -> Any:
+    def check(_: Any, __: Any, value: Any) -> None:
+        if value is not None and (isinstance(value, bool) or value < 1):
+            raise ValueError(f"{what} must be at least 1, got {value}")
+
+    return check
+
+
+@attrs.frozen(kw_only=True)
+class Workload:
+    """A training: data, model and what `compile` takes.
+
+    Data are *unbatched*, since the recipe says how they are batched: a `DataPlan`, a
+    `tf.data.Dataset`, arrays `(x, y)` or `(x, y, sample_weight)`, or a function that returns a
+    fresh iterator of examples. A `keras.utils.PyDataset`, or data batched already, keep their
+    batches.
+
+    :param train: the training data.
+    :param validation: the validation data, None if there are none.
+    :param build_model: called inside the strategy's scope; returns a `keras.Model`, not compiled.
+    :param optimizer: a name, a function that returns an optimizer, or an optimizer (rebuilt from
+        its configuration inside the scope).
+    :param loss: as `compile` takes it; None for a model that adds its own.
+    :param metrics: names, functions that return a metric, or metrics (rebuilt likewise).
+    :param quality_metric: the metric of a finished epoch by which a model is judged
+        ("val_accuracy"); the recipe's `measure.quality` takes precedence.
+    :param quality_direction: "max" or "min"; None reads it from the name: losses and errors fall.
+    :param epochs: how long to train where the recipe does not say.
+    :param batch_size: the global batch size where the recipe does not say.
+    :param shuffle: whether the training examples are shuffled anew each epoch.
+    :param class_weight: as `fit` takes it.
+    :param callbacks: a function that returns Keras callbacks, called once a fit.
+    :param baseline: what the workload trains without a stack, in one sentence.
+    :raises ValueError: for epochs or a batch size below 1.
+    """
+
+    train: Any
+    build_model: Callable[[], Any]
+    validation: Any = None
+    optimizer: Any = "adam"
+    loss: Any = None
+    metrics: Sequence[Any] = ()
+    weighted_metrics: Sequence[Any] = ()
+    loss_weights: Any = None
+    quality_metric: str = "val_loss"
+    quality_direction: Literal["max", "min"] | None = None
+    epochs: int = field(default=10, validator=_positive("epochs"))
+    batch_size: int = field(default=32, validator=_positive("batch_size"))
+    shuffle: bool = True
+    class_weight: Mapping[int, float] | None = None
+    callbacks: Callable[[], Sequence[Any]] = field(
+        default=tuple, validator=validators.is_callable()
+    )
+    baseline: str = ""
+
+
+_FALLING = ("loss", "error", "mae", "mse", "rmse", "mape", "perplexity", "crossentropy")
+
+
+def quality_direction(metric: str) -> Literal["max", "min"]:
+    """Whether a metric of this name is better high or low: losses and errors fall."""
+    name = metric.removeprefix("val_").lower()
+    return "min" if any(word in name for word in _FALLING) else "max"

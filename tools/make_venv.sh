@@ -1,0 +1,45 @@
+#!/bin/sh
+# Creates the environment named by the first argument and installs tfopt into it for development.
+# uv is used where it is there, else venv and pip. PYTHON=... names the interpreter to take.
+set -eu
+target=${1:-.venv}
+
+fits() {  # a Python that TensorFlow has wheels for, able to make environments
+    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
+}
+
+find_python() {
+    for candidate in ${PYTHON:-python3.12 python3.11 python3.13 python3 python}; do
+        if command -v "$candidate" >/dev/null 2>&1 && fits "$candidate"; then
+            if "$candidate" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+                echo "$candidate"
+                return
+            fi
+            echo "note: $candidate cannot create environments (on Debian: apt install python3-venv)" >&2
+        fi
+    done
+}
+
+# An environment that was made halfway, or for another Python, is no use.
+if [ -d "$target" ] && ! fits "$target/bin/python"; then
+    rm -rf "$target"
+fi
+
+if command -v uv >/dev/null 2>&1; then
+    # uv brings a Python of its own where the machine has none that fits
+    [ -d "$target" ] || uv venv --quiet --python '>=3.11,<3.14' "$target"
+    echo "installing tfopt and TensorFlow into $target with uv"
+    uv pip install --quiet --python "$target/bin/python" --editable '.[dev]'
+else
+    if [ ! -d "$target" ]; then
+        python=$(find_python)
+        if [ -z "$python" ]; then
+            echo "error: tfopt needs Python 3.11, 3.12 or 3.13 (TensorFlow has no wheels for others)," >&2
+            echo "       and none was found; install one, or name it: make venv PYTHON=/path/to/python" >&2
+            exit 1
+        fi
+        "$python" -m venv "$target"
+    fi
+    echo "installing tfopt and TensorFlow into $target with pip (about a minute)"
+    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+fi

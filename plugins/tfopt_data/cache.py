@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -115,7 +115,7 @@ class Cache:
         """
         if self.storage == "disk":
             return self
-        needed = _needed_bytes([probe.element_bytes(split) for split in self.splits])
+        needed = _needed_bytes(list(_sizes(probe, self.splits)))
         free = probe.available_memory_bytes()
         if self.storage == "auto":
             return attrs.evolve(self, storage=choose_storage(needed, free))
@@ -201,6 +201,16 @@ def _bytes(tensor: Any) -> int:
     if isinstance(array, bytes):
         return len(array)
     return sum(map(len, array.flat)) if array.dtype == object else int(array.nbytes)
+
+
+def _sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float, int | None]]:
+    """Bytes of an example and the number of examples, for the splits that the workload has."""
+    for split in splits:
+        try:
+            yield probe.element_bytes(split)
+        except ValueError:
+            if split == "train":
+                raise
 
 
 def _needed_bytes(sizes: Sequence[tuple[float, int | None]]) -> float | None:

@@ -170,6 +170,6 @@ def _loss_scale(optimizer: Any) -> str:
     import keras
 
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        return f"dynamic loss scale, now {float(optimizer.dynamic_scale):g}"
+        return f"dynamic loss scale, now {float(optimizer.dynamic_scale.numpy()):g}"
     factor = optimizer.loss_scale_factor
     return "no loss scale" if factor is None else f"loss scale {factor:g}"

@@ -52,6 +52,15 @@ def batch_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
     )
 
 
+def why_not(replicas: int, callbacks: Sequence[Any]) -> str:
+    """Why the steps are left alone, "" if they are not."""
+    if replicas > 1:
+        # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first call
+        return f"Keras cannot run several steps a call over {replicas} replicas"
+    names = batch_callbacks(callbacks)
+    return f"the callback {names[0]} acts on every batch" if names else ""
+
+
 def _positive_or_auto(_: Any, __: Any, value: Any) -> None:
     if value != "auto" and value < 1:
         raise ValueError(f'steps must be at least 1 or "auto", got {value}')
@@ -70,7 +79,8 @@ class StepsPerExecution:
     When it does not: large models, whose steps take tens of milliseconds. A callback that acts on
     every batch would be called every so many steps only: then nothing is changed.
 
-    Mixes with: xla, prefetch. Progress is shown every so many steps.
+    Mixes with: xla, prefetch. Not with mirrored: Keras fails there, so nothing is changed. Progress
+    is shown every so many steps.
 
     Reference: https://keras.io/api/models/model_training_apis/#compile-method
     """
@@ -109,19 +119,17 @@ class StepsPerExecution:
     def configure_training(
         self, run: RunContext
     ) -> Generator[None, TrainingOptions, TrainingOptions]:
-        """Set the steps, unless a callback acts on every batch."""
+        """Set the steps, unless a callback acts on every batch or there are replicas."""
         options = yield
-        names = batch_callbacks(options.callbacks)
-        if names:
-            run.state["reason"] = f"the callback {names[0]} acts on every batch"
-        if names or self.steps == "auto":
+        reason = run.state["reason"] = why_not(run.replicas, options.callbacks)
+        if reason or self.steps == "auto":
             return options
         return attrs.evolve(options, steps_per_execution=self.steps)
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the steps back from the model."""
-        if "reason" in run.state:
+        if run.state.get("reason"):
             return Effect.not_applied(run.state["reason"])
         if model.steps_per_execution == 1:
             return Effect.not_applied("1 step a call, as without it")

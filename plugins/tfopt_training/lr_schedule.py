@@ -172,7 +172,9 @@ class LrSchedule:
         name = schedule_name(model.optimizer)
         if name is None:
             return Effect.not_applied("the optimizer has a constant learning rate")
-        rate, steps = float(model.optimizer.learning_rate), int(model.optimizer.iterations)
+        optimizer = model.optimizer
+        # .numpy() also reads variables with replicas, which int() and float() do not
+        rate, steps = float(optimizer.learning_rate), int(optimizer.iterations.numpy())
         return Effect.applied_as(f"{name}, learning rate {rate:.3g} after {steps:,} steps")
 
     def unwrap(self, model: Any) -> Any:

@@ -22,7 +22,8 @@ def own_rate(optimizer: Any) -> float:
         raise PluginRefused(
             f"the workload's optimizer has a schedule of its own ({name}); set peak to replace it"
         )
-    return float(optimizer.learning_rate)
+    # not float(optimizer.learning_rate), which fails for a variable with replicas
+    return float(inner(optimizer).get_config()["learning_rate"])
 
 
 def schedule_name(optimizer: Any) -> str | None:
@@ -48,6 +49,8 @@ def with_fixed_rate(model: Any) -> Any:
     """
     import keras
 
+    if schedule_name(model.optimizer) is None:
+        return model
     old = inner(model.optimizer)
     rate = float(old.learning_rate)
     new = type(old).from_config({**old.get_config(), "learning_rate": rate})

@@ -19,8 +19,6 @@ def doctor(debug: bool) -> int:
     from tfopt_core.report.listing import DoctorRow, render_doctor
 
     findings = examine()
-    rows = [
-        DoctorRow(subject=f.subject, ok=f.ok, detail=f.detail, mend=f.mend) for f in findings
-    ]
+    rows = [DoctorRow(subject=f.subject, ok=f.ok, detail=f.detail, mend=f.mend) for f in findings]
     make_console().print(render_doctor(rows))
     return 1 if any(finding.ok is False for finding in findings) else 0

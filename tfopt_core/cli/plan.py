@@ -21,7 +21,7 @@ def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     """
     from tfopt_core.cli.request import make_request
     from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.session import prepare
+    from tfopt_core.measure.request import prepare
     from tfopt_core.report.console import make_console
     from tfopt_core.report.plan import render_plan
 

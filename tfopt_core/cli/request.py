@@ -11,7 +11,7 @@ from pathlib import Path
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
 from tfopt_core.measure.check import check_recipe
-from tfopt_core.measure.session import Request
+from tfopt_core.measure.request import Request
 from tfopt_core.recipe import Recipe, shipped_recipes
 from tfopt_core.training.runtime import check_environment
 

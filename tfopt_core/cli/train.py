@@ -15,10 +15,13 @@ from tfopt_core.cli.options import debug_option, save_option, set_option
 @save_option
 @debug_option
 def train(target: str, overrides: tuple[str, ...], save_to: Path | None, debug: bool) -> int:
-    """Train RECIPE once with its stack, without a baseline; what the workload prints passes through."""
+    """Train RECIPE once with its stack, without a baseline.
+
+    For production use: what the workload prints passes through.
+    """
     from tfopt_core.cli.request import make_request
     from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.session import train_once
+    from tfopt_core.measure.once import train_once
     from tfopt_core.report.console import make_console
     from tfopt_core.report.training import epoch_line, render_training
 

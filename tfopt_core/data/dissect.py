@@ -1,8 +1,8 @@
 """The one module that touches private attributes of TensorFlow's data side.
 
-`_inputs()`, the class names of data sets and the registry of ops are no public interface; tests assert for the
-installed TensorFlow that they still say what is read here. Where they do not, a data set is
-taken as it is: opaque, and of unknown make.
+`_inputs()`, the class names of data sets and the registry of ops are no public interface; tests
+assert for the installed TensorFlow that they still say what is read here. Where they do not, a
+data set is taken as it is: opaque, and of unknown make.
 """
 
 from __future__ import annotations

@@ -140,8 +140,8 @@ def _lowered(dataset: Any, stage: Stage) -> Any:
         case Take():
             return dataset.take(stage.count)
         case Prefetch():
-            size = stage.buffer_size
-            return dataset.prefetch(autotune if size == "auto" else size)
+            ahead = stage.buffer_size
+            return dataset.prefetch(autotune if ahead == "auto" else ahead)
         case Opaque():
             return stage.function(dataset)
     raise TypeError(f"no lowering for the stage {stage.kind}")

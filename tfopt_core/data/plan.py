@@ -33,7 +33,7 @@ class DataPlan:
     the very object that it was made from.
     """
 
-    stages: tuple[Stage, ...] = attrs.field(converter=tuple)
+    stages: tuple[Stage, ...]
 
     # Sources
 

@@ -64,9 +64,8 @@ class Map(Stage):
     ordered: bool = True
 
     def describe(self) -> str:
-        calls = {None: "sequential", "auto": "parallel, AUTOTUNE"}.get(
-            self.parallel, f"{self.parallel} in parallel"
-        )
+        words: dict[Parallelism, str] = {None: "sequential", "auto": "parallel, AUTOTUNE"}
+        calls = words.get(self.parallel, f"{self.parallel} in parallel")
         order = "" if self.ordered else ", any order"
         return f"{self.kind}: {function_name(self.function)} ({calls}{order})"
 

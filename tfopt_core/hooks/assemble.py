@@ -78,6 +78,6 @@ def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin])
                 "use",
                 f'"{owners[0]}" and "{name}" each build the distribution strategy',
                 "keep one of them",
-            )  # fmt: skip
+            )
         )
     return problems

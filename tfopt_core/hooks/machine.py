@@ -125,7 +125,7 @@ def _first_line(path: Path) -> str | None:
 
 
 def _gpus() -> tuple[Gpu, ...]:
-    """NVIDIA's GPUs as its own tool lists them: it comes with the driver, so it needs no package."""
+    """NVIDIA's GPUs as its own tool lists them: that comes with the driver, no package."""
     if not Path("/proc/driver/nvidia").exists():
         return ()
     query = "--query-gpu=name,compute_cap,memory.total"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -158,7 +159,7 @@ class Stack:
         for stacked in reversed(self.plugins):
             unwrap = getattr(stacked.plugin, "unwrap", None)
             if unwrap is not None:
-                model = _guarded(stacked.name, "unwrap", lambda u=unwrap, m=model: u(m))
+                model = _guarded(stacked.name, "unwrap", functools.partial(unwrap, model))
                 if model is None:
                     raise PluginError(stacked.name, "unwrap", "returned nothing; return the model")
         return model
@@ -201,9 +202,7 @@ class Stack:
             raise self._trace.failure
         return value
 
-    def _call(
-        self, stacked: StackedPlugin, hook: str, run: RunContext, /, **arguments: Any
-    ) -> Any:
+    def _call(self, stacked: StackedPlugin, hook: str, run: RunContext, /, **arguments: Any) -> Any:
         """Call one plugin's plain implementation with the arguments that it takes."""
         [implementation] = [
             found
@@ -216,7 +215,7 @@ class Stack:
 
 
 def effect_of(changes: Sequence[Change]) -> Effect:
-    """The effect of a plugin that does not report one: applied if a value hook changed something."""
+    """The effect of a plugin that reports none: applied if a value hook changed something."""
     words = [word for change in changes if change.changed for word in change.describe()]
     if words:
         return Effect.applied_as("; ".join(dict.fromkeys(words)))

@@ -10,6 +10,7 @@ from attrs import field, validators
 
 # The loop modes of DESIGN.md; "chunked", "resident" and "distributed" join with their loops.
 LOOP_MODES = ("keras",)
+JIT_COMPILE: tuple[Any, ...] = (True, False, "auto")
 
 
 def _optional_at_least(low: int) -> Any:
@@ -65,7 +66,7 @@ class TrainingOptions:
     weighted_metrics: tuple[Any, ...] = field(default=(), converter=tuple)
     loss_weights: Any = None
     schedule: Any = None
-    jit_compile: bool | str = field(default="auto", validator=validators.in_((True, False, "auto")))
+    jit_compile: bool | str = field(default="auto", validator=validators.in_(JIT_COMPILE))
     loop: str = field(default="keras", validator=validators.in_(LOOP_MODES))
     steps_per_execution: int = field(
         default=1, validator=[validators.instance_of(int), validators.ge(1)]

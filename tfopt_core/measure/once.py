@@ -9,9 +9,9 @@ from typing import Any
 
 from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.prepared import Prepared
-from tfopt_core.measure.processes import Processes, replace_file, run_folder
+from tfopt_core.measure.processes import replace_file, run_folder
+from tfopt_core.measure.request import Request, prepare, processes_of
 from tfopt_core.measure.schedule import FULL, Turn, Variant
-from tfopt_core.measure.session import Request, prepare
 from tfopt_core.store.results import RunResult
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
@@ -35,14 +35,7 @@ def train_once(
 
     seed = request.seed or random.SystemRandom().randrange(1, 2**31)
     turn = Turn(0, 0, Variant(FULL, plugins), seed)
-    processes = Processes(
-        recipe=request.recipe,
-        machine=request.machine,
-        folder=request.folder,
-        environment=request.environment,
-        runner=runner,
-        debug=request.debug,
-    )
+    processes = processes_of(request, runner)
     run = processes.run(turn, request.folder.name, tell, save=request.save_to is not None)
     if run.ok and request.save_to is not None:
         trained = run_folder(request.folder, 0, 0, FULL) / "model.keras"

@@ -7,12 +7,13 @@ would fail in every one of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 from cattrs import unstructure
 
+from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError
 from tfopt_core.hooks.card import card, math_of
 from tfopt_core.hooks.guards import named_after
@@ -22,7 +23,7 @@ from tfopt_core.measure.child import job_of
 from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.task import Task
-from tfopt_core.training.build import Built, baseline_plans, build, load
+from tfopt_core.training.build import baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.workload import Workload, quality_direction
 
@@ -55,7 +56,7 @@ def prepare(task: Task) -> dict[str, Any]:
         epochs=built.run.epochs,
         steps_per_epoch=built.run.steps_per_epoch,
         batch_size=built.run.batch_size,
-        validation_examples=_validation_examples(built),
+        validation_examples=_validation_examples(before),
         trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
         jit_compile=bool(built.model.jit_compile),
         policy=built.precision.policy,
@@ -112,13 +113,11 @@ def _default_metric(workload: Workload, metrics: Sequence[str]) -> str:
     return metric
 
 
-def _validation_examples(built: Built) -> int | None:
+def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:
     """How many validation examples there are, for the resolution of a share among them."""
-    plan = built.plans.get("validation")
-    if plan is None or plan.source.batched:
-        return None
-    unbatched = plan.stages[:-1]
-    if any(stage.kind not in ("source", "map_examples") for stage in unbatched):
+    plan = plans.get("validation")
+    one_to_one = ("source", "map_examples", "shuffle", "batch")
+    if plan is None or plan.source.batched or any(s.kind not in one_to_one for s in plan.stages):
         return None
     return plan.source.count
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.hooks.card import Math
+
 
 @attrs.frozen
 class HookChange:
@@ -23,7 +25,7 @@ class PluginPlan:
     name: str
     settings: dict[str, Any]
     asked: dict[str, Any]
-    math: str
+    math: Math
     summary: str
     changes: tuple[HookChange, ...]
 

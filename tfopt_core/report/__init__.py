@@ -1,0 +1,1 @@
+"""What was measured, made readable: console (rich) and JSON. Nothing here prints itself."""

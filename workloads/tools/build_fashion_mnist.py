@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 from _npz import report, write_npz
-
 from tfopt_workloads.idx import FILES, read_idx
 from tfopt_workloads.locations import BUNDLED, FASHION_MNIST_FOLDER
 

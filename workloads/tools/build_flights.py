@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 from _npz import report, write_npz
-
 from tfopt_workloads.locations import BUNDLED
 
 FLIGHTS = 100_000

@@ -39,6 +39,8 @@ class FakeProbe:
     asked: list[int] = attrs.field(factory=list)
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        if split not in self.sizes:
+            raise ValueError(f"the workload has no {split} data")
         return self.sizes[split]
 
     def available_memory_bytes(self) -> int:
@@ -111,16 +113,21 @@ def drive(
     machine: Machine = CPU,
     epochs: int = 2,
     steps_known: bool = True,
+    beside: Any = None,
     **training: Any,
 ) -> Driven:
-    """Train with one plugin; its effect is what the plugin itself reports."""
+    """Train with one plugin; its effect is what the plugin itself reports.
+
+    :param beside: a plugin that stands before it in the stack.
+    """
     import keras
 
     from tfopt_core.training.compile import compile_model
     from tfopt_core.training.precision import keep_in_float32
 
     keras.utils.set_random_seed(1)
-    stack = Stack([StackedPlugin("it", plugin)], SmallTraining(**training))
+    stacked = [StackedPlugin("beside", beside)] if beside is not None else []
+    stack = Stack([*stacked, StackedPlugin("it", plugin)], SmallTraining(**training))
     run = make_run(folder, machine, epochs)
     precision = stack.configure_precision(run)
     keras.config.set_dtype_policy(precision.policy)

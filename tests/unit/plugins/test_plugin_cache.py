@@ -67,7 +67,15 @@ def test_moved_cache_yields_the_same_elements_and_epochs_are_still_reordered() -
 
 @pytest.mark.tensorflow
 def test_cache_goes_before_random_ops() -> None:
-    plan = numbers().map(decode).map(augment).map(decode).batch(4)
+    import tensorflow as tf
+
+    # tf.random.uniform would begin anew with each iterator, since the tests set a global seed
+    generator = tf.random.Generator.from_seed(1)
+
+    def jitter(x: Any) -> Any:
+        return tf.cast(x, "float32") + generator.uniform(())
+
+    plan = numbers().map(decode).map(jitter).map(decode).batch(4)
     rewrite = with_cache(plan)
     assert kinds(rewrite.plan)[:4] == ["source", "map_examples", "cache", "map_examples"]
     cached = epochs(rewrite.plan)
@@ -133,6 +141,11 @@ def test_resolve_counts_all_splits() -> None:
     assert Cache().resolve(probe).storage == "disk"
     assert Cache(splits=("train",)).resolve(probe).storage == "memory"
     assert Cache(storage="disk").resolve(probe).storage == "disk"
+
+
+def test_resolve_does_without_validation_data() -> None:
+    probe = FakeProbe(sizes={"train": (10.0, 4)}, free=100)
+    assert Cache().resolve(probe).storage == "memory"
 
 
 def test_cache_larger_than_memory_is_refused_with_the_sizes() -> None:

@@ -65,23 +65,36 @@ def test_logical_devices_are_runtime_options() -> None:
 TRAIN = """
 import sys
 from pathlib import Path
-import tensorflow as tf
 from plugin_drive import drive
 from tfopt_core import RuntimeOptions
 from tfopt_core.training.runtime import apply_in_process
 from tfopt_distribute.mirrored import Mirrored
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+from tfopt_runtime.xla import Xla
+from tfopt_training.lr_schedule import LrSchedule
 apply_in_process(RuntimeOptions(logical_cpu_devices=2))
-driven = drive(Mirrored(logical_cpu_devices=2), Path(sys.argv[1]))
-print(driven.effect.applied, driven.effect.detail)
+mirrored = Mirrored(logical_cpu_devices=2)
+beside = {"xla": Xla(), "steps": StepsPerExecution(steps=2), "schedule": LrSchedule()}
+for name, plugin in {"mirrored": None, **beside}.items():
+    driven = drive(plugin or mirrored, Path(sys.argv[1]), beside=mirrored if plugin else None)
+    print(name, driven.effect.applied, driven.effect.detail)
+    if name == "schedule":
+        driven.stack.unwrap(driven.model).save(Path(sys.argv[1]) / "model.keras")
 """
 
 
 @pytest.mark.tensorflow
-def test_mirrored_trains_on_two_logical_cpus(tmp_path: Path) -> None:
+def test_mirrored_trains_on_two_logical_cpus_and_others_stand_beside_it(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     answer = subprocess.run(
         [sys.executable, "-c", TRAIN, tmp_path],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.strip() == "True 2 replicas, on CPU:0, CPU:1"
+    assert answer.stdout.splitlines() == [
+        "mirrored True 2 replicas, on CPU:0, CPU:1",
+        "xla False Keras cannot compile a step by XLA over 2 replicas",
+        "steps False Keras cannot run several steps a call over 2 replicas",
+        "schedule True CosineDecay, learning rate 0 after 8 steps",
+    ]
+    assert (tmp_path / "model.keras").exists()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from plugin_drive import CPU, Driven, FakeProbe
 from tfopt_runtime.steps_per_execution import StepsPerExecution, choose_steps
+from tfopt_runtime.steps_per_execution import why_not as why_not_steps
 from tfopt_runtime.threads import Threads, tensorflow_default, thread_counts
 from tfopt_runtime.xla import Xla, why_not
 
@@ -79,6 +80,10 @@ def test_resolve_times_itself_with_other_steps() -> None:
     probe = FakeProbe(seconds={1: 2.0, 2: 1.0, 4: 1.0})
     assert StepsPerExecution().resolve(probe).steps == 2
     assert probe.asked == [1, 2, 4]
+
+
+def test_steps_are_left_alone_over_replicas() -> None:
+    assert "2 replicas" in why_not_steps(2, ())
 
 
 @pytest.mark.tensorflow

@@ -1,0 +1,460 @@
+"""Each guard of the contract: what it catches, whom it names, what it tells to do."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+import pytest
+
+from tfopt_core import Effect, PluginRefused, RuntimeOptions, hookimpl
+from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError
+from tfopt_core.hooks.contract import check_class
+from tfopt_core.testing import GivenValues, drive, make_machine, make_run, stack_of
+
+plugin = attrs.frozen(kw_only=True, eq=False)
+MACHINE = make_machine()
+
+
+@plugin
+class AddsThread:
+    @hookimpl(wrapper=True)
+    def configure_runtime(self):
+        options = yield
+        return attrs.evolve(options, intra_op_threads=(options.intra_op_threads or 0) + 1)
+
+
+@plugin
+class DoublesThreads:
+    @hookimpl(wrapper=True)
+    def configure_runtime(self):
+        options = yield
+        return attrs.evolve(options, intra_op_threads=options.intra_op_threads * 2)
+
+
+def test_a_stack_a_b_is_b_of_a_of_the_default():
+    start = RuntimeOptions(intra_op_threads=3)
+    stack = stack_of(AddsThread(), DoublesThreads(), configure_runtime=start)
+    assert stack.configure_runtime(MACHINE, None).intra_op_threads == (3 + 1) * 2
+    stack = stack_of(DoublesThreads(), AddsThread(), configure_runtime=start)
+    assert stack.configure_runtime(MACHINE, None).intra_op_threads == 3 * 2 + 1
+
+
+def test_changes_hold_the_value_before_and_after_each_plugin():
+    stack = stack_of(
+        AddsThread(), DoublesThreads(), configure_runtime=RuntimeOptions(intra_op_threads=3)
+    )
+    stack.configure_runtime(MACHINE, None)
+    [added] = stack.changes("AddsThread")
+    [doubled] = stack.changes("DoublesThreads")
+    assert added.describe() == ("intra_op_threads: 3 -> 4",)
+    assert doubled.describe() == ("intra_op_threads: 4 -> 8",)
+
+
+def test_a_missing_return_names_plugin_and_hook():
+    @plugin
+    class Forgets:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            yield
+
+    with pytest.raises(PluginError, match='"Forgets", hook "configure_runtime": returned nothing'):
+        drive(Forgets(), "configure_runtime", RuntimeOptions())
+
+
+def test_a_wrong_type_names_what_was_returned_and_what_was_wanted():
+    @plugin
+    class Wrong:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            yield
+            return 3
+
+    with pytest.raises(PluginError, match="returned a int; return a RuntimeOptions"):
+        drive(Wrong(), "configure_runtime", RuntimeOptions())
+
+
+def test_an_exception_names_plugin_hook_and_cause():
+    @plugin
+    class Fails:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            yield
+            raise KeyError("threads")
+
+    with pytest.raises(PluginError, match="raised KeyError: 'threads'") as caught:
+        drive(Fails(), "configure_runtime", RuntimeOptions())
+    assert (caught.value.plugin, caught.value.hook) == ("Fails", "configure_runtime")
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_an_outer_try_does_not_swallow_an_inner_failure():
+    @plugin
+    class Fails:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            yield
+            raise KeyError("inner")
+
+    @plugin
+    class Swallows:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            try:
+                return (yield)
+            except Exception:
+                return RuntimeOptions()
+
+    with pytest.raises(PluginError) as caught:
+        stack_of(Fails(), Swallows()).configure_runtime(MACHINE, None)
+    assert caught.value.plugin == "Fails"
+
+
+def test_a_failure_of_one_call_does_not_haunt_the_next():
+    @plugin
+    class FailsOnce:
+        seen: list = attrs.field(factory=list)
+
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            options = yield
+            if not self.seen:
+                self.seen.append(1)
+                raise KeyError("once")
+            return options
+
+    stack = stack_of(FailsOnce())
+    with pytest.raises(PluginError):
+        stack.configure_runtime(MACHINE, None)
+    assert stack.configure_runtime(MACHINE, None) == RuntimeOptions()
+
+
+def test_a_refusal_is_bad_input_and_names_the_plugin():
+    @plugin
+    class Refuses:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            yield
+            raise PluginRefused("this machine has no abacus")
+
+    with pytest.raises(PluginRefused, match='plugin "Refuses": this machine has no abacus') as c:
+        drive(Refuses(), "configure_runtime", RuntimeOptions())
+    assert c.value.exit_code == 2
+
+
+def test_a_value_hook_must_be_a_wrapper():
+    @plugin
+    class Plain:
+        @hookimpl
+        def configure_runtime(self):
+            return RuntimeOptions()
+
+    with pytest.raises(PluginDefinitionError, match=r"is a value hook; mark it @hookimpl\(wrapper"):
+        stack_of(Plain())
+
+
+def test_a_wrapper_without_yield_is_told_to_begin_with_one():
+    @plugin
+    class NoYield:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            return RuntimeOptions()
+
+    with pytest.raises(PluginDefinitionError, match="does not yield; begin with: value = yield"):
+        stack_of(NoYield())
+
+
+@pytest.mark.parametrize("option", ["tryfirst", "trylast"])
+def test_a_plugin_cannot_jump_the_queue(option):
+    @plugin
+    class Jumps:
+        @hookimpl(wrapper=True, **{option: True})
+        def configure_runtime(self):
+            return (yield)
+
+    with pytest.raises(PluginDefinitionError, match="the recipe's order decides"):
+        stack_of(Jumps())
+
+
+def test_an_old_style_wrapper_is_refused():
+    @plugin
+    class Old:
+        @hookimpl(hookwrapper=True)
+        def configure_runtime(self):
+            yield
+
+    with pytest.raises(PluginDefinitionError, match="use wrapper=True"):
+        stack_of(Old())
+
+
+def test_nothing_happens_before_the_yield():
+    @plugin
+    class Calls:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self, machine):
+            print(machine)
+            return (yield)
+
+    @plugin
+    class Branches:
+        on: bool = True
+
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            if self.on:
+                options = yield
+                return options
+            yield
+            return None
+
+    @plugin
+    class Imports:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            import json  # noqa: F401
+
+            return (yield)
+
+    for offender in (Calls(), Branches(), Imports()):
+        with pytest.raises(PluginDefinitionError, match="does something before its yield"):
+            stack_of(offender)
+
+
+def test_loading_a_function_before_the_yield_is_harmless():
+    @plugin
+    class Thin:
+        threads: int = 2
+
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            return attrs.evolve((yield), intra_op_threads=self.threads)
+
+    after = drive(Thin(), "configure_runtime", RuntimeOptions())
+    assert after.intra_op_threads == 2
+
+
+def test_plugins_that_compare_by_value_are_refused():
+    @attrs.frozen
+    class ByValue:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            return (yield)
+
+    with pytest.raises(PluginDefinitionError, match="eq=False"):
+        stack_of(ByValue())
+
+
+def test_a_class_that_is_not_frozen_is_refused():
+    @attrs.define(eq=False)
+    class Mutable:
+        pass
+
+    with pytest.raises(PluginDefinitionError, match="not frozen"):
+        check_class("mutable", Mutable)
+
+
+def test_a_class_that_is_no_attrs_class_is_refused():
+    with pytest.raises(PluginDefinitionError, match="no attrs class"):
+        check_class("plain", type("Plain", (), {}))
+    with pytest.raises(PluginDefinitionError, match="names a function, not a class"):
+        check_class("function", lambda: None)
+
+
+def test_a_misspelt_hook_is_named_with_the_right_one():
+    @plugin
+    class Misspelt:
+        @hookimpl(wrapper=True)
+        def build_datasets(self, run):
+            return (yield)
+
+    with pytest.raises(PluginDefinitionError, match='did you mean "build_dataset"'):
+        stack_of(Misspelt())
+
+
+def test_a_method_named_like_a_hook_without_the_marker_is_an_error():
+    @plugin
+    class Unmarked:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            return (yield)
+
+        def on_epoch_end(self, logs):
+            pass
+
+    with pytest.raises(PluginDefinitionError, match="named like a hook but not marked"):
+        stack_of(Unmarked())
+
+
+def test_a_class_without_hooks_is_an_error():
+    @plugin
+    class Empty:
+        size: int = 1
+
+    with pytest.raises(PluginDefinitionError, match="implements no hook"):
+        stack_of(Empty())
+
+
+def test_a_wrong_argument_is_named_with_those_that_exist():
+    @plugin
+    class Asks:
+        @hookimpl(wrapper=True)
+        def build_dataset(self, run, splits):
+            return (yield)
+
+    with pytest.raises(PluginDefinitionError, match='no argument "splits"; it may take: run, split'):
+        stack_of(Asks())
+
+
+@plugin
+class Owns:
+    @hookimpl
+    def build_strategy(self, run):
+        return "a strategy"
+
+
+def test_two_owners_of_the_strategy_conflict():
+    class OwnsToo(Owns):
+        pass
+
+    with pytest.raises(PluginConflict) as caught:
+        stack_of(Owns(), OwnsToo())
+    assert caught.value.plugins == ("Owns", "OwnsToo")
+
+
+def test_the_owner_builds_the_strategy_and_else_the_default_does():
+    assert stack_of(Owns()).build_strategy(make_run()) == "a strategy"
+
+    class Default(GivenValues):
+        def default_strategy(self, run):
+            return "the default"
+
+    from tfopt_core.hooks.stack import Stack
+
+    assert Stack((), Default()).build_strategy(make_run()) == "the default"
+
+
+def test_an_owner_that_returns_nothing_is_named():
+    @plugin
+    class Nothing:
+        @hookimpl
+        def build_strategy(self, run):
+            return None
+
+    with pytest.raises(PluginError, match=r"return a tf\.distribute\.Strategy"):
+        stack_of(Nothing()).build_strategy(make_run())
+
+
+def test_an_effect_of_another_type_is_named():
+    @plugin
+    class Vague:
+        @hookimpl
+        def report_effect(self):
+            return True
+
+    with pytest.raises(PluginError, match="returned a bool; return an Effect"):
+        stack_of(Vague()).report_effects(make_run(), None)
+
+
+def test_state_is_private_to_a_plugin_and_known_only_inside_a_hook():
+    @plugin
+    class Keeps:
+        word: str = "first"
+
+        @hookimpl(wrapper=True)
+        def configure_precision(self, run):
+            policy = yield
+            assert "word" not in run.state
+            run.state["word"] = self.word
+            return policy
+
+        @hookimpl
+        def report_effect(self, run):
+            return Effect.applied_as(run.state["word"])
+
+    class KeepsToo(Keeps):
+        pass
+
+    run = make_run()
+    stack = stack_of(Keeps(), KeepsToo(word="second"))
+    stack.configure_precision(run)
+    effects = stack.report_effects(run, None)
+    assert [effect.detail for effect in effects.values()] == ["first", "second"]
+    with pytest.raises(RuntimeError, match="keep the dict"):
+        _ = run.state
+
+
+def test_state_skips_plugins_that_do_not_implement_the_hook():
+    @plugin
+    class Other:
+        @hookimpl
+        def report_effect(self, run):
+            return Effect.applied_as(str(dict(run.state)))
+
+    @plugin
+    class Writes:
+        @hookimpl(wrapper=True)
+        def configure_precision(self, run):
+            policy = yield
+            run.state["mine"] = True
+            return policy
+
+        @hookimpl
+        def report_effect(self, run):
+            return Effect.applied_as(str(dict(run.state)))
+
+    run = make_run()
+    stack = stack_of(Other(), Writes())
+    stack.configure_precision(run)
+    effects = stack.report_effects(run, None)
+    assert effects["Other"].detail == "{}"
+    assert effects["Writes"].detail == "{'mine': True}"
+
+
+def test_without_a_report_a_plugin_is_applied_if_its_hook_changed_something():
+    @plugin
+    class Idle:
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            return (yield)
+
+    stack = stack_of(AddsThread(), Idle())
+    stack.configure_runtime(MACHINE, None)
+    effects = stack.report_effects(make_run(), None)
+    assert effects["AddsThread"] == Effect(True, "intra_op_threads: None -> 1")
+    assert effects["Idle"] == Effect(False, "its hooks changed nothing")
+
+
+class Journal:
+    calls: ClassVar[list[str]] = []
+
+
+def test_notifications_come_plugin_by_plugin_in_recipe_order():
+    @plugin
+    class First:
+        @hookimpl
+        def on_epoch_end(self, epoch, logs):
+            Journal.calls.append(f"{type(self).__name__} {epoch} {logs}")
+            logs["mine"] = 1.0
+
+    class Second(First):
+        pass
+
+    Journal.calls.clear()
+    stack_of(First(), Second()).on_epoch_end(make_run(), None, 3, {"loss": 0.5}, None)
+    assert Journal.calls == ["First 3 {'loss': 0.5}", "Second 3 {'loss': 0.5}"]
+
+
+def test_unwrap_goes_from_the_last_plugin_to_the_first():
+    @plugin
+    class Wraps:
+        @hookimpl(wrapper=True)
+        def wrap_model(self):
+            return (yield)
+
+        def unwrap(self, model):
+            return [*model, type(self).__name__]
+
+    class WrapsToo(Wraps):
+        pass
+
+    assert stack_of(Wraps(), WrapsToo()).unwrap([]) == ["WrapsToo", "Wraps"]

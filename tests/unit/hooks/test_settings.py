@@ -1,0 +1,93 @@
+"""A plugin's fields are its settings: what is said about wrong ones."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+import pytest
+from attrs import field, validators
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfopt_core.hooks.settings import configure, mismatch
+from tfopt_core.recipe import PluginEntry, Where
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Example:
+    size: int = field(default=8, validator=validators.ge(1))
+    share: float = 0.5
+    mode: Literal["fast", "slow"] = "fast"
+    calls: int | Literal["auto"] = "auto"
+    names: tuple[str, ...] = ()
+    on: bool = False
+
+
+def problems(**settings):
+    lines = {key: number for number, key in enumerate(settings, start=11)}
+    entry = PluginEntry("example", settings, Where("r.toml", "plugins[0]", 10, lines))
+    return [str(problem) for problem in configure(Example, entry)[1]]
+
+
+def test_every_problem_is_reported_at_once_with_its_line():
+    assert problems(sise=3, share="half", size=0) == [
+        'r.toml:11: plugins[0].sise: unknown setting; did you mean "size"?',
+        "r.toml:13: plugins[0].size: \"size\" must be >= 1: 0",
+        'r.toml:12: plugins[0].share: expected a number, got "half"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("size", True, "expected a whole number, got true (a boolean)"),
+        ("size", 2.5, "expected a whole number, got 2.5 (a number)"),
+        ("share", float("nan"), "expected a finite number, got nan"),
+        ("share", float("inf"), "expected a finite number, got inf"),
+        ("mode", "middling", 'expected "fast", "slow", got "middling"'),
+        ("calls", "many", 'expected a whole number or "auto", got "many"'),
+        ("names", [1], "expected an array of a string, got an array"),
+        ("on", 1, "expected a boolean, got 1 (a whole number)"),
+    ],
+)
+def test_a_wrong_type_is_said_in_the_words_of_toml(setting, value, message):
+    assert problems(**{setting: value}) == [f"r.toml:11: plugins[0].{setting}: {message}"]
+
+
+def test_right_settings_make_the_plugin():
+    entry = PluginEntry("example", {"size": 3, "share": 1, "names": ["a", "b"], "calls": "auto"})
+    plugin, wrong = configure(Example, entry)
+    assert not wrong
+    assert (plugin.size, plugin.share, plugin.names, plugin.calls) == (3, 1, ("a", "b"), "auto")
+
+
+def test_a_setting_without_a_default_must_be_given():
+    @attrs.frozen(kw_only=True, eq=False)
+    class Needs:
+        metric: str
+
+    _, [problem] = configure(Needs, PluginEntry("needs", {}))
+    assert '"metric" is missing' in str(problem)
+
+
+def test_a_check_over_several_settings_is_reported_at_the_plugin():
+    @attrs.frozen(kw_only=True, eq=False)
+    class Either:
+        low: float | None = None
+        high: float | None = None
+
+        def __attrs_post_init__(self):
+            if (self.low is None) == (self.high is None):
+                raise ValueError("give low or high, and only one")
+
+    _, [problem] = configure(Either, PluginEntry("either", {}, Where("r.toml", "plugins[0]", 4)))
+    assert str(problem) == "r.toml:4: plugins[0]: give low or high, and only one"
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.text())
+def test_a_value_fits_exactly_the_toml_types_that_its_annotation_names(value):
+    assert (mismatch(value, int) is None) == (type(value) is int)
+    assert (mismatch(value, float) is None) == (type(value) in (int, float))
+    assert (mismatch(value, bool) is None) == (type(value) is bool)
+    assert (mismatch(value, str) is None) == (type(value) is str)

@@ -1,0 +1,75 @@
+"""Order and seeds of the runs."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfopt_core import hookimpl
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure.schedule import (
+    Schedule,
+    Variant,
+    baseline_and_full,
+    leave_one_out,
+    one_alone,
+)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Some:
+    @hookimpl(wrapper=True)
+    def configure_runtime(self):
+        return (yield)
+
+
+class Needs(Some):
+    requires = ("a",)
+
+
+A, B, C = StackedPlugin("a", Some()), StackedPlugin("b", Needs()), StackedPlugin("c", Some())
+
+
+@given(st.integers(0, 2**31))
+def test_two_variants_alternate_abba(seed):
+    schedule = Schedule(seed)
+    orders = [
+        [turn.variant.name for turn in schedule.turns(r, baseline_and_full([A]))] for r in range(4)
+    ]
+    assert orders[0] == orders[1][::-1] == orders[2] == orders[3][::-1]
+
+
+def test_the_start_is_random():
+    starts = {Schedule(s).turns(0, baseline_and_full([A]))[0].variant.name for s in range(20)}
+    assert starts == {"baseline", "full"}
+
+
+def test_a_round_shares_one_seed_that_no_other_round_has():
+    schedule = Schedule(5)
+    rounds = [schedule.turns(r, baseline_and_full([A])) for r in range(12)]
+    assert all(len({turn.seed for turn in turns}) == 1 for turns in rounds)
+    assert len({turns[0].seed for turns in rounds}) == 12
+
+
+def test_three_variants_come_in_random_order_each_once():
+    variants = [Variant(name, ()) for name in "xyz"]
+    orders = {tuple(t.variant.name for t in Schedule(5).turns(r, variants)) for r in range(30)}
+    assert len(orders) > 3
+    assert all(sorted(order) == ["x", "y", "z"] for order in orders)
+
+
+def test_leaving_one_out_takes_along_what_needs_it():
+    names = {v.name: [p.name for p in v.plugins] for v, _ in leave_one_out([A, B, C])}
+    assert names == {
+        "without a and b": ["c"], "without b": ["a", "c"], "without c": ["a", "b"],
+    }  # fmt: skip
+
+
+def test_a_single_plugin_needs_no_further_contrast():
+    assert leave_one_out([A]) == []
+    assert one_alone([A]) == []
+
+
+def test_alone_are_those_that_stand_alone():
+    assert [variant.name for variant, _ in one_alone([A, B, C])] == ["alone a", "alone c"]

@@ -1,0 +1,216 @@
+"""Each statement: runs that produce it, and runs that must not."""
+
+from __future__ import annotations
+
+import pytest
+from measure_runs import make_judgement, make_pairs, make_run
+
+from tfopt_core.measure.attribute import attribute, unattributed
+from tfopt_core.measure.schedule import Contrast
+from tfopt_core.measure.verdict import compare
+from tfopt_core.recipe import TargetSpec
+
+BASE = [10.0, 10.1, 9.9, 10.05]
+FAST = [8.0, 8.1, 7.95, 8.02]
+SAME = [10.01, 10.08, 9.93, 10.04]
+
+
+def test_faster_needs_an_interval_above_one():
+    comparison = compare(make_pairs(BASE, FAST), make_judgement())
+    assert comparison.verdict == "faster"
+    assert comparison.statement == "faster: 1.25x (95% interval 1.24 to 1.25, 4 pairs)"
+    assert comparison.low > 1
+    assert len(comparison.run_ids) == 8
+    assert compare(make_pairs(BASE, [9.0, 11.0, 8.0, 10.5]), make_judgement()).verdict != "faster"
+
+
+def test_looks_state_98_percent_intervals():
+    comparison = compare(make_pairs(BASE, FAST), make_judgement(sequential=True))
+    assert "98% interval" in comparison.statement
+
+
+def test_a_tiny_sure_gain_is_said_to_lie_within_the_band():
+    tiny = [b / f for b, f in zip(BASE, [1.010, 1.011, 1.0105, 1.0102], strict=True)]
+    assert compare(make_pairs(BASE, tiny), make_judgement()).statement.endswith(
+        "(within the 2% band)"
+    )
+
+
+def test_slower():
+    comparison = compare(make_pairs(FAST, BASE), make_judgement())
+    assert comparison.verdict == "slower"
+    assert comparison.statement.startswith("slower: 0.80x")
+
+
+def test_no_measurable_difference_needs_the_interval_inside_the_band():
+    assert compare(make_pairs(BASE, SAME), make_judgement()).statement.startswith(
+        "no measurable difference (within 2%)"
+    )
+    noisy = [9.0, 11.0, 10.5, 9.5]
+    assert compare(make_pairs(BASE, noisy), make_judgement()).verdict == "inconclusive"
+
+
+def test_inconclusive_says_how_many_more_pairs_and_how_long():
+    comparison = compare(
+        make_pairs(BASE, [9.0, 10.6, 9.2, 9.9]), make_judgement(), pair_seconds=20.0
+    )
+    assert comparison.verdict == "inconclusive"
+    assert "more pairs (about" in comparison.statement
+
+
+def test_past_the_last_look_it_is_not_resolvable():
+    noisy = [9.0, 11.5] * 6
+    comparison = compare(make_pairs([10.0, 10.1] * 6, noisy), make_judgement(sequential=True))
+    assert "not resolvable at this machine's noise" in comparison.statement
+
+
+def test_fewer_than_four_complete_pairs_give_no_verdict():
+    runs = make_pairs(BASE[:3], FAST[:3]) + [make_run("baseline", 3, 10.0)]
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "none"
+    assert comparison.speedup is None
+
+
+def test_without_an_effect_there_is_no_number():
+    comparison = compare(make_pairs(BASE, FAST, applied=False), make_judgement())
+    assert comparison.verdict == "not applied"
+    assert comparison.speedup is None
+    assert not any(character.isdigit() for character in comparison.statement)
+
+
+def test_identical_timings_are_suspicious():
+    comparison = compare(make_pairs([10.0] * 4, [8.0] * 4), make_judgement())
+    assert comparison.verdict == "suspicious"
+    assert comparison.speedup is None
+
+
+def test_a_failed_run_is_always_said_and_never_counted():
+    runs = [*make_pairs(BASE, FAST), make_run("baseline", 4, 1.0, status="failed")]
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "faster"
+    assert comparison.statement.endswith("1 of 9 runs failed")
+    assert comparison.pairs == 4
+
+
+def test_a_failed_optimized_run_is_never_faster():
+    runs = [*make_pairs(BASE, FAST), make_run("full", 4, 1.0, status="failed")]
+    assert compare(runs, make_judgement()).verdict == "inconclusive"
+
+
+def test_faster_but_worse_names_the_metric():
+    comparison = compare(
+        make_pairs(BASE, FAST, metrics={"val_accuracy": 0.8}), make_judgement()
+    )
+    assert comparison.verdict == "worse"
+    assert comparison.statement.startswith("faster but worse: val_accuracy fell by 0.1000")
+
+
+def test_for_a_metric_that_falls_worse_is_higher():
+    runs = make_pairs(BASE, FAST, metrics={"val_loss": 0.5})
+    for run in runs:
+        if run.variant == "baseline":
+            run.fit.metrics["val_loss"] = 0.4
+    comparison = compare(runs, make_judgement(metric="val_loss", direction="min"))
+    assert comparison.verdict == "worse"
+    assert "val_loss rose by 0.1000" in comparison.statement
+
+
+def test_quality_that_the_pairs_do_not_settle_is_said():
+    runs = make_pairs(BASE, FAST)
+    for run, value in zip([r for r in runs if r.variant == "full"], [0.88, 0.92, 0.91, 0.89],
+                          strict=True):  # fmt: skip
+        run.fit.metrics["val_accuracy"] = value
+        object.__setattr__(run.fits[0], "metrics", {"val_accuracy": value})
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "quality open"
+    assert "quality not established" in comparison.statement
+
+
+def test_a_missing_metric_never_counts_as_equal():
+    comparison = compare(make_pairs(BASE, FAST), make_judgement(metric="val_auc"))
+    assert comparison.quality is None
+    assert comparison.verdict == "quality open"
+
+
+def test_a_dear_start_that_is_not_repaid_is_said_with_its_step():
+    runs = make_pairs(BASE, SAME, one_time_seconds=3.0, step_seconds=0.005)
+    slower = make_pairs(BASE, [b + 1 + i / 10 for i, b in enumerate(BASE)], one_time_seconds=3.0,
+                        step_seconds=0.005)  # fmt: skip
+    assert compare(runs, make_judgement()).break_even_step == 400
+    assert "start-up cost not repaid before step 400" in compare(
+        slower, make_judgement()
+    ).statement
+
+
+TARGET = TargetSpec(metric="val_accuracy", at_least=0.85)
+
+
+def with_targets(baseline, optimized):
+    runs = []
+    for round_, (b, o) in enumerate(zip(baseline, optimized, strict=True)):
+        runs += [make_run("baseline", round_, 20.0 + round_ / 10, seconds_to_target=b),
+                 make_run("full", round_, 20.0 + round_ / 10, seconds_to_target=o)]  # fmt: skip
+    return runs
+
+
+def test_a_stack_that_changes_the_algorithm_is_judged_by_time_to_target():
+    judgement = make_judgement(math="changes", target=TARGET)
+    comparison = compare(with_targets(BASE, FAST), judgement)
+    assert comparison.kind == "time-to-target"
+    assert comparison.statement.startswith("faster to the target: 1.25x")
+
+
+def test_one_run_that_misses_the_target_is_the_slowest_and_two_void_the_result():
+    judgement = make_judgement(math="changes", target=TARGET)
+    one = compare(with_targets(BASE, [8.0, None, 7.9, 8.1]), judgement)
+    assert one.speedup < 1.25
+    two = compare(with_targets(BASE, [8.0, None, None, 8.1]), judgement)
+    assert two.verdict == "void"
+    assert '2 of 4 runs of "full" never reached the target' in two.statement
+
+
+def three_variants(left_out, **changes):
+    runs = make_pairs(BASE, FAST, plugins=("p", "q"))
+    for round_, wall in enumerate(left_out):
+        runs.append(make_run("without p", round_, wall, plugins=("q",), **changes))
+    return runs
+
+
+LEFT_OUT = [Contrast(("p",), "without p", "full")]
+
+
+def test_attribution_is_the_contrast_with_the_plugin_left_out():
+    [row] = attribute(three_variants(SAME), ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out == pytest.approx(1.25, abs=0.01)
+    assert row.statement.startswith("p: faster with it, 1.25x")
+    assert set(row.run_ids) == {f"{v} {r}" for v in ("full", "without p") for r in range(4)}
+
+
+def test_a_harmful_plugin_in_a_winning_stack_is_told_to_go():
+    [row] = attribute(
+        three_variants([7.0, 7.1, 6.95, 7.05]), ["p"], LEFT_OUT, [], make_judgement()
+    )
+    assert row.statement.endswith("remove it")
+
+
+def test_an_incomplete_contrast_is_not_isolated():
+    [row] = attribute(three_variants(SAME[:3]), ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out is None
+    assert "not isolated" in row.statement
+
+
+def test_a_plugin_that_was_not_applied_gets_no_number():
+    runs = make_pairs(BASE, FAST, plugins=("p", "q"), applied=False)
+    runs += [make_run("without p", r, w, plugins=("q",)) for r, w in enumerate(SAME)]
+    [row] = attribute(runs, ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out is None
+    assert row.statement == "p: not applied: nothing to do"
+
+
+def test_credit_is_the_mean_of_both_contrasts_in_log_time():
+    runs = three_variants(SAME)
+    runs += [make_run("alone p", r, w, plugins=("p",)) for r, w in enumerate(FAST)]
+    alone = [Contrast(("p",), "baseline", "alone p")]
+    [row] = attribute(runs, ["p"], LEFT_OUT, alone, make_judgement())
+    assert row.credit == pytest.approx((row.left_out * row.alone) ** 0.5)
+    assert unattributed(runs, [row], make_judgement()) == pytest.approx(1.0, abs=0.01)

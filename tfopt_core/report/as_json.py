@@ -1,0 +1,92 @@
+"""`--json`: the results as plain data with the field names of DESIGN.md."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import sys
+from collections.abc import Mapping, Set
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, TextIO
+
+import attrs
+
+from tfopt_core.errors import InputError
+from tfopt_core.store.results import Results
+
+STANDARD_OUTPUT = "-"
+
+
+def to_json(results: Results) -> dict[str, Any]:
+    """The results as dicts, lists, strings, numbers, booleans and None.
+
+    JSON knows no NaN and no infinity: such a number (the loss of a run that diverged) becomes
+    None, `null` in the file. Anything that JSON has no form for becomes its text.
+    """
+    data = _plain_data(results)
+    assert isinstance(data, dict)
+    return data
+
+
+def write_json(results: Results, target: Path | str, stdout: TextIO | None = None) -> None:
+    """Write the results to a file, or to standard output for "-".
+
+    A file is there whole or not at all: an old one stays as it was until the new one is on disk.
+    What is no regular file (`/dev/stdout`, a pipe) is written to directly.
+
+    :raises InputError: if the file cannot be written.
+    """
+    text = json.dumps(to_json(results), indent=2, allow_nan=False) + "\n"
+    if str(target) == STANDARD_OUTPUT:
+        stream = stdout or sys.stdout
+        stream.write(text)
+        stream.flush()
+        return
+    path = Path(target)
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="ascii")
+        else:
+            # a link keeps pointing at the file that is replaced
+            _replace(path.resolve(), text)
+    except OSError as error:
+        raise InputError(f'cannot write "{target}": {error.strerror or error}') from error
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f".tfopt-{secrets.token_hex(8)}.tmp")
+    try:
+        # os.open, not mkstemp: the file gets the permissions that the user's umask says
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with open(descriptor, "w", encoding="ascii") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _plain_data(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    if attrs.has(type(value)):
+        return {
+            field.name: _plain_data(getattr(value, field.name))
+            for field in attrs.fields(type(value))
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _plain_data(item) for key, item in value.items()}
+    if isinstance(value, Set):
+        return sorted((_plain_data(item) for item in value), key=str)
+    if isinstance(value, list | tuple):
+        return [_plain_data(item) for item in value]
+    return str(value)

@@ -1,0 +1,173 @@
+"""What `tfopt plan` prints: the stack on this workload, before any training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+import attrs
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.table import Table
+
+from tfopt_core.measure.prepared import PluginPlan, Prepared
+from tfopt_core.report import units
+from tfopt_core.report.layout import Page, bullets, facts, grid, indented, section, words
+from tfopt_core.report.vocabulary import MATHEMATICS, setting_in_words
+
+# Below it, the two sides of a data plan stand one above the other.
+SIDE_BY_SIDE_WIDTH = 72
+# Room for "configure_precision"; "build_dataset, validation" takes more.
+HOOK_WIDTHS = (26, 20)
+
+
+def render_plan(prepared: Prepared, recipe_name: str) -> RenderableType:
+    """The plugins in order, what each would change, and the data plan before and after."""
+    splits = tuple(dict.fromkeys((*prepared.data_before, *prepared.data_after)))
+    return Page((
+        words(recipe_name, "bold"),
+        indented(facts(_facts(prepared))),
+        *(_plugin(number, plugin) for number, plugin in enumerate(prepared.plugins, start=1)),
+        *(_data(prepared, split) for split in splits),
+        *((section("Warnings", bullets(prepared.warnings)),) if prepared.warnings else ()),
+        Group("", words(f"nothing trained; took {units.seconds_text(prepared.seconds)}", "dim")),
+    ))  # fmt: skip
+
+
+def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:
+    if prepared.baseline:
+        yield "baseline", prepared.baseline
+    yield "model", f"{units.count_text(prepared.trainable_parameters)} trainable parameters"
+    xla = "XLA on" if prepared.jit_compile else "XLA off"
+    yield "with the stack", f"dtype policy {prepared.policy}, {xla}"
+    training = f"{prepared.epochs:,} {'epoch' if prepared.epochs == 1 else 'epochs'}"
+    if prepared.steps_per_epoch is not None:
+        training += f" of {prepared.steps_per_epoch:,} steps"
+    if prepared.batch_size is not None:
+        training += f", batch size {prepared.batch_size:,}"
+    yield "training", training
+    better = "higher" if prepared.quality_direction == "max" else "lower"
+    judged = f"{prepared.quality_metric}, {better} is better"
+    if prepared.validation_examples is not None:
+        judged += f"; {prepared.validation_examples:,} validation examples"
+    yield "judged by", judged
+    versions = (("TensorFlow", "tensorflow"), ("Keras", "keras"))
+    software = [f"{label} {prepared.versions[key]}" for label, key in versions
+                if prepared.versions.get(key)]  # fmt: skip
+    if software:
+        yield "software", ", ".join(software)
+
+
+def _plugin(number: int, plugin: PluginPlan) -> RenderableType:
+    parts: list[RenderableType] = []
+    if plugin.summary:
+        parts.append(words(plugin.summary, "dim"))
+    rows = [(words("mathematics", "dim"), words(MATHEMATICS.get(plugin.math, plugin.math)))]
+    if settings := _settings(plugin):
+        rows.insert(0, (words("settings", "dim"), words(settings)))
+    for change in (change for change in plugin.changes if change.differences):
+        where = change.hook + (f", {change.split}" if change.split else "")
+        rows += [
+            (words(where if index == 0 else "", "dim"), words(difference))
+            for index, difference in enumerate(change.differences)
+        ]
+    if not plugin.differences:
+        rows.append((words("changes", "dim"), words("nothing here", "yellow")))
+    return section(f"{number}. {plugin.name}", *parts, grid(rows, *HOOK_WIDTHS))
+
+
+def _settings(plugin: PluginPlan) -> str:
+    """`policy: auto -> mixed_bfloat16, keep: []`; an arrow only where "auto" was replaced."""
+    told = []
+    for key, value in plugin.settings.items():
+        resolved = setting_in_words(value)
+        asked = setting_in_words(plugin.asked[key]) if key in plugin.asked else resolved
+        told.append(f"{key}: {resolved}" if asked == resolved else f"{key}: {asked} -> {resolved}")
+    return ", ".join(told)
+
+
+def _data(prepared: Prepared, split: str) -> RenderableType:
+    before = prepared.data_before.get(split, ())
+    after = prepared.data_after.get(split, ())
+    title = f"Data plan, {split}"
+    if before == after:
+        stages = [(words(stage),) for stage in before]
+        return section(title, grid(stages), words("unchanged by the stack", "dim"))
+    return section(title, TwoPlans(before, after))
+
+
+@attrs.frozen
+class TwoPlans:
+    """Two lists of stages: side by side where there is room, else as lines gone and new."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        rows = tuple(aligned(self.before, self.after))
+        wide = options.max_width >= SIDE_BY_SIDE_WIDTH
+        yield _side_by_side(rows) if wide else _above_each_other(rows)
+
+
+def aligned(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
+    """Both lists in pairs, in order: equal stages, and those of a kind, beside each other;
+    None where one side has no twin."""
+    matcher = SequenceMatcher(a=list(before), b=list(after), autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag == "equal":
+            yield from zip(before[a:b], after[c:d], strict=True)
+        else:
+            yield from _paired_by_kind(before[a:b], after[c:d])
+
+
+def _paired_by_kind(
+    gone: Sequence[str], new: Sequence[str]
+) -> Iterator[tuple[str | None, str | None]]:
+    """Stages that differ in their settings alone stand beside each other."""
+    left = list(gone)
+    for stage in new:
+        kinds = [_kind(other) for other in left]
+        if _kind(stage) not in kinds:
+            yield None, stage
+            continue
+        place = kinds.index(_kind(stage))
+        yield from ((other, None) for other in left[:place])
+        yield left[place], stage
+        del left[: place + 1]
+    yield from ((stage, None) for stage in left)
+
+
+def _kind(stage: str) -> str:
+    return stage.partition(":")[0]
+
+
+def _side_by_side(rows: Sequence[tuple[str | None, str | None]]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(width=1)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_row(words("before", "dim"), "", words("with the stack", "dim"))
+    for old, new in rows:
+        if new is None:
+            table.add_row(words(old, "red"), words("-", "red"), "")
+        elif old is None:
+            table.add_row("", words("+", "green"), words(new, "green"))
+        elif old != new:
+            table.add_row(words(old, "red"), words(">", "green"), words(new, "green"))
+        else:
+            table.add_row(words(old), "", words(new))
+    return table
+
+
+def _above_each_other(rows: Sequence[tuple[str | None, str | None]]) -> Table:
+    lines: list[tuple[RenderableType, ...]] = []
+    for old, new in rows:
+        if old == new:
+            lines.append(("", words(old)))
+            continue
+        if old is not None:
+            lines.append((words("-", "red"), words(old, "red")))
+        if new is not None:
+            lines.append((words("+", "green"), words(new, "green")))
+    return grid(lines)

@@ -1,0 +1,118 @@
+"""Numbers as a person reads them. Pure: a number in, a text out."""
+
+from __future__ import annotations
+
+import math
+
+NOTHING = "-"
+UNKNOWN = "n/a"
+
+_TIMES = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"))
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def seconds_text(value: float) -> str:
+    """A duration: `530 µs`, `12.3 ms`, `1 min 23 s`, `2 h 5 min`."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    if value < 0:
+        return "-" + seconds_text(-value)
+    if value == 0:
+        return "0 s"
+    if value < 1e-9:
+        return "<1 ns"
+    for scale, unit in _TIMES:
+        if value / scale < 999.5:
+            return f"{_three_digits(value / scale)} {unit}"
+    if value < 59.95:
+        return f"{_three_digits(value)} s"
+    if round(value) < 3600:
+        return _two_units(round(value), "min", "s")
+    return _two_units(round(value / 60), "h", "min")
+
+
+def bytes_text(count: float) -> str:
+    """An amount of memory in bytes: `812 MiB`, `1.24 GiB`."""
+    if not math.isfinite(count):
+        return UNKNOWN
+    if count < 0:
+        return "-" + bytes_text(-count)
+    if count < 999.5:
+        return f"{count:.0f} B"
+    unit = 0
+    while count >= 999.5 and unit < len(_SIZES) - 1:
+        count, unit = count / 1024, unit + 1
+    return f"{_three_digits(count)} {_SIZES[unit]}"
+
+
+def count_text(value: float) -> str:
+    """A count with thousands separators; a median of counts may be half-way: `4.5`."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def rate_text(value: float) -> str:
+    """Something a second, with three digits or all before the point: `12.3`, `104,310`."""
+    return UNKNOWN if not math.isfinite(value) else _three_digits(value)
+
+
+def ratio_text(value: float) -> str:
+    """A factor: `1.25x`, `0.0071x`, `120x`."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    if 0 < value < 0.095:
+        return f"{value:.2g}x"
+    return f"{value:.2f}x" if value < 99.995 else f"{value:,.0f}x"
+
+
+def percent_text(share: float) -> str:
+    """A signed change as a share of the whole: `+12%`, `-8%`, `0%`."""
+    if not math.isfinite(share):
+        return UNKNOWN
+    rounded = round(100 * share)
+    return f"{rounded:+,}%" if rounded else "0%"
+
+
+def metric_text(value: float) -> str:
+    """A metric's value with four significant digits: `0.9012`, `12.34`, `1.234e-07`."""
+    if not math.isfinite(value):
+        return str(value)  # a loss that became nan or inf is what a reader must see
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.3e}"
+    return f"{value:,.{_decimals(value)}f}"
+
+
+def difference_text(before: float, after: float) -> str:
+    """A signed change of a metric, to the digits that its values are printed with: `+0.0012`."""
+    change = after - before
+    if not math.isfinite(change):
+        return NOTHING
+    larger = max(abs(before), abs(after))
+    if change == 0:
+        return "0"
+    if not 1e-4 <= larger < 1e7:
+        return f"{change:+.1e}"
+    text = f"{change:+,.{_decimals(larger)}f}"
+    return text if any(digit in text for digit in "123456789") else "0"
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, or all digits before the point."""
+    return f"{value:,.{max(0, 2 - _exponent(value, 2))}f}"
+
+
+def _decimals(value: float) -> int:
+    return max(0, 3 - _exponent(value, 3))
+
+
+def _exponent(value: float, digits: int) -> int:
+    """The power of ten of the first digit, after rounding to so many digits past it."""
+    return int(f"{value:.{digits}e}".partition("e")[2])
+
+
+def _two_units(count: int, large: str, small: str) -> str:
+    whole, rest = divmod(count, 60)
+    return f"{whole:,} {large} {rest} {small}" if rest else f"{whole:,} {large}"

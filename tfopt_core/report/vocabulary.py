@@ -1,0 +1,48 @@
+"""How variants, settings and mathematics are called in everything that is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfopt_core.measure.schedule import BASELINE, FULL
+
+MATHEMATICS = {
+    "exact": "the same training, exactly",
+    "order": "the same examples in another order",
+    "rounding": "the same training in other precision",
+    "changes": "another training algorithm",
+}
+
+
+def variant_in_words(variant: str) -> str:
+    """`baseline`, `with the stack`, `without cache`, `cache alone`."""
+    if variant == FULL:
+        return "with the stack"
+    if variant.startswith("alone "):
+        return f"{variant.removeprefix('alone ')} alone"
+    return BASELINE if variant == BASELINE else variant
+
+
+def setting_in_words(value: Any) -> str:
+    """A setting's value as a recipe would write it, without the quotes of a single string."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key} = {setting_in_words(item)}" for key, item in value.items())
+        return "{" + inner + "}"
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        return "[" + ", ".join(setting_in_words(item) for item in items) + "]"
+    return '""' if value == "" else str(value)
+
+
+def settings_in_words(settings: Mapping[str, Any]) -> str:
+    """`policy = mixed_bfloat16, keep = [softmax]`; settings that are unset or empty say nothing."""
+    return ", ".join(
+        f"{key} = {setting_in_words(value)}"
+        for key, value in settings.items()
+        if value is not None and value not in ("", [], (), {})
+    )

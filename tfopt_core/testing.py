@@ -1,0 +1,146 @@
+"""Helpers for those who test plugins: drive one hook, and check a class against the contract.
+
+    from tfopt_core.testing import check_plugin, drive, make_run
+
+    def test_conforms():
+        check_plugin("my-plugin", MyPlugin)
+
+    def test_doubles_the_threads():
+        before = RuntimeOptions(intra_op_threads=2)
+        after = drive(MyPlugin(), "configure_runtime", before, machine=make_machine())
+        assert after.intra_op_threads == 4
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import PluginDefinitionError
+from tfopt_core.hooks import Machine, RunContext
+from tfopt_core.hooks.card import card, math_of, traits
+from tfopt_core.hooks.contract import check_class, check_hooks, implementations
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.markers import hookimpl
+from tfopt_core.hooks.specs import VALUE_HOOKS
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+
+GIB = 2**30
+
+
+def make_machine(**changes: Any) -> Machine:
+    """A machine of two plain CPUs with 8 GiB and no GPU, unless told otherwise."""
+    plain: dict[str, Any] = {
+        "system": "Linux",
+        "cpu_model": "a plain CPU",
+        "cpu_count": 2,
+        "cpu_count_total": 2,
+        "memory_bytes": 8 * GIB,
+    }
+    return Machine(**{**plain, **changes})
+
+
+def make_run(**changes: Any) -> RunContext:
+    """The context of a run of two epochs of ten steps of 32, unless told otherwise."""
+    plain: dict[str, Any] = {
+        "seed": 1,
+        "variant": "full",
+        "epochs": 2,
+        "batch_size": 32,
+        "steps_per_epoch": 10,
+        "machine": make_machine(),
+        "folder": Path(tempfile.gettempdir()),
+    }
+    return RunContext(**{**plain, **changes})
+
+
+class GivenValues(Defaults):
+    """Defaults that return what a test gives them, hook by hook."""
+
+    def __init__(self, **values: Any) -> None:
+        self._values = values
+
+    @hookimpl
+    def configure_runtime(self) -> Any:
+        """The given value, else TensorFlow's own choices."""
+        return self._values.get("configure_runtime") or super().configure_runtime()
+
+    @hookimpl
+    def configure_precision(self) -> Any:
+        """The given value, else float32."""
+        return self._values.get("configure_precision") or super().configure_precision()
+
+    @hookimpl
+    def build_dataset(self) -> Any:
+        """The given value."""
+        return self._values["build_dataset"]
+
+    @hookimpl
+    def wrap_model(self) -> Any:
+        """The given value."""
+        return self._values["wrap_model"]
+
+    @hookimpl
+    def configure_training(self) -> Any:
+        """The given value."""
+        return self._values["configure_training"]
+
+
+def stack_of(*plugins: Any, **values: Any) -> Stack:
+    """A stack of plugin instances, named by their classes, over the given values."""
+    named = [StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins]
+    return Stack(named, GivenValues(**values))
+
+
+def drive(plugin: Any, hook: str, value: Any, **arguments: Any) -> Any:
+    """What a plugin's value hook makes of a value.
+
+    :param arguments: the hook's arguments; those that are left out get plain ones.
+    :raises PluginError: if the hook fails.
+    """
+    if hook not in VALUE_HOOKS:
+        raise ValueError(f'"{hook}" is no value hook; those are {", ".join(VALUE_HOOKS)}')
+    stack = stack_of(plugin, **{hook: value})
+    if hook == "configure_runtime":
+        plain: dict[str, Any] = {"machine": make_machine(), "recipe": None}
+    else:
+        plain = {"run": make_run()}
+    if hook == "build_dataset":
+        plain["split"] = "train"
+    if hook == "configure_training":
+        plain["model"] = None
+    return getattr(stack, hook)(**{**plain, **arguments})
+
+
+def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
+    """Check a plugin class against everything that can be asked of it without training.
+
+    :param settings: for a class some of whose settings have no default.
+    :raises PluginDefinitionError: with the first thing that is wrong.
+    """
+    check_class(name, plugin_class)
+    plugin = plugin_class(**settings)
+    check_hooks(name, plugin)
+    traits(name, plugin_class)
+    math_of(name, plugin)
+    said = card(plugin_class)
+    if not said.summary:
+        raise PluginDefinitionError(name, "has no docstring; its first line is its summary")
+    if said.missing:
+        raise PluginDefinitionError(name, f"its card lacks: {', '.join(said.missing)}")
+    for attribute in attrs.fields(plugin_class):
+        if not attribute.metadata.get("help"):
+            raise PluginDefinitionError(
+                name, f'the setting "{attribute.name}" has no help; add metadata={{"help": "..."}}'
+            )
+    # a run's process gets the plugin through a pipe
+    if StackedPlugin(name, pickle.loads(pickle.dumps(plugin))).settings != StackedPlugin(
+        name, plugin
+    ).settings:
+        raise PluginDefinitionError(name, "does not survive pickling")
+    if not implementations(plugin):
+        raise PluginDefinitionError(name, "implements no hook")

@@ -1,0 +1,34 @@
+"""Checks of the options that a recipe gives to a workload; each names option and value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfopt_core.errors import WorkloadError, did_you_mean
+
+
+def whole_number(option: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """The value, if it is a whole number from `low` to `high`.
+
+    :raises WorkloadError: otherwise.
+    """
+    right = isinstance(value, int) and not isinstance(value, bool) and value >= low
+    if right and (high is None or value <= high):
+        return int(value)
+    limits = f"at least {low}" if high is None else f"from {low:,} to {high:,}"
+    raise WorkloadError(f'option "{option}" takes a whole number {limits}, got {value!r}')
+
+
+def one_of(option: str, value: Any, allowed: Sequence[str]) -> str:
+    """The value, if it is one of the allowed words.
+
+    :raises WorkloadError: otherwise.
+    """
+    if isinstance(value, str) and value in allowed:
+        return value
+    words = ", ".join(f'"{word}"' for word in allowed)
+    hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
+    raise WorkloadError(
+        f'option "{option}" takes one of {words}, got {value!r}' + (f"; {hint}" if hint else "")
+    )

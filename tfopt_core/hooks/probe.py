@@ -27,7 +27,10 @@ class Probe(Protocol):
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
         """Mean bytes of one example as the workload's deterministic stages yield it, and how
-        many examples there are (None where unknown)."""
+        many examples there are (None where unknown).
+
+        :raises ValueError: if the workload has no data for the split.
+        """
 
     def available_memory_bytes(self) -> int:
         """Memory that this process may still take, cgroup limits included."""

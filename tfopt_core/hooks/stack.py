@@ -46,14 +46,20 @@ class Stack:
 
     :param plugins: the plugins in recipe order; empty for the baseline.
     :param defaults: core's own implementations.
+    :param earlier: changes that were made before, in the parent of a run's process.
     :raises PluginDefinitionError: if a plugin breaks the contract.
     :raises PluginConflict: if two plugins own the strategy.
     """
 
-    def __init__(self, plugins: Sequence[StackedPlugin], defaults: Defaults) -> None:
+    def __init__(
+        self,
+        plugins: Sequence[StackedPlugin],
+        defaults: Defaults,
+        earlier: Sequence[Change] = (),
+    ) -> None:
         self.plugins = tuple(plugins)
         self._defaults = defaults
-        self._trace = Trace()
+        self._trace = Trace(list(earlier))
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self._hooks = {p.name: frozenset(implementations(p.plugin)) for p in self.plugins}
@@ -76,6 +82,11 @@ class Stack:
     def settings(self) -> dict[str, dict[str, Any]]:
         """Every plugin's settings, by name."""
         return {stacked.name: stacked.settings for stacked in self.plugins}
+
+    @property
+    def all_changes(self) -> tuple[Change, ...]:
+        """What the plugins' hooks did so far, in the order of the calls."""
+        return tuple(self._trace.changes)
 
     def changes(self, plugin: str) -> tuple[Change, ...]:
         """What one plugin's value hooks did so far, in the order of the calls."""

@@ -109,6 +109,7 @@ def job_of(task: Task) -> Any:
         machine=task.machine,
         folder=task.folder,
         runtime=task.runtime,
+        runtime_changes=task.runtime_changes,
     )
 
 

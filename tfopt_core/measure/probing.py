@@ -98,14 +98,14 @@ def _sizes(plan: DataPlan) -> Iterator[int]:
     """Bytes of some examples, as the longest deterministic prefix of the plan yields them."""
     import tensorflow as tf
 
+    # the order of examples does not change their size, and a shuffle may have to count them
+    still = DataPlan(tuple(stage for stage in plan.stages if not isinstance(stage, Shuffle)))
     end = 1
-    for index, stage in enumerate(plan.stages[1:], start=1):
-        if isinstance(stage, Batch):
-            break
-        if not isinstance(stage, Shuffle) and random_ops_or_none(plan, index):
+    for index, stage in enumerate(still.stages[1:], start=1):
+        if isinstance(stage, Batch) or random_ops_or_none(still, index):
             break
         end = index + 1
-    for element in lower_stages(plan.stages[:end]).take(SAMPLE_EXAMPLES):
+    for element in lower_stages(still.stages[:end]).take(SAMPLE_EXAMPLES):
         yield sum(_tensor_bytes(leaf) for leaf in tf.nest.flatten(element))
 
 

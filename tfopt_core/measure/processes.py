@@ -83,7 +83,8 @@ class Processes:
     def _task(
         self, kind: Any, variant: Variant, seed: int, folder: Path
     ) -> tuple[Task, dict[str, str]]:
-        runtime = Stack(variant.plugins, Defaults()).configure_runtime(self.machine, self.recipe)
+        stack = Stack(variant.plugins, Defaults())
+        runtime = stack.configure_runtime(self.machine, self.recipe)
         task = Task(
             kind=kind,
             recipe=self.recipe,
@@ -93,6 +94,7 @@ class Processes:
             machine=self.machine,
             folder=folder,
             runtime=runtime,
+            runtime_changes=stack.all_changes,
             debug=self.debug,
         )
         return task, process_environment(self.environment, runtime, debug=self.debug)

@@ -195,7 +195,7 @@ class Session:
         return 2 + len(self.extras)
 
     def _total_runs(self) -> int:
-        return max(len(self.runs) + 1, self.planned_pairs * self._variants_a_round())
+        return max(len(self.runs), self.planned_pairs * self._variants_a_round())
 
     def _enough(self, rounds: int) -> bool:
         """At a look: settled, or no budget for the rounds until the next one."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.hooks import Machine, RuntimeOptions
+from tfopt_core.hooks import Change, Machine, RuntimeOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
 
@@ -28,6 +28,7 @@ class Task:
     machine: Machine
     folder: Path
     runtime: RuntimeOptions = attrs.field(factory=RuntimeOptions)
+    runtime_changes: tuple[Change, ...] = ()
     save_to: Path | None = None
     debug: bool = False
 

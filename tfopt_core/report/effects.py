@@ -19,6 +19,7 @@ State = Literal["applied", "not applied", "mixed", "unknown"]
 
 # A longer name is folded, so that there is room for what the plugin did.
 NAME_WIDTH = 26
+NO_REASON = "no reason was given"
 _MARKS = {"applied": ("✓", "green"), "not applied": ("✗", "yellow"), "mixed": ("!", "yellow"),
           "unknown": ("?", "dim")}  # fmt: skip
 
@@ -45,7 +46,7 @@ def _line(results: Results, name: str) -> PluginLine:
     settings = settings_in_words(results.resolved.get(name, {}))
     effects = [run.effects[name] for run in runs if name in run.effects]
     applied = [effect.detail for effect in effects if effect.applied]
-    reasons = _distinct([effect.detail for effect in effects if not effect.applied])
+    reasons = _distinct([effect.detail or NO_REASON for effect in effects if not effect.applied])
     if not runs:
         return PluginLine(name, "unknown", "unknown: no run with the stack ended well", settings)
     if not effects:
@@ -63,7 +64,15 @@ def _line(results: Results, name: str) -> PluginLine:
 
 
 def _distinct(details: list[str]) -> str:
-    return "; or ".join(dict.fromkeys(detail for detail in details if detail))
+    """What was read back, each once; what differs from run to run is not listed in full."""
+    first, *others = [*dict.fromkeys(detail for detail in details if detail)] or [""]
+    match others:
+        case []:
+            return first
+        case [second]:
+            return f"{first}; or {second}"
+        case _:
+            return f"{first}; or {len(others)} others"
 
 
 def render_plugin_lines(results: Results) -> tuple[RenderableType, ...]:

@@ -35,7 +35,7 @@ class Row:
 def figure_groups(results: Results) -> tuple[tuple[Row, ...], ...]:
     """The rows in their groups: time, memory, quality, model. Groups without a row are left out."""
     sides = results.of_variant(BASELINE), results.of_variant(FULL)
-    groups = (_times(sides, results.target), _memory(sides), _quality(sides), _model(sides))
+    groups = (_times(sides, results), _memory(sides), _quality(sides), _model(sides))
     return tuple(rows for rows in groups if rows)
 
 
@@ -92,19 +92,19 @@ def _change(before: float, after: float) -> str:
     return units.percent_text(after / before - 1) if before > 0 else ""
 
 
-def _times(sides: Sides, target: str | None) -> tuple[Row, ...]:
+def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     fits = [run.fit for runs in sides for run in runs if run.fits]
     step = "step time" if all(fit.steady for fit in fits) else "step time, not steady"
     step_time = _of_fit(lambda fit: fit.step_seconds)
     rate = _of_fit(lambda fit: fit.examples_per_second)
     one_time = _of_fit(lambda fit: fit.one_time_seconds)
     rows = (
-        *_row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, _shorter),
+        *_wall_time(sides, results.comparison.kind),
         *_row(sides, step, step_time, units.seconds_text, _shorter),
         *_row(sides, "examples a second", rate, units.rate_text, _more),
         *_row(sides, "one-time cost", one_time, units.seconds_text, _shorter),
     )
-    if not target:
+    if not results.target:
         return rows
     epochs = _of_fit(lambda fit: fit.epochs_to_target)
     time = _of_fit(lambda fit: fit.seconds_to_target)
@@ -114,6 +114,14 @@ def _times(sides: Sides, target: str | None) -> tuple[Row, ...]:
     )
     missed = Row("time to target", "not reached", "not reached")
     return rows + (to_target or ((missed,) if fits else ()))
+
+
+def _wall_time(sides: Sides, kind: str) -> tuple[Row, ...]:
+    rows = _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, _shorter)
+    if kind != "steady":
+        return rows
+    # such runs end when the step time is known: how long they took compares nothing
+    return tuple(attrs.evolve(row, label="wall time until stopped", gain="") for row in rows)
 
 
 def _memory(sides: Sides) -> tuple[Row, ...]:

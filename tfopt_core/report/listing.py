@@ -76,8 +76,11 @@ def render_plugins(rows: Sequence[PluginRow]) -> RenderableType:
 
 def _plugin(row: PluginRow) -> tuple[RenderableType, ...]:
     if row.error is not None:
-        return words(row.name), words("broken", "red"), paragraph(row.error, "red")
-    return words(row.name), words(", ".join(row.targets), "dim"), words(row.summary)
+        return words(row.name), paragraph(f"cannot be loaded: {row.error}", "red")
+    summary = words(row.summary)
+    if row.targets:
+        summary.append_text(words(f" ({', '.join(row.targets)})", "dim"))
+    return words(row.name), summary
 
 
 def _without_first_blank(sections: Sequence[RenderableType]) -> tuple[RenderableType, ...]:

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from tfopt_core.measure.progress import Event, Preparing, Ready, RunEnded
+from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.report import units
 from tfopt_core.report.console import plain
 from tfopt_core.report.layout import Page, grid, indented, words
@@ -150,9 +151,7 @@ def _ended(event: RunEnded) -> str:
         "" if run.wall_seconds is None else units.seconds_text(run.wall_seconds),
         plain(validation_in_words(run)),
         "" if event.speedup_so_far is None else f"{units.ratio_text(event.speedup_so_far)} so far",
-        ""
-        if event.seconds_left is None
-        else f"about {units.seconds_text(event.seconds_left)} left",
+        "" if event.seconds_left is None else f"about {seconds_in_words(event.seconds_left)} left",
     ]
     return f"{which}: " + (", ".join(part for part in told if part) or "done")
 
@@ -190,7 +189,7 @@ def _overall(state: State, now: float) -> str:
         told.append(f"{units.ratio_text(state.speedup_so_far)} so far")
     if state.ends_at is not None:
         left = round(state.ends_at - now)
-        told.append(f"about {units.seconds_text(left)} left" if left > 0 else "nearly done")
+        told.append(f"about {seconds_in_words(left)} left" if left > 0 else "nearly done")
     if state.failed:
         told.append(f"{state.failed} failed")
     return ", ".join(told)

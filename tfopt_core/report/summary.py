@@ -102,5 +102,5 @@ def _caption(results: Results) -> str:
     runs = f"{before} runs" if before == after else f"{before} and {after} runs"
     caption = f"Single rows are medians of {runs}; the verdict's interval is what was tested."
     if results.comparison.kind == "steady":
-        caption += " Runs stopped once their step time was known; the verdict is projected."
+        caption += " Runs stopped once their step time was known: the totals are projected."
     return caption

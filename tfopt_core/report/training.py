@@ -15,7 +15,7 @@ from tfopt_core.store.results import RunResult
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
-    """`epoch 2/5  loss 0.3120  val_accuracy 0.8940`; a data loss that equals the loss is left out."""
+    """`epoch 2/5  loss 0.3120  val_accuracy 0.8940`, without a data loss that equals the loss."""
     shown = {
         name: value
         for name, value in metrics.items()

@@ -11,7 +11,14 @@ import attrs
 from tfopt_core.data import Cache, DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
-from tfopt_core.hooks import Machine, PrecisionPolicy, RunContext, RuntimeOptions, TrainingOptions
+from tfopt_core.hooks import (
+    Change,
+    Machine,
+    PrecisionPolicy,
+    RunContext,
+    RuntimeOptions,
+    TrainingOptions,
+)
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.training.compile import compile_model
@@ -25,7 +32,8 @@ from tfopt_core.training.workload import Workload
 class Job:
     """One training: what, with which stack, under which seed and name.
 
-    `folder` is private to the run: caches and candidates for `--save` go there.
+    `folder` is private to the run: caches go there. `runtime` is in effect already, configured
+    by the parent process, and `runtime_changes` say which plugin set what of it.
     """
 
     recipe: Recipe
@@ -35,6 +43,7 @@ class Job:
     machine: Machine
     folder: Path
     runtime: RuntimeOptions = attrs.field(factory=RuntimeOptions)
+    runtime_changes: tuple[Change, ...] = ()
 
     def epochs(self, workload: Workload) -> int:
         """The recipe's epochs, else the workload's."""
@@ -88,9 +97,8 @@ def build(job: Job, workload: Workload, overrides: Mapping[str, Any] | None = No
     """
     import keras
 
-    stack = Stack(job.plugins, _defaults(job, workload))
+    stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
     run = _context(job, workload, stack)
-    stack.configure_runtime(job.machine, job.recipe)  # in effect already; recorded as a change
     precision = stack.configure_precision(run)
     set_policy(precision)
     strategy = stack.build_strategy(run)

@@ -89,14 +89,19 @@ def train(built: Built, started: int, report: Report) -> FitOutcome:
 
 def _fit(built: Built, callbacks: Any, initial_epoch: int) -> None:
     """Keras' own `fit` on the lowered data; batches are made already."""
+    import tensorflow as tf
+
+    train = built.run.datasets["train"]
+    # Keras shuffles the batches of a PyDataset itself; a data set is shuffled already
+    shuffle = built.workload.shuffle and not isinstance(train, tf.data.Dataset)
     built.model.fit(
-        built.run.datasets["train"],
+        train,
         validation_data=built.run.datasets.get("validation"),
         epochs=built.run.epochs,
         initial_epoch=initial_epoch,
         class_weight=built.workload.class_weight,
-        shuffle=built.workload.shuffle,
         callbacks=callbacks,
+        shuffle=shuffle,
         verbose=0,
     )
 

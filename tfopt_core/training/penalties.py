@@ -16,6 +16,7 @@ def add_data_loss(model: Any) -> bool:
     :returns: whether a metric was added.
     """
     import keras
+    import tensorflow as tf
 
     if not model.built or not model.losses:
         return False
@@ -25,7 +26,9 @@ def add_data_loss(model: Any) -> bool:
 
     def compute_loss(*args: Any, **kwargs: Any) -> Any:
         total = original(*args, **kwargs)
-        tracker.update_state(total - sum(keras.ops.sum(penalty) for penalty in model.losses))
+        # Keras divides a loss by the replicas, whose gradients it adds; a metric is their mean
+        whole = total * tf.distribute.get_strategy().num_replicas_in_sync
+        tracker.update_state(whole - sum(keras.ops.sum(penalty) for penalty in model.losses))
         return total
 
     model.compute_loss = compute_loss

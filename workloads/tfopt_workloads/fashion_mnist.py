@@ -46,17 +46,14 @@ def build(
     def build_model() -> Any:
         return small_cnn(kept, width)
 
-    def loss(labels: Any, logits: Any) -> Any:
-        import keras
-
-        return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    import keras
 
     return Workload(
         train=DataPlan.from_arrays(*train).map(normalize),
         validation=DataPlan.from_arrays(*validation).map(normalize),
         build_model=build_model,
         optimizer="adam",
-        loss=loss,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
         quality_metric="val_accuracy",
         epochs=5,
@@ -78,8 +75,8 @@ def normalize(image: Any, label: Any) -> tuple[Any, Any]:
 def small_cnn(classes: int, width: int = 1) -> Any:
     """Two convolutions with pooling and a dense layer; nothing random, so runs can be compared.
 
-    The 5x5 convolution does 3/4 of the arithmetic: bfloat16 saves 1.4x of a step on a CPU with
-    avx512_bf16, where a 3x3 one of 64 channels saves 1.25x.
+    The 5x5 convolution does 95 % of the multiplications. On two CPU cores with avx512_bf16 a
+    stock step takes 8.0 ms in float32 and 5.9 ms in bfloat16.
     """
     import keras
     from keras import layers
@@ -109,8 +106,7 @@ def _load_full() -> dict[str, Any]:
         return {name: read_idx(folder / file) for name, file in FILES.items()}
     except (OSError, ValueError) as error:
         raise WorkloadError(
-            f'source "full" needs the Debian package {package} ({error}); '
-            f"apt-get install {package}"
+            f'source "full" needs the Debian package {package} ({error}); apt-get install {package}'
         ) from error
 
 

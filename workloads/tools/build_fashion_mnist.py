@@ -52,9 +52,7 @@ def balanced_choice(
     return np.array(chosen).T.reshape(-1)
 
 
-def bundle(
-    folder: Path, train_per_class: int, validation_per_class: int
-) -> dict[str, np.ndarray]:
+def bundle(folder: Path, train_per_class: int, validation_per_class: int) -> dict[str, np.ndarray]:
     """The arrays of the bundled file."""
     arrays = {name: read_idx(folder / file) for name, file in FILES.items()}
     train_hashes = image_hashes(arrays["train_images"])
@@ -79,9 +77,7 @@ def main() -> None:
     parser.add_argument("--train-per-class", type=int, default=TRAIN_PER_CLASS)
     parser.add_argument("--validation-per-class", type=int, default=VALIDATION_PER_CLASS)
     arguments = parser.parse_args()
-    arrays = bundle(
-        arguments.folder, arguments.train_per_class, arguments.validation_per_class
-    )
+    arrays = bundle(arguments.folder, arguments.train_per_class, arguments.validation_per_class)
     write_npz(arguments.output, arrays)
     print(report(arguments.output, arrays))
 

@@ -301,7 +301,9 @@ def test_a_wrong_argument_is_named_with_those_that_exist():
         def build_dataset(self, run, splits):
             return (yield)
 
-    with pytest.raises(PluginDefinitionError, match='no argument "splits"; it may take: run, split'):
+    with pytest.raises(
+        PluginDefinitionError, match='no argument "splits"; it may take: run, split'
+    ):
         stack_of(Asks())
 
 

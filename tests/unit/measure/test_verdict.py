@@ -65,7 +65,7 @@ def test_past_the_last_look_it_is_not_resolvable():
 
 
 def test_fewer_than_four_complete_pairs_give_no_verdict():
-    runs = make_pairs(BASE[:3], FAST[:3]) + [make_run("baseline", 3, 10.0)]
+    runs = [*make_pairs(BASE[:3], FAST[:3]), make_run("baseline", 3, 10.0)]
     comparison = compare(runs, make_judgement())
     assert comparison.verdict == "none"
     assert comparison.speedup is None
@@ -98,9 +98,7 @@ def test_a_failed_optimized_run_is_never_faster():
 
 
 def test_faster_but_worse_names_the_metric():
-    comparison = compare(
-        make_pairs(BASE, FAST, metrics={"val_accuracy": 0.8}), make_judgement()
-    )
+    comparison = compare(make_pairs(BASE, FAST, metrics={"val_accuracy": 0.8}), make_judgement())
     assert comparison.verdict == "worse"
     assert comparison.statement.startswith("faster but worse: val_accuracy fell by 0.1000")
 
@@ -137,9 +135,7 @@ def test_a_dear_start_that_is_not_repaid_is_said_with_its_step():
     slower = make_pairs(BASE, [b + 1 + i / 10 for i, b in enumerate(BASE)], one_time_seconds=3.0,
                         step_seconds=0.005)  # fmt: skip
     assert compare(runs, make_judgement()).break_even_step == 400
-    assert "start-up cost not repaid before step 400" in compare(
-        slower, make_judgement()
-    ).statement
+    assert "start-up cost not repaid before step 400" in compare(slower, make_judgement()).statement
 
 
 TARGET = TargetSpec(metric="val_accuracy", at_least=0.85)
@@ -187,9 +183,7 @@ def test_attribution_is_the_contrast_with_the_plugin_left_out():
 
 
 def test_a_harmful_plugin_in_a_winning_stack_is_told_to_go():
-    [row] = attribute(
-        three_variants([7.0, 7.1, 6.95, 7.05]), ["p"], LEFT_OUT, [], make_judgement()
-    )
+    [row] = attribute(three_variants([7.0, 7.1, 6.95, 7.05]), ["p"], LEFT_OUT, [], make_judgement())
     assert row.statement.endswith("remove it")
 
 

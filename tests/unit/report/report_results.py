@@ -1,4 +1,4 @@
-"""Results made by hand, as a measurement would leave them, and a way to see a page as text."""
+"""Results made by hand, as a measurement would leave them, and pages as text."""
 
 from __future__ import annotations
 

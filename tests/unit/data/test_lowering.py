@@ -1,0 +1,167 @@
+"""From plans to tf.data: the same elements, the very same object where nothing changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfopt_core.data import DataPlan
+from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.dissect import has_stage, is_batched, is_stateful_op, known_cardinality
+from tfopt_core.data.lower import lower
+from tfopt_core.errors import WorkloadError
+from tfopt_core.training.sources import as_plan, batched_plan
+
+pytestmark = pytest.mark.tensorflow
+
+
+def elements(plan):
+    import tensorflow as tf
+
+    return [tf.nest.map_structure(lambda t: t.numpy().tolist(), e) for e in lower(plan)]
+
+
+def test_an_unchanged_plan_lowers_to_the_very_object():
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.range(3)
+    assert lower(DataPlan.from_dataset(dataset)) is dataset
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=20), st.integers(1, 7), st.data())
+def test_stages_do_what_python_would_do(values, size, data):
+    drop = data.draw(st.booleans())
+    plan = DataPlan.from_arrays(np.array(values)).map(lambda x: x + 1).filter(lambda x: x % 2 == 0)
+    plan = plan.batch(size, drop_remainder=drop).take(3)
+    kept = [v + 1 for v in values if (v + 1) % 2 == 0]
+    batches = [kept[i : i + size] for i in range(0, len(kept), size)]
+    if drop:
+        batches = [batch for batch in batches if len(batch) == size]
+    assert elements(plan) == batches[:3]
+
+
+def test_a_generator_is_read_anew_each_epoch_and_its_shapes_are_learned():
+    def ragged():
+        yield np.zeros(2, "float32"), 0
+        yield np.zeros(3, "float32"), 1
+
+    dataset = lower(DataPlan.from_generator(ragged))
+    assert [len(list(dataset)) for _ in range(2)] == [2, 2]
+    assert dataset.element_spec[0].shape.as_list() == [None]
+
+
+def test_a_pydataset_stays_itself_until_a_plugin_changes_it():
+    import keras
+
+    class Two(keras.utils.PyDataset):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            return np.full((2 - index, 3), index, "float32"), np.zeros(2 - index)
+
+    data = Two()
+    plan = DataPlan.from_pydataset(data)
+    assert lower(plan) is data
+    assert [len(x) for x, _ in elements(plan.prefetch())] == [2, 1]
+    assert known_cardinality(lower(plan.prefetch())) == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "ops"),
+    [
+        (lambda x: x + 1, ()),
+        (lambda x: x + tf_random(()), ("RandomUniform",)),
+        (lambda x: py_function(x), ("EagerPyFunc",)),
+    ],
+)
+def test_random_ops_are_found_in_the_graph_of_a_map(function, ops):
+    plan = DataPlan.from_arrays(np.arange(3.0, dtype="float32")).map(function)
+    assert random_ops(plan, 1) == ops
+
+
+def tf_random(shape):
+    import tensorflow as tf
+
+    return tf.random.uniform(shape)
+
+
+def py_function(x):
+    import tensorflow as tf
+
+    return tf.py_function(lambda v: v, [x], tf.float32)
+
+
+def test_a_random_keras_layer_shows():
+    import keras
+
+    flip = keras.layers.RandomFlip()
+    plan = DataPlan.from_arrays(np.zeros((2, 4, 4, 1), "float32")).map(
+        lambda x: flip(x, training=True)
+    )
+    assert random_ops(plan, 1)
+
+
+def test_what_is_read_of_private_attributes_still_holds_for_this_tensorflow():
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.range(10)
+    assert not is_batched(dataset)
+    assert is_batched(dataset.batch(2).prefetch(1))
+    assert is_batched(dataset.padded_batch(2))
+    assert not is_batched(dataset.batch(2).unbatch())
+    assert has_stage(dataset.cache().map(lambda x: x), "Cache")
+    assert not has_stage(dataset, "Cache")
+    assert is_stateful_op("RandomUniform")
+    assert not is_stateful_op("AddV2")
+
+
+def batched(data, split="train", **changes):
+    plain = {"batch_size": 2, "explicit": True, "shuffle": True, "seed": 1}
+    return batched_plan(as_plan(data, split), split, **{**plain, **changes})
+
+
+def test_arrays_are_shuffled_at_their_source_and_batched():
+    plan = batched((np.arange(5), np.arange(5)))
+    assert [stage.kind for stage in plan.stages] == ["source", "shuffle", "batch"]
+    flat = [x for xs, _ in elements(plan) for x in xs]
+    assert sorted(flat) == list(range(5))
+
+
+def test_each_epoch_has_another_order_and_the_same_seed_the_same_orders():
+    first, second = batched(np.arange(50)), batched(np.arange(50))
+    one, two = lower(first), lower(second)
+    epochs = [[b.numpy().tolist() for b in one] for _ in range(2)]
+    assert epochs[0] != epochs[1]
+    assert epochs == [[b.numpy().tolist() for b in two] for _ in range(2)]
+
+
+def test_validation_data_keep_their_order():
+    assert [stage.kind for stage in batched(np.arange(5), "validation").stages] == [
+        "source", "batch",
+    ]  # fmt: skip
+
+
+def test_batched_data_beside_a_batch_size_are_an_error_that_says_so():
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.range(4).batch(2)
+    with pytest.raises(WorkloadError, match="batched already"):
+        batched(dataset)
+    assert len(batched(dataset, explicit=False).stages) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (iter([1]), "can be read only once"),
+        (3, "are a int; give a DataPlan"),
+        (([1, 2], [1]), "different lengths"),
+    ],
+)
+def test_what_is_no_data_is_refused_with_what_would_be(data, message):
+    with pytest.raises(WorkloadError, match=message):
+        as_plan(data, "train")

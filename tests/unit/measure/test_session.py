@@ -1,0 +1,245 @@
+"""A whole measurement with a runner that only pretends: rounds, looks, failures, Ctrl-C."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+import pytest
+from cattrs import unstructure
+from measure_runs import make_fit
+
+from tfopt_core import hookimpl
+from tfopt_core.errors import InputError, PreparationFailed
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure.isolate import ProcessOutcome
+from tfopt_core.measure.prepared import PluginPlan, Prepared
+from tfopt_core.measure.progress import Ready, RunEnded, RunStarted
+from tfopt_core.measure.request import Request
+from tfopt_core.measure.session import measure
+from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
+from tfopt_core.store.database import Store
+from tfopt_core.testing import make_machine
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Plugin:
+    threads: int | str = "auto"
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self):
+        return attrs.evolve((yield), intra_op_threads=3)
+
+    def math(self):
+        return "exact"
+
+
+class FakeRunner:
+    """Answers at once. `walls` gives the seconds of a variant, or an error, by its name."""
+
+    def __init__(self, walls=None, prepare_error=None, noise=0.003):
+        self.walls = {"baseline": 10.0, "full": 8.0, **(walls or {})}
+        self.prepare_error = prepare_error
+        self.noise = random.Random(3), noise
+        self.tasks, self.environments = [], []
+
+    def __call__(self, task, environment, tell):
+        self.tasks.append(task)
+        self.environments.append(environment)
+        if task.kind == "prepare":
+            return self._prepared(task)
+        wall = self.walls[task.variant]
+        wall = wall(task) if callable(wall) else wall
+        if isinstance(wall, str):
+            return outcome(None, cause=wall)
+        tell({"type": "step", "epoch": 0, "step": 5})
+        tell({"type": "epoch", "epoch": 0, "metrics": {"val_accuracy": 0.5}})
+        source, noise = self.noise
+        return outcome({"type": "result", "run": {
+            "wall_seconds": wall * (1 + source.gauss(0, noise)),
+            "peak_rss_bytes": 1, "peak_device_bytes": None,
+            "effects": {p.name: {"applied": True, "detail": "set"} for p in task.plugins},
+            "fits": [unstructure(make_fit())],
+        }})  # fmt: skip
+
+    def _prepared(self, task):
+        if self.prepare_error:
+            return outcome({"type": "error", "error": "E", "message": "no", **self.prepare_error})
+        plans = tuple(
+            PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
+                       math="exact", summary="", changes=())
+            for p in task.plugins
+        )  # fmt: skip
+        prepared = Prepared(
+            plugins=plans, data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
+            quality_metric="val_accuracy", quality_direction="max", epochs=2, steps_per_epoch=10,
+            batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
+            policy="float32", baseline="", versions={"tensorflow": "2.21"},
+        )  # fmt: skip
+        return outcome({"type": "prepared", "prepared": unstructure(prepared)})
+
+
+def outcome(message, cause=None):
+    return ProcessOutcome(
+        message=message, cause=cause, seconds=1.0, output_path=None, output_tail="the tail"
+    )
+
+
+@pytest.fixture
+def world(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+
+    def go(runner, plugins=("p",), **spec):
+        recipe = Recipe(
+            name="r",
+            workload=WorkloadSpec(use="w"),
+            measure=MeasureSpec(**{"attribution": "off", **spec}),
+        )
+        request = Request(
+            recipe=recipe,
+            plugins=tuple(StackedPlugin(name, Plugin()) for name in plugins),
+            machine=make_machine(),
+            folder=tmp_path / "runs" / f"m{len(store.measurements())}",
+            environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
+            seed=1,
+        )
+        events = []
+        return measure(request, runner=runner, store=store, observer=events.append), events
+
+    go.store = store
+    return go
+
+
+def test_four_fixed_pairs_are_eight_runs_each_stored(world):
+    runner = FakeRunner()
+    results, events = world(runner, pairs=4)
+    assert results.comparison.verdict == "faster"
+    assert len(results.runs) == 8
+    assert world.store.results(results.id) == results
+    assert [type(e) for e in events].count(RunEnded) == 8
+    assert next(e for e in events if isinstance(e, Ready)).total_runs == 8
+
+
+def test_all_runs_use_the_resolved_settings(world):
+    runner = FakeRunner()
+    world(runner, pairs=4)
+    used = {task.plugins[0].plugin.threads for task in runner.tasks if task.variant == "full"} - {
+        "auto"
+    }
+    assert used == {4}
+    assert runner.tasks[0].kind == "prepare"
+
+
+def test_the_environment_of_a_run_is_that_of_its_variant(world):
+    runner = FakeRunner()
+    world(runner, pairs=4)
+    threads = {
+        task.variant: environment.get("TF_NUM_INTRAOP_THREADS")
+        for task, environment in zip(runner.tasks, runner.environments, strict=True)
+    }
+    assert threads == {"full": "3", "baseline": None}
+
+
+def test_a_settled_verdict_ends_at_the_first_look(world):
+    results, _ = world(FakeRunner())
+    assert results.comparison.pairs == 4
+    assert results.comparison.confidence == pytest.approx(0.9797)
+
+
+def test_an_open_verdict_goes_on_to_the_next_look(world):
+    results, _ = world(FakeRunner({"full": 10.0}, noise=0.2))
+    assert results.comparison.pairs in (8, 12)
+
+
+def test_no_look_is_begun_that_the_budget_does_not_hold(world):
+    results, _ = world(FakeRunner({"full": 10.0}, noise=0.2), budget_seconds=1e-9)
+    assert results.comparison.pairs == 4
+
+
+def test_leave_one_out_runs_every_variant_each_round(world):
+    runner = FakeRunner({"without p": 9.9, "without q": 8.0})
+    results, _ = world(runner, plugins=("p", "q"), pairs=4, attribution="leave-one-out")
+    assert len(results.runs) == 16
+    by_name = {row.plugin: row for row in results.attribution}
+    assert by_name["p"].left_out == pytest.approx(9.9 / 8, rel=0.02)
+    assert by_name["q"].low < 1 < by_name["q"].high
+
+
+def test_auto_isolates_where_it_fits_the_budget_and_not_otherwise(world):
+    walls = {"without p": 9.9, "without q": 8.0}
+    fits, _ = world(FakeRunner(walls), plugins=("p", "q"), pairs=4, attribution="auto")
+    assert len(fits.runs) == 16
+    short, _ = world(
+        FakeRunner(walls), plugins=("p", "q"), pairs=4, attribution="auto", budget_seconds=1e-9
+    )
+    assert len(short.runs) == 8
+
+
+def test_a_failed_run_is_reported_with_its_cause_and_never_counted(world):
+    def once(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        return "killed by SIGKILL" if len(seen) == 2 else 10.0
+
+    results, _ = world(FakeRunner({"baseline": once}), pairs=6)
+    [failed] = results.failed
+    assert failed.error == "killed by SIGKILL"
+    assert failed.wall_seconds is None
+    assert failed.output_tail == "the tail"
+    assert results.comparison.pairs == 5
+    assert "1 of 12 runs failed" in results.comparison.statement
+
+
+def test_a_stack_that_never_runs_is_given_up(world):
+    results, _ = world(FakeRunner({"full": "out of luck"}), pairs=8)
+    assert len(results.runs) == 4
+    assert results.comparison.verdict == "none"
+
+
+def test_ctrl_c_keeps_what_is_done(world):
+    def interrupt(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return 10.0
+
+    results, _ = world(FakeRunner({"baseline": interrupt}), pairs=8)
+    assert results.interrupted
+    assert 4 <= len(results.runs) <= 5
+    assert all(run.ok for run in results.runs)
+    assert world.store.runs(results.id) == results.runs
+
+
+def test_a_metric_that_is_not_reported_is_named_with_those_that_are(world):
+    with pytest.raises(InputError, match='no "val_acuracy"; did you mean "val_accuracy"') as caught:
+        world(FakeRunner(), quality=QualitySpec(metric="val_acuracy"))
+    assert "it reports: loss, val_accuracy" in str(caught.value)
+    with pytest.raises(InputError, match=r"measure\.target\.metric"):
+        world(FakeRunner(), target=TargetSpec(metric="nothing", at_least=1.0))
+
+
+def test_a_dry_build_that_fails_starts_no_run(world):
+    runner = FakeRunner(prepare_error={"exit_code": 2})
+    with pytest.raises(InputError, match="no"):
+        world(runner)
+    assert len(runner.tasks) == 1
+    with pytest.raises(PreparationFailed):
+        world(FakeRunner(prepare_error={"exit_code": 3}))
+
+
+def test_only_listed_variables_are_recorded(world):
+    results, _ = world(FakeRunner(), pairs=4)
+    assert results.environment["OMP_NUM_THREADS"] == "2"
+    assert "SECRET_TOKEN" not in results.environment
+    kept = b"".join(p.read_bytes() for p in world.store.path.parent.glob("runs.sqlite*"))
+    assert b"OMP_NUM_THREADS" in kept
+    assert b"SECRET_TOKEN" not in kept
+
+
+def test_progress_says_which_run_of_how_many(world):
+    _, events = world(FakeRunner(), pairs=4)
+    started = [event for event in events if isinstance(event, RunStarted)]
+    assert [(event.index, event.total_runs) for event in started] == [(i, 8) for i in range(8)]
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert ended[0].speedup_so_far is None
+    assert ended[1].speedup_so_far == pytest.approx(1.25, rel=0.02)
+    assert ended[-1].seconds_left == 0

@@ -1,0 +1,97 @@
+"""The console, and names that try to steer it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_results import make_comparison, make_results, show
+
+from tfopt_core.report.console import make_console, plain, plain_lines
+from tfopt_core.report.layout import Page, words
+from tfopt_core.report.summary import render_summary
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(stream: io.StringIO, environ: dict[str, str]) -> str:
+    make_console(width=80, file=stream, environ=environ).print(render_summary(make_results()))
+    return stream.getvalue()
+
+
+def test_a_terminal_gets_colour() -> None:
+    assert "\x1b[" in printed(Terminal(), {"TERM": "xterm-256color"})
+
+
+@pytest.mark.parametrize(
+    "environ", [{"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": "unknown"}]
+)
+def test_no_color_and_dumb_terminals_get_no_escape(environ: dict[str, str]) -> None:
+    assert "\x1b" not in printed(Terminal(), environ)
+
+
+def test_piped_output_holds_no_escape() -> None:
+    assert "\x1b" not in printed(io.StringIO(), {"TERM": "xterm-256color"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"), [(None, 80), ("120", 120), ("", 80), ("0", 80), ("-5", 80), ("wide", 80)]
+)
+def test_piped_output_is_as_wide_as_columns_says_else_80(columns: str | None, width: int) -> None:
+    environ = {} if columns is None else {"COLUMNS": columns}
+    assert make_console(file=io.StringIO(), environ=environ).width == width
+
+
+def test_an_encoding_without_the_signs_ends_nothing() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    make_console(width=80, file=stream, environ={}).print(render_summary(make_results()))
+    stream.flush()
+    assert b"applied" in raw.getvalue()
+
+
+@given(st.text())
+def test_plain_text_steers_no_terminal(text: str) -> None:
+    shown = plain(text)
+    assert not set(shown) & {chr(code) for code in (*range(32), *range(0x7F, 0xA0))}
+    assert shown.encode("utf-8").decode("utf-8") == shown
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S"])))
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert plain(text) == text
+
+
+def test_control_characters_are_shown() -> None:
+    assert plain("a\x1b[31mb\x00\n\u202e\ud800") == "a\\x1b[31mb\\x00\\n\\u202e\\ud800"
+
+
+def test_lines_stay_lines() -> None:
+    assert plain_lines("one\r\n\ttwo \x07\n") == ("one", "    two \\x07")
+
+
+@pytest.mark.parametrize("name", ["[/red]", "[bold]x", ":smile:", "\x1b[31mred", "a\nb"])
+def test_hostile_names_print_as_they_are(name: str) -> None:
+    text = show(Page((words(name),)))
+    assert text == plain(name) + "\n"
+
+
+def test_hostile_names_are_inert_everywhere_in_the_summary() -> None:
+    name = "[/red]\x1b[31m"
+    hostile = make_results(
+        recipe=name, workload=name, baseline=name, target=name, warnings=(name,),
+        next_steps=(name,), saved_model=name, id=name, resolved={name: {name: name}},
+        machine={"cpu_model": name, "gpus": [{"name": name}]}, environment={"tensorflow": name},
+        comparison=make_comparison(statement=name),
+    )  # fmt: skip
+    stream = Terminal()
+    make_console(width=80, file=stream, environ={"TERM": "xterm"}).print(render_summary(hostile))
+    assert "\x1b[31m" not in stream.getvalue()
+    assert stream.getvalue().count("[/red]") >= 12

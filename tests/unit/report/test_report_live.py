@@ -1,0 +1,160 @@
+"""The live view, and plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_results import make_run, show
+from rich.console import Console
+
+from tfopt_core.measure.progress import (
+    Event,
+    Preparing,
+    Ready,
+    RunEnded,
+    RunProgress,
+    RunStarted,
+)
+from tfopt_core.report.console import make_console
+from tfopt_core.report.live import (
+    LiveView,
+    PlainLines,
+    Silence,
+    lines_of,
+    make_observer,
+    render_state,
+)
+from tfopt_core.report.progress import State, after
+
+READY = Ready(seconds=4.2, resolved={}, epochs=5, steps_per_epoch=1875, total_runs=8,
+              warnings=("no validation data\x1b[31m",))  # fmt: skip
+STARTED = RunStarted(index=2, total_runs=8, variant="full", round=1, pairs=4)
+PROGRESS = RunProgress(epoch=1, epochs=5, step=900, steps_per_epoch=1875,
+                       metrics={"val_accuracy": 0.89, "loss": 0.31})  # fmt: skip
+ENDED = RunEnded(index=2, total_runs=8, run=make_run(2, "full"), speedup_so_far=1.24,
+                 seconds_left=200.0)  # fmt: skip
+FAILED = RunEnded(
+    index=9, total_runs=8, speedup_so_far=None, seconds_left=None,
+    run=make_run(3, "without [/red]", status="failed", fits=(), error="killed\nby SIGKILL"),
+)  # fmt: skip
+UNKNOWN = RunProgress(epoch=0, epochs=0, step=-1, steps_per_epoch=None, metrics={})
+EVENTS: tuple[Event, ...] = (Preparing(), READY, STARTED, PROGRESS, ENDED, FAILED, UNKNOWN)
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal(stream: io.StringIO, **environ: str) -> Console:
+    return make_console(width=80, file=stream, environ={"TERM": "xterm", **environ})
+
+
+def seen(*events: Event, now: float = 100.0, width: int = 80) -> str:
+    state = State()
+    for event in events:
+        state = after(state, event, 100.0)
+    return show(render_state(state, now), width)
+
+
+def test_the_view_says_which_run_where_it_is_and_what_is_left() -> None:
+    text = seen(READY, ENDED, STARTED, PROGRESS)
+    assert "run 3 of 8, with the stack" in text
+    assert "2 of 5" in text
+    assert "900 of 1,875" in text
+    assert "loss 0.3100, val_accuracy 0.8900" in text
+    assert "1.24x so far, about 3 min left" in text
+
+
+def test_the_time_left_runs_down_between_events() -> None:
+    assert "about 50 s left" in seen(ENDED, STARTED, now=250.0)
+    assert "nearly done" in seen(ENDED, STARTED, now=1000.0)
+
+
+def test_before_the_first_run_the_view_says_what_is_under_way() -> None:
+    assert "preparing" in seen()
+    assert "starting the first run" in seen(READY)
+
+
+@given(st.lists(st.sampled_from(EVENTS)), st.integers(20, 120))
+@settings(max_examples=60, deadline=None)
+def test_any_events_in_any_order_can_be_shown(events: list[Event], width: int) -> None:
+    assert max(map(len, seen(*events, width=width).splitlines())) <= width
+    stream = io.StringIO()
+    lines = PlainLines(make_console(width=width, file=stream, environ={}))
+    for event in events:
+        lines(event)
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_the_view_is_gone_afterwards_and_the_cursor_back() -> None:
+    stream = Terminal()
+    with LiveView(terminal(stream)) as view:
+        for event in EVENTS:
+            view(event)
+    assert stream.getvalue().rstrip().endswith(("\x1b[2K", "\x1b[1A\x1b[2K"))
+    assert stream.getvalue().rindex("\x1b[?25h") > stream.getvalue().rindex("\x1b[?25l")
+
+
+def test_the_view_ends_when_the_measurement_raises() -> None:
+    stream = Terminal()
+
+    def interrupted() -> None:
+        with LiveView(terminal(stream)) as view:
+            view(STARTED)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert "\x1b[?25h" in stream.getvalue()
+    for thread in threading.enumerate():
+        if type(thread).__name__ == "_RefreshThread":
+            thread.join(timeout=5)
+            assert not thread.is_alive()
+
+
+def test_events_do_not_redraw() -> None:
+    stream = Terminal()
+    with LiveView(terminal(stream)) as view:
+        drawn = stream.getvalue()
+        for _ in range(1000):
+            view(PROGRESS)
+        assert stream.getvalue() == drawn
+
+
+def test_events_outside_the_view_harm_nobody() -> None:
+    view = LiveView(terminal(Terminal()))
+    view(STARTED)
+    assert view.render() is not None
+
+
+def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
+    lines = [
+        line for event in (READY, STARTED, PROGRESS, ENDED, FAILED) for line in lines_of(event)
+    ]
+    assert lines == [
+        "prepared in 4.20 s: at most 8 runs, each 5 epochs of 1,875 steps",
+        "warning: no validation data\\x1b[31m",
+        "run 3 of 8, with the stack: 1 min 39 s, val_accuracy 0.9012, 1.24x so far, "
+        "about 3 min left",
+        "run 10 of 10, without [/red]: failed: killed\\nby SIGKILL",
+    ]
+
+
+def test_plain_lines_are_not_wrapped() -> None:
+    stream = io.StringIO()
+    PlainLines(make_console(width=20, file=stream, environ={}))(ENDED)
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_the_observer_fits_where_it_writes() -> None:
+    assert isinstance(make_observer(terminal(Terminal())), LiveView)
+    assert isinstance(make_observer(terminal(Terminal(), TERM="dumb")), PlainLines)
+    assert isinstance(make_observer(terminal(io.StringIO())), PlainLines)
+    assert type(make_observer(terminal(Terminal()), quiet=True)) is Silence

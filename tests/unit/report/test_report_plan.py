@@ -1,0 +1,86 @@
+"""What `tfopt plan` prints."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_results import make_prepared, show
+
+from tfopt_core.measure.prepared import PluginPlan
+from tfopt_core.report.plan import aligned, render_plan
+
+STAGES = st.lists(st.sampled_from(["source", "map: a", "map: b", "batch: 1", "batch: 2"]))
+
+
+def plan(width: int = 80, **changes: object) -> str:
+    return show(render_plan(make_prepared(**changes), "fashion-fast"), width)
+
+
+def test_settings_show_what_auto_became() -> None:
+    text = plan()
+    assert "policy: auto -> mixed_bfloat16, keep: []" in text
+    assert "storage: memory" in text
+
+
+def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change() -> None:
+    text = plan()
+    assert text.index("1. mixed-precision") < text.index("2. cache")
+    assert "configure_precision   policy: float32 -> mixed_bfloat16" in text
+    assert "build_dataset, train  cache: in memory, after map_examples" in text
+    assert "build_dataset, validation" not in text
+
+
+def test_the_mathematics_is_said_in_words() -> None:
+    assert "the same training in other precision" in plan()
+
+
+def test_a_plugin_that_would_change_nothing_says_so() -> None:
+    idle = PluginPlan(name="idle", settings={}, asked={}, math="exact", summary="", changes=())
+    assert "nothing here" in plan(plugins=(idle,))
+
+
+def test_both_data_plans_stand_side_by_side_where_there_is_room() -> None:
+    text = plan()
+    assert any("before" in line and "with the stack" in line for line in text.splitlines())
+    assert any(line.split() == ["+", "cache:", "in", "memory"] for line in text.splitlines())
+    assert any("prefetch: 1" in line and "> " in line for line in text.splitlines())
+
+
+def test_both_data_plans_stand_one_above_the_other_where_there_is_none() -> None:
+    lines = [line.strip() for line in plan(60).splitlines()]
+    assert "-  prefetch: 1" in lines
+    assert "+  prefetch: auto" in lines
+
+
+def test_an_unchanged_data_plan_is_shown_once() -> None:
+    assert "unchanged by the stack" in plan()
+
+
+def test_facts_and_warnings_are_shown() -> None:
+    text = plan(warnings=("no GPU was found",))
+    for part in ("421,642 trainable", "5 epochs of 1,875 steps, batch size 32", "val_accuracy, "
+                 "higher is better; 10,000 validation examples", "- no GPU was found"):  # fmt: skip
+        assert part in text
+
+
+def test_unknown_facts_are_left_out() -> None:
+    text = plan(steps_per_epoch=None, batch_size=None, validation_examples=None, baseline="",
+                versions={}, data_before={}, data_after={})  # fmt: skip
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_no_line_is_wider_than_the_console(width: int) -> None:
+    name = "x" * 100
+    long = PluginPlan(name=name, settings={name: name}, asked={name: "auto"}, math="exact",
+                      summary=name, changes=())  # fmt: skip
+    text = plan(width, plugins=(long,), data_after={"train": (name, name)}, baseline=name)
+    assert max(map(len, text.splitlines())) <= width
+
+
+@given(STAGES, STAGES)
+def test_aligned_plans_keep_every_stage_in_its_order(before: list[str], after: list[str]) -> None:
+    pairs = list(aligned(before, after))
+    assert [old for old, _ in pairs if old is not None] == before
+    assert [new for _, new in pairs if new is not None] == after

@@ -1,0 +1,301 @@
+"""The summary of a measurement."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_results import (
+    make_attribution,
+    make_comparison,
+    make_fit,
+    make_quality,
+    make_results,
+    make_run,
+    show,
+)
+
+from tfopt_core.report.console import make_console
+from tfopt_core.report.figures import Row, figure_groups
+from tfopt_core.report.summary import machine_in_words, render_summary
+from tfopt_core.store.results import EffectResult, Results, RunResult
+
+LONG = "a-plugin-with-a-name-that-nobody-would-want-to-type-but-somebody-published-anyway"
+
+
+def summary(width: int = 80, **changes: Any) -> str:
+    return show(render_summary(make_results(**changes)), width)
+
+
+def both(**changes: Any) -> tuple[RunResult, ...]:
+    """Four runs of each side, with these changes to their fits."""
+    return tuple(
+        make_run(n, variant, fits=(make_fit(**changes),))
+        for n, variant in enumerate(("baseline", "full") * 4)
+    )
+
+
+def rows(results: Results) -> dict[str, Row]:
+    return {row.label: row for group in figure_groups(results) for row in group}
+
+
+def with_effect(*effects: EffectResult) -> tuple[RunResult, ...]:
+    return tuple(make_run(n, "full", effects={"cache": effect}) for n, effect in enumerate(effects))
+
+
+def crowded() -> Results:
+    """Every part of the page, with names and numbers as long as they come."""
+    metrics = {f"val_{LONG}": 123456.789, "val_accuracy": 0.9, "loss": 1e30}
+    runs = tuple(
+        make_run(
+            n, variant, wall_seconds=359_999.0, peak_rss_bytes=10**15, peak_device_bytes=10**13,
+            effects={LONG: EffectResult(True, LONG * 3)} if variant == "full" else {},
+            fits=(make_fit(metrics=metrics, trainable_parameters=10**13, epochs_to_target=n,
+                           examples_per_second=1e11),),
+        )
+        for n, variant in enumerate(("baseline", "full") * 4)
+    )  # fmt: skip
+    failed = make_run(9, "full", status="failed", fits=(), error=LONG * 2, output_path="/" * 120,
+                      output_tail="x" * 200)  # fmt: skip
+    return make_results(
+        recipe=LONG, workload=LONG, target=LONG, baseline=LONG * 2, runs=(*runs, failed),
+        resolved={LONG: {LONG: LONG}}, warnings=(LONG * 2,), next_steps=(LONG * 2,),
+        machine={"cpu_model": LONG, "cpu_count": 4096, "memory_bytes": 2**50,
+                 "gpus": [{"name": LONG}] * 8},
+        attribution=(make_attribution(LONG, 1.2, LONG * 2),), unattributed=1.01,
+        comparison=make_comparison(break_even_step=10**12, statement=f"faster: {LONG * 2}"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("results", [make_results(), crowded()], ids=["plain", "crowded"])
+def test_no_line_is_wider_than_the_console(results: Results, width: int) -> None:
+    lines = show(render_summary(results), width).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+@given(width=st.integers(min_value=20, max_value=200))
+@settings(max_examples=25, deadline=None)
+def test_every_width_is_kept(width: int) -> None:
+    assert max(map(len, show(render_summary(crowded()), width).splitlines())) <= width
+
+
+def test_nothing_is_cut_off() -> None:
+    text = show(render_summary(crowded()), 80)
+    assert "…" not in text
+    for number in ("10,000,000,000,000", "123,457", "1.000e+30", "1,000,000,000,000"):
+        assert number in text
+
+
+def test_no_line_ends_in_blanks() -> None:
+    assert not re.search(r"[ \t]$", summary(), re.MULTILINE)
+
+
+def test_the_page_says_who_was_measured_and_against_what() -> None:
+    text = summary()
+    assert text.startswith("fashion-fast on fashion-mnist\n")
+    assert "Intel Xeon Platinum 8481C CPU @ 2.70GHz, 2 CPUs, 8 GiB, no GPU" in text
+    assert "TensorFlow 2.21.0, Keras 3.12.0" in text
+    assert "stock fit on arrays in memory" in text
+    assert "XLA off" in text
+
+
+def test_the_baseline_says_that_xla_was_on() -> None:
+    assert "XLA on" in summary(runs=both(jit_compile=True))
+
+
+def test_equal_gpus_are_counted() -> None:
+    machine = {"cpu_model": "EPYC", "cpu_count": 1, "gpus": [{"name": "H100"}] * 2}
+    assert machine_in_words(machine) == "EPYC, 1 CPU, 2 x H100"
+
+
+def test_an_unknown_machine_is_called_unknown() -> None:
+    assert machine_in_words({}) == "unknown CPU, no GPU"
+
+
+def test_rows_are_medians_of_the_runs_that_count() -> None:
+    walls = (100.0, 300.0, 120.0)
+    runs = tuple(make_run(n, wall_seconds=wall) for n, wall in enumerate(walls))
+    failed = make_run(7, status="failed", wall_seconds=9999.0)
+    stacked = make_run(8, "full", wall_seconds=60.0)
+    row = rows(make_results(runs=(*runs, failed, stacked)))["wall time"]
+    assert row == Row("wall time", "2 min", "1 min", "2.00x")
+
+
+def test_the_caption_says_what_was_tested() -> None:
+    assert "medians of 4 runs; the verdict's interval is what was tested" in summary()
+
+
+def test_memory_is_told_as_a_change() -> None:
+    assert rows(make_results())["peak memory"].gain == "+12%"
+    assert "peak device memory" not in rows(make_results())
+
+
+def test_the_loss_without_penalties_is_shown_only_where_it_differs() -> None:
+    assert "val_data_loss" not in rows(make_results())
+    metrics = {"loss": 9.88, "data_loss": 0.67, "val_loss": 9.9, "val_data_loss": 0.7}
+    found = rows(make_results(runs=both(metrics=metrics)))
+    assert found["data_loss"].baseline == "0.6700"
+    assert found["val_data_loss"].baseline == "0.7000"
+
+
+def test_metrics_of_validation_stand_after_those_of_training() -> None:
+    labels = [label for label in rows(make_results()) if "loss" in label or "acc" in label]
+    assert labels == ["loss", "accuracy", "val_loss", "val_accuracy"]
+
+
+def test_an_unsteady_step_time_is_called_so() -> None:
+    assert "step time, not steady" in rows(make_results(runs=both(steady=False)))
+    assert "step time" in rows(make_results())
+
+
+def test_a_figure_of_some_runs_says_of_how_many_and_claims_no_gain() -> None:
+    reached = [make_run(n, fits=(make_fit(epochs_to_target=3),)) for n in range(2)]
+    missed = [make_run(n, fits=(make_fit(),)) for n in (2, 3)]
+    stacked = [make_run(4, "full", fits=(make_fit(epochs_to_target=2),))]
+    found = rows(make_results(runs=(*reached, *missed, *stacked), target="val_accuracy >= 0.9"))
+    assert found["epochs to target"] == Row("epochs to target", "3 (2 of 4 runs)", "2", "")
+
+
+def test_a_target_that_no_run_reached_is_said() -> None:
+    text = summary(target="val_accuracy at least 0.99")
+    assert "val_accuracy at least 0.99" in text
+    assert text.count("not reached") == 2
+
+
+def test_without_a_target_nothing_is_said_of_one() -> None:
+    assert "target" not in summary()
+
+
+def test_models_of_different_size_are_told_apart() -> None:
+    smaller = make_run(1, "full", fits=(make_fit(trainable_parameters=210_821),))
+    found = rows(make_results(runs=(make_run(0), smaller)))
+    assert found["trainable parameters"] == Row(
+        "trainable parameters", "421,642", "210,821", "-50%"
+    )
+
+
+def test_projected_totals_are_called_projected_and_compare_no_wall_time() -> None:
+    results = make_results(comparison=make_comparison(kind="steady"))
+    assert rows(results)["wall time until stopped"].gain == ""
+    assert "projected" in show(render_summary(results))
+
+
+def test_an_applied_plugin_shows_what_was_read_back_and_its_settings() -> None:
+    text = summary()
+    assert "✓  mixed-precision  applied: 12 of 13 layers compute in bfloat16" in text
+    assert "policy = mixed_bfloat16" in text
+
+
+def test_a_plugin_that_was_not_applied_is_named_with_the_reason_and_no_number() -> None:
+    effect = EffectResult(False, "the pipeline draws anew each time")
+    text = summary(
+        runs=with_effect(effect, effect), resolved={"cache": {}},
+        attribution=(make_attribution("cache", 1.21, "faster with it, 1.21x"),),
+    )  # fmt: skip
+    assert text.count("not applied: the pipeline draws anew each time") == 2
+    assert "1.21" not in text
+
+
+def test_a_plugin_that_is_applied_in_some_runs_says_so() -> None:
+    text = summary(
+        resolved={"cache": {}},
+        runs=with_effect(EffectResult(True, "kept"), EffectResult(False, "no room")),
+    )
+    assert "applied in 1 of 2 runs only; otherwise not applied: no room" in text
+
+
+def test_without_a_run_that_counts_effects_are_unknown() -> None:
+    assert "unknown: no run with the stack ended well" in summary(runs=())
+
+
+def test_attribution_names_each_plugin_once_and_the_rest() -> None:
+    text = summary(
+        attribution=(
+            attrs.evolve(make_attribution("cache", 1.21, "faster with it, 1.21x"), alone=1.1),
+        ),
+        unattributed=1.02,
+    )
+    assert "cache         faster with it, 1.21x" in text
+    assert "credit 1.21x: taken out 1.21x, alone 1.10x" in text
+    assert "unattributed  1.02x" in text
+
+
+def test_failed_runs_are_named_with_their_causes_and_output() -> None:
+    failed = [
+        make_run(n, "full", status="failed", fits=(), error=error, output_path=f"run{n}/output.txt",
+                 output_tail="noise\n" * 30 + f"Killed {n}")
+        for n, error in ((8, "killed by SIGKILL"), (9, "killed by SIGKILL"), (10, "status 1"))
+    ]  # fmt: skip
+    text = summary(runs=(*make_results().runs, *failed))
+    assert "3 of 11 runs failed" in text
+    assert text.count("killed by SIGKILL (with the stack 2 times)") == 1
+    assert "status 1 (with the stack)" in text
+    assert "run8/output.txt" in text
+    assert "Killed 8" in text
+    assert text.count("noise") == 9
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [("faster", "\x1b[1;32m"), ("slower", "\x1b[1;31m"), ("worse", "\x1b[1;31m"),
+     ("inconclusive", "\x1b[1;33m"), ("anything", "\x1b[1;33m")],
+)  # fmt: skip
+def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(verdict: str, code: str) -> None:
+    stream = io.StringIO()
+    console = make_console(width=80, file=stream, environ={"TERM": "xterm", "FORCE_COLOR": "1"})
+    results = make_results(comparison=make_comparison(verdict=verdict, statement="so it is"))
+    console.print(render_summary(results))
+    assert f"{code}so it is" in stream.getvalue()
+
+
+def test_the_quality_stands_beneath_the_verdict() -> None:
+    quality = make_quality(certificate="same training, certified")
+    text = summary(comparison=make_comparison(quality=quality))
+    verdict, said, certificate = (
+        text.index(part) for part in ("faster: 1.25x", "quality not worse", "same training")
+    )
+    assert verdict < said < certificate
+
+
+def test_the_break_even_step_is_said_once() -> None:
+    assert "repaid after step 1,234" in summary(comparison=make_comparison(break_even_step=1234))
+    said = "slower: 0.9x; start-up cost not repaid before step 1,234"
+    text = summary(comparison=make_comparison(break_even_step=1234, statement=said))
+    assert text.count("1,234") == 1
+
+
+def test_warnings_advice_and_what_was_kept_end_the_page() -> None:
+    text = summary(
+        warnings=("machine disturbed",), next_steps=("remove it",), saved_model="m.keras",
+        interrupted=True,
+    )  # fmt: skip
+    assert "Warnings\n  - machine disturbed" in text
+    assert "What to try next\n  - remove it" in text
+    assert "interrupted: what had been measured until then is kept" in text
+    assert "model saved to m.keras" in text
+    assert text.endswith("8 runs in 15 min 31 s, 14.2 s of it set-up; all samples kept as "
+                         "m-20260301-7f3a\n")  # fmt: skip
+
+
+def test_a_measurement_without_any_run_has_a_page() -> None:
+    nothing = make_comparison(
+        verdict="none", speedup=None, low=None, high=None, confidence=None, pairs=0, run_ids=(),
+        quality=None, statement="no verdict: 0 complete pairs, and it takes 4",
+    )  # fmt: skip
+    text = summary(runs=(), comparison=nothing, machine={}, environment={}, resolved={},
+                   baseline="", workload="")  # fmt: skip
+    assert "no verdict: 0 complete pairs" in text
+
+
+def test_runs_without_a_fit_have_a_page() -> None:
+    assert "wall time" in summary(runs=(make_run(0, fits=()), make_run(1, "full", fits=())))
+
+
+def test_a_loss_that_became_nan_is_shown() -> None:
+    assert "nan" in summary(runs=both(metrics={"loss": float("nan"), "data_loss": 0.5}))

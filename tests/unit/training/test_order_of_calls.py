@@ -1,0 +1,126 @@
+"""The whole order of a run's hook calls, asserted once."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+import attrs
+import pytest
+
+from tfopt_core import Control, Effect, Workload, hookimpl
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.testing import make_machine
+
+pytestmark = pytest.mark.tensorflow
+CALLS: list[str] = []
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Writes:
+    """Writes down each call."""
+
+    name: str
+
+    def _note(self, hook, *details):
+        CALLS.append(" ".join([self.name, hook, *map(str, details)]))
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self, machine, recipe):
+        options = yield
+        self._note("configure_runtime", recipe.name)
+        return options
+
+    @hookimpl(wrapper=True)
+    def configure_precision(self, run):
+        policy = yield
+        self._note("configure_precision", run.epochs)
+        return policy
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, run, split):
+        plan = yield
+        self._note("build_dataset", split, run.replicas)
+        return plan
+
+    @hookimpl(wrapper=True)
+    def wrap_model(self, run):
+        model = yield
+        self._note("wrap_model", run.steps_per_epoch)
+        return model
+
+    @hookimpl(wrapper=True)
+    def configure_training(self, run, model):
+        options = yield
+        self._note("configure_training", type(model).__name__)
+        return options
+
+    @hookimpl
+    def on_epoch_end(self, epoch, logs, control):
+        assert isinstance(control, Control)
+        self._note("on_epoch_end", epoch, *sorted(logs))
+
+    @hookimpl
+    def report_effect(self, changes):
+        self._note("report_effect", len(changes))
+        return Effect.applied_as("noted")
+
+
+class Owns(Writes):
+    @hookimpl
+    def build_strategy(self, run):
+        import tensorflow as tf
+
+        self._note("build_strategy")
+        return tf.distribute.get_strategy()
+
+
+def test_the_whole_order_of_calls(tmp_path):
+    import keras
+    import numpy as np
+
+    from tfopt_core.training.build import Job, build
+    from tfopt_core.training.fit import train
+
+    x = np.arange(20, dtype="float32").reshape(10, 2)
+    workload = Workload(
+        train=(x, x[:, 0]),
+        validation=(x, x[:, 0]),
+        build_model=lambda: keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)]),
+        loss="mse",
+    )
+    plugins = (StackedPlugin("a", Writes(name="a")), StackedPlugin("b", Owns(name="b")))
+    recipe = Recipe(name="order", workload=WorkloadSpec(use="order", epochs=2, batch_size=4))
+    machine = make_machine()
+    CALLS.clear()
+    in_parent = Stack(plugins, Defaults())
+    in_parent.configure_runtime(machine, recipe)
+    job = Job(
+        recipe=recipe,
+        plugins=plugins,
+        variant="full",
+        seed=1,
+        machine=machine,
+        folder=tmp_path,
+        runtime_changes=in_parent.all_changes,
+    )
+    built = build(job, workload)
+    train(built, perf_counter_ns(), lambda message: None)
+    built.stack.report_effects(built.run, built.model)
+
+    both = ["a", "b"]
+    metrics = "data_loss loss val_data_loss val_loss"
+    assert [
+        *(f"{name} configure_runtime order" for name in both),
+        *(f"{name} configure_precision 2" for name in both),
+        "b build_strategy",
+        *(f"{name} build_dataset train 1" for name in both),
+        *(f"{name} build_dataset validation 1" for name in both),
+        *(f"{name} wrap_model 3" for name in both),
+        *(f"{name} configure_training Sequential" for name in both),
+        *(f"{name} on_epoch_end 0 {metrics}" for name in both),
+        *(f"{name} on_epoch_end 1 {metrics}" for name in both),
+        "a report_effect 6",
+        "b report_effect 7",
+    ] == CALLS

@@ -1,0 +1,141 @@
+"""The workloads as they are built: data, model, what they are judged by."""
+
+import pytest
+from tfopt_workloads import fashion_mnist, flights, locations
+
+from tfopt_core.errors import WorkloadError
+
+pytestmark = pytest.mark.tensorflow
+
+
+def example(plan):
+    """The first example, as the plan's map returns it."""
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices(plan.source.value)
+    for stage in plan.stages[1:]:
+        data = data.map(stage.function)
+    return next(iter(data))
+
+
+def test_fashion_mnist_examples_fit_its_model():
+    workload = fashion_mnist.build(examples=20)
+    image, label = example(workload.train)
+    assert (image.shape, image.dtype, label.dtype) == ((28, 28, 1), "float32", "uint8")
+    assert 0 <= float(image.numpy().min()) < float(image.numpy().max()) <= 1
+    assert workload.build_model()(image[None]).shape == (1, 10)
+
+
+def test_examples_cut_the_training_data_and_keep_the_validation_data():
+    workload = fashion_mnist.build(examples=100)
+    assert workload.train.source.count == 100
+    assert workload.validation.source.count == 5_000
+
+
+def test_classes_cut_both_splits_and_the_output_layer():
+    workload = fashion_mnist.build(classes=3)
+    assert workload.train.source.count == 3_000
+    assert workload.validation.source.count == 1_500
+    assert set(workload.train.source.value[1].tolist()) == {0, 1, 2}
+    assert workload.build_model().get_layer("logits").units == 3
+
+
+@pytest.mark.parametrize("module", [fashion_mnist, flights])
+def test_width_multiplies_the_hidden_layers(module):
+    thin, wide = (module.build(examples=10, width=width).build_model() for width in (1, 2))
+    hidden = [layer.name for layer in thin.layers if hasattr(layer, "units")][:-1]
+    for one, other in zip(thin.layers, wide.layers, strict=True):
+        if one.name in hidden:
+            assert other.units == 2 * one.units
+    assert wide.output_shape == thin.output_shape
+
+
+@pytest.mark.parametrize("module", [fashion_mnist, flights])
+def test_models_end_in_logits_and_hold_nothing_random(module):
+    model = module.build(examples=10).build_model()
+    assert model.layers[-1].name == "logits"
+    assert model.layers[-1].activation.__name__ == "linear"
+    assert not any("seed" in variable.path for variable in model.non_trainable_variables)
+
+
+def test_flight_examples_fit_its_model():
+    import tensorflow as tf
+
+    workload = flights.build(examples=20)
+    inputs, late = example(workload.train)
+    assert inputs["numbers"].shape == (flights.NUMBERS,)
+    assert inputs["codes"].dtype == "int32"
+    assert late.shape == (1,)
+    batch = {name: tf.expand_dims(value, 0) for name, value in inputs.items()}
+    assert workload.build_model()(batch).shape == (1, 1)
+    assert workload.validation.source.count == 20_000
+
+
+def test_flight_features_are_of_order_one():
+    numbers = flights.build(prepare="ahead").train.source.value[0]["numbers"]
+    assert abs(numbers.mean(axis=0)).max() < 1
+    assert (numbers.std(axis=0) > 0.3).all()
+    assert (numbers.std(axis=0) < 1.5).all()
+
+
+def test_features_computed_ahead_equal_those_of_the_map():
+    import numpy as np
+
+    mapped, _ = example(flights.build(examples=1).train)
+    ahead = flights.build(examples=1, prepare="ahead")
+    assert len(ahead.train.stages) == 1
+    inputs = ahead.train.source.value[0]
+    np.testing.assert_allclose(mapped["numbers"], inputs["numbers"][0], rtol=1e-5, atol=1e-5)
+    assert mapped["codes"].numpy().tolist() == inputs["codes"][0].tolist()
+
+
+def test_vocabularies_are_as_long_as_those_of_the_bundled_data():
+    from tfopt_workloads import bundled
+
+    arrays = bundled.load("flights")
+    assert {
+        name: len(arrays[f"{name}_names"]) for name in flights.VOCABULARIES
+    } == flights.VOCABULARIES
+
+
+@pytest.mark.parametrize("module", [fashion_mnist, flights])
+def test_a_short_training_learns(module):
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(1)
+    workload = module.build(examples=2_000)
+    data = tf.data.Dataset.from_tensor_slices(workload.train.source.value)
+    data = data.map(workload.train.stages[1].function).batch(workload.batch_size)
+    model = workload.build_model()
+    metrics = [metric if isinstance(metric, str) else metric() for metric in workload.metrics]
+    model.compile(optimizer=workload.optimizer, loss=workload.loss, metrics=metrics)
+    losses = model.fit(data, epochs=2, verbose=0).history["loss"]
+    assert losses[1] < losses[0]
+
+
+@pytest.mark.parametrize("module", [fashion_mnist, flights])
+def test_the_baseline_and_the_quality_metric_are_stated(module):
+    workload = module.build(examples=10)
+    assert "no cache" in workload.baseline
+    assert workload.quality_metric in ("val_accuracy", "val_auc")
+
+
+@pytest.mark.skipif(
+    not locations.FASHION_MNIST_FOLDER.is_dir(), reason="dataset-fashion-mnist is missing"
+)
+def test_the_full_source_has_all_images():
+    workload = fashion_mnist.build(source="full")
+    assert workload.train.source.count == 60_000
+    assert workload.validation.source.count == 10_000
+
+
+def test_a_failed_download_is_a_workload_error(monkeypatch):
+    import keras
+
+    def fail():
+        raise Exception("URL fetch failure")
+
+    monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", fail)
+    with pytest.raises(WorkloadError, match=r"URL fetch failure.*network"):
+        fashion_mnist.build(source="keras")

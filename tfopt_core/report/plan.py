@@ -16,8 +16,8 @@ from tfopt_core.report.vocabulary import MATHEMATICS, setting_in_words
 
 # Below it, the two sides of a data plan stand one above the other.
 SIDE_BY_SIDE_WIDTH = 72
-# Room for "configure_precision"; "build_dataset, validation" takes more.
-HOOK_WIDTHS = (26, 20)
+# Room for "build_dataset, validation", in every plugin alike.
+HOOK_WIDTHS = (26, 25)
 
 
 def render_plan(prepared: Prepared, recipe_name: str) -> RenderableType:

@@ -26,8 +26,8 @@ def test_settings_show_what_auto_became() -> None:
 def test_plugins_stand_in_the_order_of_the_stack_with_what_they_change() -> None:
     text = plan()
     assert text.index("1. mixed-precision") < text.index("2. cache")
-    assert "configure_precision   policy: float32 -> mixed_bfloat16" in text
-    assert "build_dataset, train  cache: in memory, after map_examples" in text
+    assert "configure_precision        policy: float32 -> mixed_bfloat16" in text
+    assert "build_dataset, train       cache: in memory, after map_examples" in text
     assert "build_dataset, validation" not in text
 
 

@@ -2,6 +2,7 @@
 
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.stages import (
+    Autotune,
     Batch,
     Cache,
     Filter,
@@ -19,6 +20,7 @@ from tfopt_core.data.stages import (
 )
 
 __all__ = [
+    "Autotune",
     "Batch",
     "Cache",
     "DataPlan",

@@ -7,6 +7,7 @@ from typing import Any
 
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.stages import (
+    Autotune,
     Batch,
     Cache,
     Filter,
@@ -142,9 +143,25 @@ def _lowered(dataset: Any, stage: Stage) -> Any:
         case Prefetch():
             ahead = stage.buffer_size
             return dataset.prefetch(autotune if ahead == "auto" else ahead)
+        case Autotune():
+            return dataset.with_options(_autotune_options(stage))
         case Opaque():
             return stage.function(dataset)
     raise TypeError(f"no lowering for the stage {stage.kind}")
+
+
+def _autotune_options(stage: Autotune) -> Any:
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    for name, value in (
+        ("enabled", stage.enabled),
+        ("cpu_budget", stage.cpu_budget),
+        ("ram_budget", stage.ram_budget_bytes),
+    ):
+        if value is not None:
+            setattr(options.autotune, name, value)
+    return options
 
 
 def _count(dataset: Any) -> int:

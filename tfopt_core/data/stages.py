@@ -189,6 +189,26 @@ class Prefetch(Stage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
+class Autotune(Stage):
+    """How tf.data tunes the whole pipeline while it runs; None leaves its own choice."""
+
+    kind: ClassVar[str] = "autotune"
+    enabled: bool | None = None
+    cpu_budget: int | None = None
+    ram_budget_bytes: int | None = None
+
+    def describe(self) -> str:
+        if self.enabled is False:
+            return "autotune: off"
+        budgets = []
+        if self.cpu_budget is not None:
+            budgets.append(f"{self.cpu_budget} CPUs")
+        if self.ram_budget_bytes is not None:
+            budgets.append(f"{self.ram_budget_bytes / 2**20:,.0f} MiB")
+        return "autotune: " + (", ".join(budgets) or "on")
+
+
+@attrs.frozen(kw_only=True, eq=False)
 class Opaque(Stage):
     """A function from data set to data set that tfopt does not look into."""
 

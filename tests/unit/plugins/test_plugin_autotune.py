@@ -1,0 +1,51 @@
+"""The autotune plugin: what it sets is what the lowered data set says."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+
+from tfopt_core import DataPlan
+from tfopt_core.data import Autotune as AutotuneStage
+from tfopt_core.data.lower import lower
+from tfopt_core.testing import make_machine, make_run, stack_of
+from tfopt_data.autotune import Autotune, with_autotune
+
+PLAN = DataPlan.from_arrays(np.arange(6.0)).batch(2)
+
+
+class Probe:
+    machine = make_machine(cpu_count=3)
+
+    def available_memory_bytes(self):
+        return 2**30
+
+
+def test_auto_takes_what_this_process_may_use():
+    resolved = Autotune().resolve(Probe())
+    assert (resolved.cpu_budget, resolved.ram_budget_mib) == (3, 512)
+    fixed = Autotune(cpu_budget=1, ram_budget_mib=7).resolve(Probe())
+    assert (fixed.cpu_budget, fixed.ram_budget_mib) == (1, 7)
+
+
+def test_switched_off_no_budget_is_set():
+    [*_, stage] = with_autotune(PLAN, False, 3, 512).plan.stages
+    assert isinstance(stage, AutotuneStage)
+    assert stage.describe() == "autotune: off"
+    assert stage.ram_budget_bytes is None
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_lowered_data_set_has_the_options_and_the_same_elements(enabled):
+    plugin = Autotune(enabled=enabled, cpu_budget=2, ram_budget_mib=64)
+    stack = stack_of(plugin, build_dataset=PLAN)
+    run = make_run()
+    dataset = lower(stack.build_dataset(run, "train"))
+    assert dataset.options().autotune.enabled is enabled
+    assert [batch.numpy().tolist() for batch in dataset] == [[0, 1], [2, 3], [4, 5]]
+    run = attrs.evolve(run, datasets={"train": dataset})
+    effect = stack.report_effects(run, None)["Autotune"]
+    assert effect.applied
+    assert effect.detail == "train: autotune: " + ("2 CPUs, 64 MiB" if enabled else "off")

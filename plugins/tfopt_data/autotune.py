@@ -17,7 +17,7 @@ RAM_SHARE = 0.5
 
 
 def with_autotune(
-    plan: DataPlan, enabled: bool, cpu_budget: int | None, ram_budget_mib: int | None
+    plan: DataPlan, on: bool, cpu_budget: int | None = None, ram_budget_mib: int | None = None
 ) -> Rewrite:
     """The plan with tf.data's tuning switched off, or held to these budgets.
 
@@ -27,9 +27,9 @@ def with_autotune(
     if plan.source.origin == "pydataset":
         return Rewrite(plan, reason="a PyDataset is read by Keras' own workers, not by tf.data")
     stage = AutotuneStage(
-        enabled=enabled,
-        cpu_budget=cpu_budget if enabled else None,
-        ram_budget_bytes=ram_budget_mib * 2**20 if enabled and ram_budget_mib else None,
+        enabled=on,
+        cpu_budget=cpu_budget if on else None,
+        ram_budget_bytes=ram_budget_mib * 2**20 if on and ram_budget_mib else None,
     )
     return Rewrite(plan.append(stage), done=stage.describe())
 
@@ -44,7 +44,7 @@ class Autotune:
     """Holds tf.data's tuning to the CPUs and memory that are really there, or switches it off.
 
     What it does: sets tf.data's autotune options on every data set: its budgets of CPUs and
-    memory, taken from affinity and cgroup, or enabled = false.
+    memory, taken from affinity and cgroup, or switches tuning off.
 
     Why it helps: tf.data plans with the whole machine, also in a container that may use a part of
     it. Switched off, the end of an epoch no longer waits for its tuning thread, which sleeps in
@@ -68,8 +68,9 @@ class Autotune:
     before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ()
 
-    enabled: bool = field(
-        default=True, metadata={"help": "Whether tf.data tunes the pipeline while it runs."}
+    mode: Literal["budget", "off"] = field(
+        default="budget",
+        metadata={"help": "Tune within the budgets, or do not tune while the pipeline runs."},
     )
     cpu_budget: int | Literal["auto"] = field(
         default="auto",
@@ -102,7 +103,7 @@ class Autotune:
         # unresolved budgets are tf.data's own choice: a dry use of the hook, without a probe
         cpus = None if self.cpu_budget == "auto" else self.cpu_budget
         memory = None if self.ram_budget_mib == "auto" else self.ram_budget_mib
-        return remember(run, split, with_autotune(plan, self.enabled, cpus, memory))
+        return remember(run, split, with_autotune(plan, self.mode != "off", cpus, memory))
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
@@ -113,7 +114,7 @@ class Autotune:
         for split, rewrite in rewrites.items():
             if rewrite.done:
                 options = run.datasets[split].options().autotune
-                if options.enabled is self.enabled:
+                if options.enabled is (self.mode != "off"):
                     done.append(f"{split}: {rewrite.done}")
                 else:
                     reasons.append(f"{split}: the data set's own options say otherwise")

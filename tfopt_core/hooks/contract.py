@@ -35,6 +35,10 @@ _HARMLESS = frozenset(
 )
 
 
+# What a recipe says about any plugin, so no plugin can have it as a setting.
+RESERVED_KEYS = ("use", "enabled")
+
+
 def check_class(name: str, plugin_class: Any) -> None:
     """Check what a class must be to become a plugin.
 
@@ -48,6 +52,9 @@ def check_class(name: str, plugin_class: Any) -> None:
         fail(f"the entry point names a {type(plugin_class).__name__}, not a class")
     if not attrs.has(plugin_class):
         fail("is no attrs class; decorate it with @attrs.frozen(kw_only=True, eq=False)")
+    for reserved in RESERVED_KEYS:
+        if reserved in {attribute.name for attribute in attrs.fields(plugin_class)}:
+            fail(f'has a setting "{reserved}", which every recipe reserves; rename it')
     if plugin_class.__eq__ is not object.__eq__:
         # pluggy finds plugins with ==, so two equal ones would be taken for one
         fail("compares by value; decorate the class with eq=False")

@@ -57,9 +57,9 @@ def main(descriptor: int) -> int:
 
 def carry_out(task: Task, send: Send) -> dict[str, Any]:
     """Do what the task says; the final message."""
-    from tfopt_core.training.runtime import apply_in_process
+    from tfopt_core.training.runtime import start_tensorflow
 
-    apply_in_process(task.runtime)
+    start_tensorflow(task.runtime, debug=task.debug)
     if task.kind == "prepare":
         from tfopt_core.measure.prepare import prepare
 

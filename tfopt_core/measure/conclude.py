@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tfopt_core.measure.advice import next_steps
 from tfopt_core.measure.attribute import attribute, unattributed
 from tfopt_core.measure.judgement import Judgement, stack_math
+from tfopt_core.measure.observations import observations
 from tfopt_core.measure.pairs import pairs_of
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.processes import replace_file, run_folder
@@ -72,8 +73,9 @@ def conclude(
         baseline=prepared.baseline,
         target=_target_in_words(recipe),
         setup_seconds=prepared.seconds,
-        seconds=seconds,
+        seconds=prepared.seconds + seconds,
         interrupted=interrupted,
+        observations=observations(runs, judgement),
         warnings=prepared.warnings,
         next_steps=next_steps(runs, comparison, rows, None if asked == "auto" else asked),
         saved_model=_save_best(request, judgement, runs),

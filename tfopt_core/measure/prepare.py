@@ -6,7 +6,6 @@ would fail in every one of them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +32,6 @@ def prepare(task: Task) -> dict[str, Any]:
 
     :raises InputError, PluginError: for whatever would stop every run.
     """
-    started = time.perf_counter()
     job = job_of(task)
     workload = load(job)
     job = attrs.evolve(job, plugins=resolve_all(job, workload))
@@ -63,7 +61,6 @@ def prepare(task: Task) -> dict[str, Any]:
         baseline=workload.baseline,
         versions=_versions(),
         warnings=_warnings(workload),
-        seconds=time.perf_counter() - started,
     )
     return dict(unstructure(prepared))
 

@@ -38,7 +38,10 @@ class PluginPlan:
 
 @attrs.frozen(kw_only=True)
 class Prepared:
-    """The stack on this workload and machine, before any training."""
+    """The stack on this workload and machine, before any training.
+
+    `seconds` is what the process took that found this out.
+    """
 
     plugins: tuple[PluginPlan, ...]
     data_before: dict[str, tuple[str, ...]]

@@ -57,7 +57,8 @@ class Processes:
         _tidy(folder)
         message = outcome.message
         if message is not None and message["type"] == "prepared":
-            return structure(message["prepared"], Prepared)
+            prepared = structure(message["prepared"], Prepared)
+            return attrs.evolve(prepared, seconds=outcome.seconds)
         text = message["message"] if message is not None else f"the dry build {outcome.cause}"
         if self.debug and outcome.output_tail:
             text = f"{outcome.output_tail.rstrip()}\n{text}"

@@ -69,8 +69,10 @@ def render_verdict(comparison: Comparison) -> RenderableType:
 
 
 def render_rest(results: Results) -> tuple[RenderableType, ...]:
-    """Warnings, advice, and one line on what was kept."""
+    """What else was seen, warnings, advice, and one line on what was kept."""
     parts: list[RenderableType] = []
+    if results.observations:
+        parts.append(section("Also measured", bullets(results.observations)))
     if results.warnings:
         parts.append(section("Warnings", bullets(results.warnings)))
     if results.next_steps:

@@ -160,7 +160,8 @@ class Results:
     """One measurement, whole: what `--json` writes.
 
     `resolved` are every plugin's settings without "auto"; `setup_seconds` is what resolving and
-    the dry build took; `baseline` says what the workload trains without a stack.
+    the dry build took, and `seconds` the whole measurement with it; `baseline` says what the
+    workload trains without a stack; `observations` are further paired contrasts in words.
     """
 
     id: str
@@ -182,6 +183,7 @@ class Results:
     seconds: float = 0.0
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
+    observations: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     saved_model: str | None = None
 

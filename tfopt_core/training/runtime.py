@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
 
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import RuntimeOptions
@@ -56,6 +60,37 @@ def process_environment(
         else:
             environment[name] = value
     return environment
+
+
+def start_tensorflow(options: RuntimeOptions, *, debug: bool) -> None:
+    """Import TensorFlow, set the options and open its devices.
+
+    What it prints meanwhile is hidden: some of it is written before any log level counts. With
+    `debug`, and if it fails, it is shown.
+    """
+    with contextlib.nullcontext() if debug else _hidden_stderr():
+        import tensorflow as tf
+
+        apply_in_process(options)
+        tf.config.list_logical_devices()
+
+
+@contextlib.contextmanager
+def _hidden_stderr() -> Iterator[None]:
+    """Keep what native code writes to standard error, and show it only after an exception."""
+    sys.stderr.flush()
+    shown = os.dup(2)
+    with tempfile.TemporaryFile() as hidden:
+        os.dup2(hidden.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            hidden.seek(0)
+            os.write(shown, hidden.read())
+            raise
+        finally:
+            os.dup2(shown, 2)
+            os.close(shown)
 
 
 def apply_in_process(options: RuntimeOptions) -> None:

@@ -260,6 +260,13 @@ def test_a_class_that_is_no_attrs_class_is_refused():
         check_class("function", lambda: None)
 
 
+@pytest.mark.parametrize("reserved", ["use", "enabled"])
+def test_a_setting_that_recipes_reserve_is_refused(reserved):
+    takes = attrs.make_class("Takes", {reserved: attrs.field(default=1)}, frozen=True, eq=False)
+    with pytest.raises(PluginDefinitionError, match=f'"{reserved}", which every recipe reserves'):
+        check_class("takes", takes)
+
+
 def test_a_misspelt_hook_is_named_with_the_right_one():
     @plugin
     class Misspelt:

@@ -37,15 +37,15 @@ def test_switched_off_no_budget_is_set():
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_lowered_data_set_has_the_options_and_the_same_elements(enabled):
-    plugin = Autotune(enabled=enabled, cpu_budget=2, ram_budget_mib=64)
+@pytest.mark.parametrize("mode", ["budget", "off"])
+def test_the_lowered_data_set_has_the_options_and_the_same_elements(mode):
+    plugin = Autotune(mode=mode, cpu_budget=2, ram_budget_mib=64)
     stack = stack_of(plugin, build_dataset=PLAN)
     run = make_run()
     dataset = lower(stack.build_dataset(run, "train"))
-    assert dataset.options().autotune.enabled is enabled
+    assert dataset.options().autotune.enabled is (mode == "budget")
     assert [batch.numpy().tolist() for batch in dataset] == [[0, 1], [2, 3], [4, 5]]
     run = attrs.evolve(run, datasets={"train": dataset})
     effect = stack.report_effects(run, None)["Autotune"]
     assert effect.applied
-    assert effect.detail == "train: autotune: " + ("2 CPUs, 64 MiB" if enabled else "off")
+    assert effect.detail == "train: autotune: " + ("2 CPUs, 64 MiB" if mode == "budget" else "off")

@@ -1,0 +1,168 @@
+"""Renders docs/plugins/ from the plugin classes, so that code and page cannot disagree.
+
+    .venv/bin/python tools/render_plugin_docs.py
+
+writes a page for each plugin that this distribution registers, and the index. A test compares
+the committed pages with what this renders.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfopt_core.hooks.card import MATHS, math_of
+from tfopt_core.hooks.discovery import find, registrations
+from tfopt_core.hooks.inspection import PluginInfo, Setting, inspect_plugins
+from tfopt_core.report.vocabulary import MATHEMATICS
+
+DISTRIBUTION = "tfopt"
+FOLDER = Path(__file__).parent.parent / "docs" / "plugins"
+MARK = "<!-- Rendered by tools/render_plugin_docs.py from the plugin's class: edit that. -->"
+
+
+def render_all() -> dict[str, str]:
+    """Every page by file name.
+
+    :raises SystemExit: if a plugin of this distribution cannot be imported.
+    """
+    ours = [
+        name
+        for name, found in registrations().items()
+        if any(registration.distribution == DISTRIBUTION for registration in found)
+    ]
+    infos = inspect_plugins(ours)
+    broken = [f"{info.name}: {info.error}" for info in infos if info.error]
+    if broken:
+        sys.exit("cannot be imported: " + "; ".join(broken))
+    pages = {f"{info.name}.md": render_page(info) for info in infos}
+    return {"README.md": render_index(infos), **pages}
+
+
+def render_index(infos: Sequence[PluginInfo]) -> str:
+    """The table of all plugins."""
+    rows = [
+        f"| [`{info.name}`]({info.name}.md) | {_cell(info.summary)} | {_targets(info)} |"
+        for info in infos
+    ]
+    return "\n".join(
+        [
+            MARK,
+            "# Plugins",
+            "",
+            "What ships with tfopt. `tfopt plugins` lists these and those of other distributions;",
+            "`tfopt plugins show NAME` prints a page in the terminal.",
+            "",
+            "| plugin | what it does | works on |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def render_page(info: PluginInfo) -> str:
+    """One plugin's page."""
+    lines = [MARK, f"# {info.name}", "", info.summary, ""]
+    for heading, text in info.sections:
+        lines += [f"## {heading}", "", _sentence(_linked(text)), ""]
+    lines += ["## In a recipe", "", "```toml", *_snippet(info), "```", ""]
+    lines += ["## Settings", "", *_settings(info.settings), ""]
+    lines += ["## Facts", "", *_facts(info), ""]
+    return "\n".join(lines)
+
+
+def _settings(settings: Sequence[Setting]) -> list[str]:
+    if not settings:
+        return ["None."]
+    rows = [
+        f"| `{s.name}` | {_cell(s.type)} | {_default(s)} | {_cell(s.help)} |" for s in settings
+    ]
+    return ["| key | type | default | meaning |", "|---|---|---|---|", *rows]
+
+
+def _default(setting: Setting) -> str:
+    if setting.default is None:
+        return "must be given"
+    return "unset" if setting.default == "unset" else f"`{_cell(setting.default)}`"
+
+
+def _snippet(info: PluginInfo) -> list[str]:
+    """The plugin as a recipe names it, its defaults as comments."""
+    lines = ["[[plugins]]", f'use = "{info.name}"']
+    for setting in info.settings:
+        if setting.default is None:
+            lines.append(f"# {setting.name} = ...   # must be given: {setting.type}")
+        elif setting.default != "unset":
+            lines.append(f"# {setting.name} = {setting.default}")
+    return lines
+
+
+def _facts(info: PluginInfo) -> list[str]:
+    assert info.traits is not None
+    said = info.traits
+    facts = [
+        ("works on", _targets(info)),
+        ("role", said.role),
+        ("mathematics", _mathematics(info)),
+        ("changes the model", {"none": "no", "replaces": "replaces it"}.get(said.model_change, said.model_change)),
+        ("hooks", ", ".join(f"`{hook}`" for hook in info.hooks)),
+    ]  # fmt: skip
+    for label, names in (
+        ("needs", said.requires),
+        ("conflicts with", said.conflicts),
+        ("stands before", said.before),
+        ("stands after", said.after),
+    ):
+        if names:
+            facts.append((label, ", ".join(f"`{name}`" for name in names)))
+    return ["| | |", "|---|---|", *(f"| {label} | {text} |" for label, text in facts)]
+
+
+def _mathematics(info: PluginInfo) -> str:
+    """What `math()` answers with default settings, where those make a plugin."""
+    plugin_class = find(info.name, registrations()).load()
+    try:
+        plugin = plugin_class()
+    except (TypeError, ValueError):
+        plugin = object.__new__(plugin_class)  # a setting must be given; most never ask for it
+    try:
+        math = math_of(info.name, plugin)
+    except AttributeError:
+        return "depends on the settings"
+    assert math in MATHS
+    return f'"{math}": {MATHEMATICS[math]}'
+
+
+def _targets(info: PluginInfo) -> str:
+    return ", ".join(info.traits.targets) if info.traits else ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _linked(text: str) -> str:
+    """Bare addresses as links that Markdown knows."""
+    return re.sub(r"https?://[^\s,;)]+", lambda found: f"<{found[0]}>", text)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> None:
+    """Write the pages, and remove those of plugins that are gone."""
+    pages = render_all()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for stale in {path.name for path in FOLDER.glob("*.md")} - set(pages):
+        (FOLDER / stale).unlink()
+    for name, text in pages.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    print(f"{len(pages)} pages in {FOLDER}")
+
+
+if __name__ == "__main__":
+    main()

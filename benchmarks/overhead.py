@@ -47,7 +47,8 @@ class ByTfopt:
 
     def __init__(self, recipe: Any, workload: Any) -> None:
         from tfopt_core.hooks import read_machine
-        from tfopt_core.training.build import Job, build
+        from tfopt_core.training.build import build
+        from tfopt_core.training.job import Job
         from tfopt_core.training.segments import segmented_callbacks
         from tfopt_core.training.watch import Watch
 

@@ -1,14 +1,14 @@
 """Helpers for those who test plugins: drive one hook, and check a class against the contract.
 
-    from tfopt_core.testing import check_plugin, drive, make_run
+from tfopt_core.testing import check_plugin, drive, make_run
 
-    def test_conforms():
-        check_plugin("my-plugin", MyPlugin)
+def test_conforms():
+    check_plugin("my-plugin", MyPlugin)
 
-    def test_doubles_the_threads():
-        before = RuntimeOptions(intra_op_threads=2)
-        after = drive(MyPlugin(), "configure_runtime", before, machine=make_machine())
-        assert after.intra_op_threads == 4
+def test_doubles_the_threads():
+    before = RuntimeOptions(intra_op_threads=2)
+    after = drive(MyPlugin(), "configure_runtime", before, machine=make_machine())
+    assert after.intra_op_threads == 4
 """
 
 from __future__ import annotations
@@ -138,9 +138,10 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
                 name, f'the setting "{attribute.name}" has no help; add metadata={{"help": "..."}}'
             )
     # a run's process gets the plugin through a pipe
-    if StackedPlugin(name, pickle.loads(pickle.dumps(plugin))).settings != StackedPlugin(
-        name, plugin
-    ).settings:
+    if (
+        StackedPlugin(name, pickle.loads(pickle.dumps(plugin))).settings
+        != StackedPlugin(name, plugin).settings
+    ):
         raise PluginDefinitionError(name, "does not survive pickling")
     if not implementations(plugin):
         raise PluginDefinitionError(name, "implements no hook")

@@ -20,6 +20,7 @@ from tfopt_core.report.vocabulary import MATHEMATICS
 
 DISTRIBUTION = "tfopt"
 FOLDER = Path(__file__).parent.parent / "docs" / "plugins"
+MODEL_CHANGES = {"none": "no", "in-place": "in place", "replaces": "replaces it"}
 MARK = "<!-- Rendered by tools/render_plugin_docs.py from the plugin's class: edit that. -->"
 
 
@@ -77,9 +78,7 @@ def render_page(info: PluginInfo) -> str:
 def _settings(settings: Sequence[Setting]) -> list[str]:
     if not settings:
         return ["None."]
-    rows = [
-        f"| `{s.name}` | {_cell(s.type)} | {_default(s)} | {_cell(s.help)} |" for s in settings
-    ]
+    rows = [f"| `{s.name}` | {_cell(s.type)} | {_default(s)} | {_cell(s.help)} |" for s in settings]
     return ["| key | type | default | meaning |", "|---|---|---|---|", *rows]
 
 
@@ -106,10 +105,10 @@ def _facts(info: PluginInfo) -> list[str]:
     facts = [
         ("works on", _targets(info)),
         ("role", said.role),
-        ("mathematics", _mathematics(info)),
-        ("changes the model", {"none": "no", "replaces": "replaces it"}.get(said.model_change, said.model_change)),
+        ("mathematics, by default", _mathematics(info)),
+        ("changes the model", MODEL_CHANGES[said.model_change]),
         ("hooks", ", ".join(f"`{hook}`" for hook in info.hooks)),
-    ]  # fmt: skip
+    ]
     for label, names in (
         ("needs", said.requires),
         ("conflicts with", said.conflicts),
@@ -141,7 +140,9 @@ def _targets(info: PluginInfo) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """The text with a capital, unless it begins with the name of a plugin."""
+    first = text.split(maxsplit=1)[0].strip(",.;:") if text else ""
+    return text if first in registrations() else text[:1].upper() + text[1:]
 
 
 def _linked(text: str) -> str:

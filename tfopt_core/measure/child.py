@@ -59,7 +59,7 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
     """Do what the task says; the final message."""
     from tfopt_core.training.runtime import start_tensorflow
 
-    start_tensorflow(task.runtime, debug=task.debug)
+    start_tensorflow(task.job.runtime, debug=task.debug)
     if task.kind == "prepare":
         from tfopt_core.measure.prepare import prepare
 
@@ -75,16 +75,15 @@ def run(task: Task, send: Send) -> dict[str, Any]:
     from tfopt_core.training.build import build, load
     from tfopt_core.training.fit import train
 
-    job = job_of(task)
-    workload = load(job)
+    workload = load(task.job)
     started = perf_counter_ns()
-    built = build(job, workload)
+    built = build(task.job, workload)
     outcome = train(built, started, send)
     effects = built.stack.report_effects(built.run, built.model)
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
     if task.save_to is not None:
         built.stack.unwrap(built.model).save(task.save_to)
-    fit = summarize(outcome, task.recipe.measure.target)
+    fit = summarize(outcome, task.job.recipe.measure.target)
     return {
         "wall_seconds": outcome.wall_seconds,
         "peak_rss_bytes": peak_rss,
@@ -95,22 +94,6 @@ def run(task: Task, send: Send) -> dict[str, Any]:
         },
         "fits": [unstructure(fit)],
     }
-
-
-def job_of(task: Task) -> Any:
-    """The task as the training room knows it."""
-    from tfopt_core.training.build import Job
-
-    return Job(
-        recipe=task.recipe,
-        plugins=task.plugins,
-        variant=task.variant,
-        seed=task.seed,
-        machine=task.machine,
-        folder=task.folder,
-        runtime=task.runtime,
-        runtime_changes=task.runtime_changes,
-    )
 
 
 def peak_rss_bytes() -> int:

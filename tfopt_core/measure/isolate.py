@@ -67,8 +67,8 @@ class SpawnRunner:
     def __call__(
         self, task: Task, environment: Mapping[str, str], tell: Callable[[dict[str, Any]], None]
     ) -> ProcessOutcome:
-        task.folder.mkdir(parents=True, exist_ok=True)
-        path = task.folder / "output.txt" if self.capture else None
+        task.job.folder.mkdir(parents=True, exist_ok=True)
+        path = task.job.folder / "output.txt" if self.capture else None
         started = time.perf_counter()
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(path.open("wb")) if path else None

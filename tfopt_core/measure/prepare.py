@@ -18,12 +18,12 @@ from tfopt_core.hooks.card import card, math_of
 from tfopt_core.hooks.guards import named_after
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.measure.child import job_of
 from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.task import Task
 from tfopt_core.training.build import baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
+from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload, quality_direction
 
 
@@ -32,19 +32,18 @@ def prepare(task: Task) -> dict[str, Any]:
 
     :raises InputError, PluginError: for whatever would stop every run.
     """
-    job = job_of(task)
-    workload = load(job)
-    job = attrs.evolve(job, plugins=resolve_all(job, workload))
+    workload = load(task.job)
+    job = attrs.evolve(task.job, plugins=resolve_all(task.job, workload))
     built = build(job, workload)
     before = baseline_plans(job, workload)
     metrics = evaluated_metrics(built)
-    quality = task.recipe.measure.quality
+    quality = job.recipe.measure.quality
     metric = quality.metric if quality else _default_metric(workload, metrics)
     direction = (quality.direction if quality else workload.quality_direction) or None
     prepared = Prepared(
         plugins=tuple(
             _plan_of(built.stack, asked, resolved)
-            for asked, resolved in zip(task.plugins, job.plugins, strict=True)
+            for asked, resolved in zip(task.job.plugins, job.plugins, strict=True)
         ),
         data_before={split: plan.describe() for split, plan in before.items()},
         data_after={split: plan.describe() for split, plan in built.plans.items()},
@@ -65,7 +64,7 @@ def prepare(task: Task) -> dict[str, Any]:
     return dict(unstructure(prepared))
 
 
-def resolve_all(job: Any, workload: Workload) -> tuple[StackedPlugin, ...]:
+def resolve_all(job: Job, workload: Workload) -> tuple[StackedPlugin, ...]:
     """The stack with every plugin's "auto" replaced, asked in recipe order.
 
     :raises PluginError, PluginRefused: naming the plugin whose `resolve` failed or refused.

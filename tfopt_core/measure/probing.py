@@ -18,7 +18,8 @@ from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.statistics import median
-from tfopt_core.training.build import Job, build
+from tfopt_core.training.build import build
+from tfopt_core.training.job import Job
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
 

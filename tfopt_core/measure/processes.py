@@ -21,6 +21,7 @@ from tfopt_core.measure.schedule import FULL, Turn, Variant
 from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe
 from tfopt_core.store.results import RunResult
+from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
 
 # What a run leaves in its folder for later: its output, and the model if one was asked for.
@@ -86,8 +87,7 @@ class Processes:
     ) -> tuple[Task, dict[str, str]]:
         stack = Stack(variant.plugins, Defaults())
         runtime = stack.configure_runtime(self.machine, self.recipe)
-        task = Task(
-            kind=kind,
+        job = Job(
             recipe=self.recipe,
             plugins=variant.plugins,
             variant=variant.name,
@@ -96,8 +96,8 @@ class Processes:
             folder=folder,
             runtime=runtime,
             runtime_changes=stack.all_changes,
-            debug=self.debug,
         )
+        task = Task(kind=kind, job=job, debug=self.debug)
         return task, process_environment(self.environment, runtime, debug=self.debug)
 
 

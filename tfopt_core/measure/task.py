@@ -7,9 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.hooks import Change, Machine, RuntimeOptions
-from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Recipe
+from tfopt_core.training.job import Job
 
 
 @attrs.frozen(kw_only=True)
@@ -21,14 +19,7 @@ class Task:
     """
 
     kind: Literal["prepare", "run"]
-    recipe: Recipe
-    plugins: tuple[StackedPlugin, ...]
-    variant: str
-    seed: int
-    machine: Machine
-    folder: Path
-    runtime: RuntimeOptions = attrs.field(factory=RuntimeOptions)
-    runtime_changes: tuple[Change, ...] = ()
+    job: Job
     save_to: Path | None = None
     debug: bool = False
 

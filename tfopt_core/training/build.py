@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,42 +11,17 @@ from tfopt_core.data import Cache, DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import (
-    Change,
-    Machine,
     PrecisionPolicy,
     RunContext,
-    RuntimeOptions,
     TrainingOptions,
 )
-from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.recipe import Recipe
+from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.compile import compile_model
 from tfopt_core.training.defaults import WorkloadDefaults
 from tfopt_core.training.factory import load_workload
+from tfopt_core.training.job import Job
 from tfopt_core.training.precision import check_loss_scaling, keep_in_float32, set_policy
 from tfopt_core.training.workload import Workload
-
-
-@attrs.frozen(kw_only=True)
-class Job:
-    """One training: what, with which stack, under which seed and name.
-
-    `folder` is private to the run: caches go there. `runtime` is in effect already, configured
-    by the parent process, and `runtime_changes` say which plugin set what of it.
-    """
-
-    recipe: Recipe
-    plugins: tuple[StackedPlugin, ...]
-    variant: str
-    seed: int
-    machine: Machine
-    folder: Path
-    runtime: RuntimeOptions = attrs.field(factory=RuntimeOptions)
-    runtime_changes: tuple[Change, ...] = ()
-
-    def epochs(self, workload: Workload) -> int:
-        """The recipe's epochs, else the workload's."""
-        return self.recipe.workload.epochs or workload.epochs
 
 
 @attrs.define(eq=False)

@@ -48,7 +48,7 @@ class FakeRunner:
         self.environments.append(environment)
         if task.kind == "prepare":
             return self._prepared(task)
-        wall = self.walls[task.variant]
+        wall = self.walls[task.job.variant]
         wall = wall(task) if callable(wall) else wall
         if isinstance(wall, str):
             return outcome(None, cause=wall)
@@ -58,7 +58,7 @@ class FakeRunner:
         return outcome({"type": "result", "run": {
             "wall_seconds": wall * (1 + source.gauss(0, noise)),
             "peak_rss_bytes": 1, "peak_device_bytes": None,
-            "effects": {p.name: {"applied": True, "detail": "set"} for p in task.plugins},
+            "effects": {p.name: {"applied": True, "detail": "set"} for p in task.job.plugins},
             "fits": [unstructure(make_fit())],
         }})  # fmt: skip
 
@@ -68,7 +68,7 @@ class FakeRunner:
         plans = tuple(
             PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
                        math="exact", summary="", changes=())
-            for p in task.plugins
+            for p in task.job.plugins
         )  # fmt: skip
         prepared = Prepared(
             plugins=plans, data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
@@ -123,9 +123,9 @@ def test_four_fixed_pairs_are_eight_runs_each_stored(world):
 def test_all_runs_use_the_resolved_settings(world):
     runner = FakeRunner()
     world(runner, pairs=4)
-    used = {task.plugins[0].plugin.threads for task in runner.tasks if task.variant == "full"} - {
-        "auto"
-    }
+    used = {
+        task.job.plugins[0].plugin.threads for task in runner.tasks if task.job.variant == "full"
+    } - {"auto"}
     assert used == {4}
     assert runner.tasks[0].kind == "prepare"
 
@@ -134,7 +134,7 @@ def test_the_environment_of_a_run_is_that_of_its_variant(world):
     runner = FakeRunner()
     world(runner, pairs=4)
     threads = {
-        task.variant: environment.get("TF_NUM_INTRAOP_THREADS")
+        task.job.variant: environment.get("TF_NUM_INTRAOP_THREADS")
         for task, environment in zip(runner.tasks, runner.environments, strict=True)
     }
     assert threads == {"full": "3", "baseline": None}

@@ -80,8 +80,9 @@ def test_the_whole_order_of_calls(tmp_path):
     import keras
     import numpy as np
 
-    from tfopt_core.training.build import Job, build
+    from tfopt_core.training.build import build
     from tfopt_core.training.fit import train
+    from tfopt_core.training.job import Job
 
     x = np.arange(20, dtype="float32").reshape(10, 2)
     workload = Workload(

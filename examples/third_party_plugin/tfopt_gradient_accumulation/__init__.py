@@ -1,0 +1,1 @@
+"""A plugin for tfopt that accumulates gradients over several batches."""

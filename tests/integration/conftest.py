@@ -1,0 +1,83 @@
+"""What the integration tests share: one measurement that many tests look at."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+# pytest's importlib mode puts no test folder on the path, and these tests share helpers
+sys.path.insert(0, str(Path(__file__).parent))
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+SECRET = "hunter2-is-no-password"
+LOUD = """
+    from tfopt_workloads import flights
+
+    def build(**options):
+        print("THE WORKLOAD SPEAKS", flush=True)
+        return flights.build(**options)
+"""
+RECIPE = """
+    name = "shared"
+    [workload]
+    factory = "loud.py:build"
+    epochs = 2
+    batch_size = 64
+    [workload.options]
+    examples = 640
+    prepare = "map"
+    [[plugins]]
+    use = "cache"
+    [[plugins]]
+    use = "prefetch"
+    [[plugins]]
+    use = "steps-per-execution"
+    steps = 4
+    [measure]
+    pairs = 4
+    attribution = "off"
+"""
+STACK = ("cache", "prefetch", "steps-per-execution")
+
+
+@attrs.frozen
+class Applied:
+    """One finished `tfopt apply`: its project, how it ended, and what `--json` wrote."""
+
+    project: Path
+    code: int
+    out: str
+    err: str
+    data: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Applied:
+    """`tfopt apply recipe.toml --json out.json` on real data, its output piped."""
+    from real_process import environment, make_project, tfopt
+
+    project = make_project(tmp_path_factory.mktemp("applied"), RECIPE, loud=LOUD)
+    done = tfopt(
+        "apply", "recipe.toml", "--json", "out.json",
+        cwd=project, env=environment(FOO_TOKEN=SECRET),
+    )  # fmt: skip
+    assert (project / "out.json").exists(), done.err
+    data = json.loads((project / "out.json").read_text())
+    return Applied(project, done.code, done.out, done.err, data)
+
+
+@pytest.fixture
+def float32_afterwards() -> Any:
+    """Puts Keras' dtype policy back."""
+    import keras
+
+    yield
+    keras.config.set_dtype_policy("float32")

@@ -1,0 +1,74 @@
+"""Helpers that train in the tests' own process: no start-up, the same code as a run's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core import Workload
+from tfopt_core.errors import TfoptError
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure.isolate import ProcessOutcome
+from tfopt_core.measure.task import Task
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.testing import make_machine
+from tfopt_core.training.build import Built, Job, build
+from tfopt_core.training.fit import FitOutcome, train
+
+
+@attrs.frozen
+class InProcessRunner:
+    """Stands in for `SpawnRunner`: carries each task out here. For what needs no isolation."""
+
+    capture: bool = True
+
+    def __call__(
+        self, task: Task, environment: Mapping[str, str], tell: Callable[[dict[str, Any]], None]
+    ) -> ProcessOutcome:
+        from tfopt_core.measure.child import carry_out
+
+        task.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            message = carry_out(task, tell)
+        except TfoptError as error:
+            message = {
+                "type": "error", "error": type(error).__name__, "message": str(error),
+                "exit_code": error.exit_code,
+            }  # fmt: skip
+        return ProcessOutcome(
+            message=message, cause=None, seconds=0.0, output_path=None, output_tail=""
+        )
+
+
+def build_here(
+    workload: Workload,
+    *plugins: Any,
+    folder: Path,
+    seed: int = 7,
+    epochs: int | None = 2,
+    batch_size: int | None = 4,
+) -> Built:
+    """The workload with plugin instances, as a run builds it."""
+    import keras
+
+    keras.utils.set_random_seed(seed)
+    spec = WorkloadSpec(use="here", epochs=epochs, batch_size=batch_size)
+    job = Job(
+        recipe=Recipe(name="here", workload=spec),
+        plugins=tuple(StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins),
+        variant="full",
+        seed=seed,
+        machine=make_machine(),
+        folder=folder,
+    )
+    return build(job, workload)
+
+
+def train_here(workload: Workload, *plugins: Any, **options: Any) -> tuple[Built, FitOutcome]:
+    """The same, trained."""
+    built = build_here(workload, *plugins, **options)
+    return built, train(built, perf_counter_ns(), lambda message: None)

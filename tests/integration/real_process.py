@@ -1,0 +1,191 @@
+"""Helpers of the integration and fault tests: real `tfopt` processes, projects, distributions."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+
+# The script of the environment that the tests run in, not one from the PATH.
+TFOPT = Path(sys.executable).with_name("tfopt")
+# Generous: the machine may be busy. A command that takes longer hangs.
+TIME_LIMIT_SECONDS = 240.0
+POLL_SECONDS = 0.02
+# What would change how tfopt prints, or what it refuses.
+UNWANTED = (
+    "COLUMNS", "FORCE_COLOR", "KERAS_BACKEND", "NO_COLOR", "PYTHONPATH", "TF_CPP_MIN_LOG_LEVEL",
+    "TF_USE_LEGACY_KERAS",
+)  # fmt: skip
+
+
+@attrs.frozen
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(**changes: str | Path) -> dict[str, str]:
+    """The tests' own environment without what would disturb, and with these changes."""
+    kept = {name: value for name, value in os.environ.items() if name not in UNWANTED}
+    return {**kept, **{name: str(value) for name, value in changes.items()}}
+
+
+def tfopt(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
+    """Run `tfopt` in a process with its output piped."""
+    return run([TFOPT, *arguments], cwd=cwd, env=env)
+
+
+def run(command: list[Any], *, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
+    """Run a command with its output piped, to its end."""
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=dict(env or environment()),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS,
+        check=False,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@contextlib.contextmanager
+def started(
+    *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, **options: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end."""
+    with (cwd / "stdout.txt").open("w") as out, (cwd / "stderr.txt").open("w") as err:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, **options}
+        process = subprocess.Popen(
+            [str(TFOPT), *map(str, arguments)], cwd=cwd, env=dict(env or environment()), text=True,
+            **streams,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def descendants(process: subprocess.Popen[Any]) -> list[psutil.Process]:
+    """The processes that it started, and theirs."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(process.pid).children(recursive=True)
+    return []
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still run; one that is dead and not waited for counts as gone."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def wait_until(what: str, condition: Callable[[], Any], seconds: float = TIME_LIMIT_SECONDS) -> Any:
+    """Poll until the condition is truthy; its value. Fails with `what` after the deadline."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:.0f} s in vain for: {what}")
+        time.sleep(POLL_SECONDS)
+    return value
+
+
+def stored_runs(project: Path) -> list[dict[str, Any]]:
+    """The runs in a project's database, read while another process may write."""
+    path = project / ".tfopt" / "runs.sqlite"
+    if not path.exists():
+        return []
+    with contextlib.closing(sqlite3.connect(path, timeout=30)) as connection:
+        try:
+            rows = connection.execute("SELECT data FROM run ORDER BY rowid").fetchall()
+        except sqlite3.OperationalError:  # the tables are about to be made
+            return []
+    return [json.loads(row[0]) for row in rows]
+
+
+def make_project(folder: Path, recipe: str, **modules: str) -> Path:
+    """A folder that is a project of its own, with recipe.toml and Python files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # the mark of a project: without it results would go where a parent folder has one
+    (folder / "pyproject.toml").touch()
+    (folder / "recipe.toml").write_text(textwrap.dedent(recipe), encoding="utf-8")
+    for name, code in modules.items():
+        (folder / f"{name}.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    return folder
+
+
+def make_distribution(
+    site: Path, name: str, plugins: Mapping[str, str], version: str = "1.0", **modules: str
+) -> Path:
+    """An installed distribution in a folder for PYTHONPATH.
+
+    :param plugins: entry points, from a plugin's name to "module:Class".
+    :param modules: the code of its modules.
+    """
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    points = [f"{plugin} = {place}" for plugin, place in plugins.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[tfopt.plugins]", *points, ""]))
+    for module, code in modules.items():
+        (site / f"{module}.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    return site
+
+
+# A workload of 40 examples that trains in a moment; `says` is code that its build runs first.
+TINY = """
+    import keras
+    import numpy as np
+    from tfopt_core import Workload
+
+    def build(**options):
+        {says}
+        x = np.arange(80, dtype="float32").reshape(40, 2) / 80
+        def build_model():
+            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        return Workload(
+            train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
+            optimizer="sgd", loss="mse", baseline="a line through points",
+        )
+"""
+TINY_RECIPE = """
+    name = "tiny"
+    [workload]
+    factory = "tiny.py:build"
+    epochs = 2
+    batch_size = 16
+    [[plugins]]
+    use = "{plugin}"
+    [measure]
+    pairs = {pairs}
+    attribution = "off"
+"""
+
+
+def tiny_project(
+    folder: Path, *, plugin: str = "prefetch", says: str = "pass", pairs: int = 4
+) -> Path:
+    """A project that trains the tiny workload with one plugin."""
+    return make_project(
+        folder, TINY_RECIPE.format(plugin=plugin, pairs=pairs), tiny=TINY.format(says=says)
+    )
+
+
+def signal_once(process: subprocess.Popen[Any], number: signal.Signals) -> None:
+    """Send a signal to this process alone."""
+    os.kill(process.pid, number)

@@ -1,0 +1,210 @@
+"""`tfopt apply` on real data in real processes: what is printed, written and kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from real_process import TINY, make_project, stored_runs
+
+pytestmark = pytest.mark.slow
+
+STACK = ("cache", "prefetch", "steps-per-execution")
+SECRET = "hunter2-is-no-password"
+
+
+def ok_runs(applied):
+    return [run for run in applied.data["runs"] if run["status"] == "ok"]
+
+
+def test_a_finished_measurement_ends_with_0_whatever_the_verdict(applied):
+    assert applied.code == 0
+    assert len(ok_runs(applied)) == len(applied.data["runs"]) == 8
+
+
+def test_the_json_has_every_field_of_the_design(applied):
+    data = applied.data
+    assert {
+        "schema_version", "recipe", "recipe_sha256", "resolved", "machine", "environment", "runs",
+        "comparison", "attribution", "unattributed",
+    } <= set(data)  # fmt: skip
+    for run in data["runs"]:
+        assert {
+            "id", "variant", "round", "seed", "status", "wall_seconds", "peak_rss_bytes",
+            "peak_device_bytes", "disturbance", "effects", "fits",
+        } <= set(run)  # fmt: skip
+        for effect in run["effects"].values():
+            assert {"applied", "detail"} <= set(effect)
+        [fit] = run["fits"]
+        assert {
+            "one_time_seconds", "blocks", "steady", "step_seconds", "examples_per_second",
+            "trainable_parameters", "epochs", "epochs_to_target", "seconds_to_target", "metrics",
+            "history",
+        } <= set(fit)  # fmt: skip
+        for block in fit["blocks"]:
+            assert {"steps", "seconds"} <= set(block)
+    assert {
+        "kind", "speedup", "low", "high", "confidence", "pairs", "run_ids", "statement",
+        "break_even_step", "quality",
+    } <= set(data["comparison"])  # fmt: skip
+    assert {
+        "metric", "baseline", "optimized", "difference", "low", "tolerance", "certificate",
+        "statement",
+    } <= set(data["comparison"]["quality"])  # fmt: skip
+
+
+def test_the_fields_are_filled_with_what_was_measured(applied):
+    data = applied.data
+    assert data["schema_version"] == 1
+    assert data["recipe"] == "shared"
+    assert len(data["recipe_sha256"]) == 64
+    assert data["machine"]["cpu_count"] >= 1
+    assert {"python", "tensorflow", "keras", "numpy"} <= set(data["environment"])
+    assert data["comparison"]["kind"] == "end-to-end"
+    assert data["comparison"]["pairs"] == 4
+    assert data["comparison"]["quality"]["metric"] == "val_auc"
+    for run in data["runs"]:
+        [fit] = run["fits"]
+        assert run["wall_seconds"] > 0
+        assert run["peak_rss_bytes"] > 50 * 2**20
+        assert sum(block["steps"] for block in fit["blocks"]) == fit["steps"] == 20
+        assert fit["epochs"] == 2
+        assert fit["trainable_parameters"] > 1000
+        assert fit["one_time_seconds"] > 0
+        assert all(len(values) == 2 for values in fit["history"].values())
+        assert fit["metrics"] == {name: values[-1] for name, values in fit["history"].items()}
+
+
+def test_runs_come_in_pairs_with_one_seed_a_round(applied):
+    rounds = defaultdict(list)
+    for run in applied.data["runs"]:
+        rounds[run["round"]].append(run)
+    assert sorted(rounds) == [0, 1, 2, 3]
+    for pair in rounds.values():
+        assert {run["variant"] for run in pair} == {"baseline", "full"}
+        assert len({run["seed"] for run in pair}) == 1
+    assert len({pair[0]["seed"] for pair in rounds.values()}) == 4
+    assert set(applied.data["comparison"]["run_ids"]) == {run["id"] for run in ok_runs(applied)}
+
+
+def test_every_plugin_of_the_stack_confirms_its_effect_and_the_baseline_has_none(applied):
+    for run in applied.data["runs"]:
+        if run["variant"] == "baseline":
+            assert run["effects"] == {}
+        else:
+            assert tuple(run["effects"]) == STACK
+            assert all(effect["applied"] for effect in run["effects"].values())
+            assert run["effects"]["steps-per-execution"]["detail"] == "4 steps a call"
+
+
+def test_settings_of_auto_are_resolved_in_the_json(applied):
+    assert tuple(applied.data["resolved"]) == STACK
+    assert applied.data["resolved"]["cache"]["storage"] in ("memory", "disk")
+    assert applied.data["resolved"]["steps-per-execution"] == {"steps": 4}
+
+
+def test_an_exact_stack_trains_to_the_same_losses_as_the_baseline_of_its_round(applied):
+    losses = defaultdict(set)
+    for run in applied.data["runs"]:
+        losses[run["round"]].add(tuple(run["fits"][0]["history"]["loss"]))
+    for round_, found in losses.items():
+        assert len(found) in (1, 2)
+        first, *others = found
+        for other in others:
+            assert other == pytest.approx(first, rel=1e-5), round_
+
+
+def test_sqlite_holds_the_same_runs_as_the_json(applied):
+    stored = stored_runs(applied.project)
+    assert sorted(stored, key=lambda run: run["id"]) == sorted(
+        applied.data["runs"], key=lambda run: run["id"]
+    )
+    with contextlib.closing(sqlite3.connect(applied.project / ".tfopt/runs.sqlite")) as database:
+        [(id_, results)] = database.execute("SELECT id, results FROM measurement").fetchall()
+    assert id_ == applied.data["id"]
+    assert json.loads(results)["comparison"] == applied.data["comparison"]
+
+
+def test_the_output_of_every_run_is_in_its_file_and_not_in_the_summary(applied):
+    for run in applied.data["runs"]:
+        assert "THE WORKLOAD SPEAKS" in Path(run["output_path"]).read_text()
+    assert "THE WORKLOAD SPEAKS" not in applied.out
+    assert "THE WORKLOAD SPEAKS" not in applied.err
+
+
+def test_runs_leave_nothing_but_their_output(applied):
+    kept = {path.name for path in (applied.project / ".tfopt" / "runs").rglob("*.*")}
+    assert kept == {"output.txt"}
+
+
+def test_the_summary_names_the_verdict_and_every_plugin(applied):
+    flowing = " ".join(applied.out.split())
+    assert "Verdict" in flowing
+    assert applied.data["comparison"]["statement"] in flowing
+    for plugin in STACK:
+        assert plugin in flowing
+    assert applied.data["id"] in flowing
+
+
+def test_piped_output_is_plain_and_at_most_80_columns_wide(applied):
+    for text in (applied.out, applied.err):
+        assert "\x1b" not in text
+        assert "\r" not in text
+    assert max(len(line) for line in applied.out.splitlines()) <= 80
+
+
+def test_progress_goes_to_standard_error_and_says_which_run_of_how_many(applied):
+    for number in range(1, 9):
+        assert f"run {number} of 8" in applied.err
+        assert f"run {number} of 8" not in applied.out
+
+
+def test_a_secret_of_the_environment_is_nowhere_in_what_is_kept_or_printed(applied):
+    assert SECRET not in applied.out + applied.err
+    assert "FOO_TOKEN" not in applied.out + applied.err
+    for path in applied.project.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert SECRET.encode() not in content, path
+            assert b"FOO_TOKEN" not in content, path
+
+
+def test_results_stay_out_of_git(applied):
+    assert (applied.project / ".tfopt" / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.tensorflow
+def test_require_faster_agrees_with_the_verdict_and_save_keeps_a_model(
+    tmp_path, monkeypatch, capsys
+):
+    import keras
+    from in_process import InProcessRunner
+
+    from tfopt_core.cli.main import run
+
+    monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
+    recipe = """
+        [workload]
+        factory = "tiny.py:build"
+        epochs = 1
+        [[plugins]]
+        use = "prefetch"
+        [measure]
+        pairs = 4
+        attribution = "off"
+    """
+    project = make_project(tmp_path, recipe, tiny=TINY.format(says="pass"))
+    monkeypatch.chdir(project)
+    code = run(
+        ["apply", "recipe.toml", "-q", "--require", "faster", "--json", "-", "--save", "m.keras"]
+    )
+    printed = capsys.readouterr()
+    data = json.loads(printed.out)
+    assert code == (0 if data["comparison"]["verdict"] == "faster" else 1)
+    assert "Verdict" in printed.err
+    assert data["saved_model"].startswith("m.keras (run ")
+    assert keras.saving.load_model(project / "m.keras").count_params() == 3

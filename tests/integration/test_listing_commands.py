@@ -1,0 +1,134 @@
+"""The commands that look and list: exit codes and what must be said."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from real_process import TINY, environment, make_project, run, tfopt
+
+from tfopt_core import __version__
+from tfopt_core.hooks.discovery import registrations
+from tfopt_core.measure.check import check_recipe
+from tfopt_core.recipe import shipped_recipes
+
+PLAN = """
+    name = "planned"
+    [workload]
+    factory = "tiny.py:build"
+    epochs = 2
+    batch_size = 16
+    [[plugins]]
+    use = "mixed-precision"
+    [[plugins]]
+    use = "prefetch"
+"""
+
+
+def test_plan_shows_each_plugin_and_the_data_before_and_after(tmp_path):
+    project = make_project(tmp_path, PLAN, tiny=TINY.format(says="pass"))
+    done = tfopt("plan", "recipe.toml", cwd=project)
+    assert done.code == 0, done.err
+    flowing = " ".join(done.out.split())
+    assert "1. mixed-precision" in flowing
+    assert "2. prefetch" in flowing
+    assert "policy: auto -> " in flowing
+    assert "3 trainable parameters" in flowing
+    assert "2 epochs of 3 steps, batch size 16" in flowing
+    assert "source: arrays, 40 examples" in flowing
+    assert "prefetch: AUTOTUNE" in flowing
+    assert "nothing trained" in flowing
+    assert "\x1b" not in done.out
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    assert list((project / ".tfopt" / "runs").iterdir()) == []
+
+
+def test_recipes_lists_every_recipe_that_ships(tmp_path):
+    done = tfopt("recipes", cwd=tmp_path)
+    assert done.code == 0
+    # a long name is folded into its column
+    squeezed = "".join(line[:26].strip() for line in done.out.splitlines())
+    for name in shipped_recipes():
+        assert name in squeezed
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_copied_recipe_can_be_planned_and_is_not_overwritten(tmp_path):
+    first = tfopt("recipes", "copy", "quickstart", cwd=tmp_path)
+    assert first.code == 0, first.err
+    assert "tfopt apply quickstart.toml" in first.out
+    copied = (tmp_path / "quickstart.toml").read_text()
+    assert copied == shipped_recipes()["quickstart"].read_text()
+    (tmp_path / "quickstart.toml").write_text(copied + "\n# mine\n")
+    second = tfopt("recipes", "copy", "quickstart", cwd=tmp_path)
+    assert second.code == 2
+    assert '"quickstart.toml" exists already' in second.err
+    assert (tmp_path / "quickstart.toml").read_text().endswith("# mine\n")
+    (tmp_path / "setup.py").touch()  # a project of its own
+    planned = tfopt("plan", "quickstart.toml", cwd=tmp_path)
+    assert planned.code == 0, planned.err
+    assert "prefetch" in planned.out
+
+
+def test_a_recipe_that_does_not_exist_is_not_copied(tmp_path):
+    done = tfopt("recipes", "copy", "quickstar", cwd=tmp_path)
+    assert done.code == 2
+    assert 'did you mean "quickstart"?' in done.err
+
+
+def test_plugins_lists_every_registered_one_with_a_line(tmp_path):
+    done = tfopt("plugins", cwd=tmp_path)
+    assert done.code == 0, done.err
+    for name in registrations():
+        assert any(line.split()[:1] == [name] for line in done.out.splitlines()), name
+
+
+def test_plugins_show_prints_the_card_and_the_settings(tmp_path):
+    done = tfopt("plugins", "show", "cache", cwd=tmp_path)
+    assert done.code == 0, done.err
+    for heading in (
+        "What it does", "Why it helps", "When it does not", "Mixes with", "Reference", "Settings"
+    ):  # fmt: skip
+        assert heading in done.out
+    assert "storage" in done.out
+    assert 'default "auto"' in done.out
+
+
+def test_plugins_show_of_an_unknown_name_says_what_was_meant(tmp_path):
+    done = tfopt("plugins", "show", "cahce", cwd=tmp_path)
+    assert done.code == 2
+    assert done.err == 'error: no plugin is named "cahce"; did you mean "cache"?\n'
+
+
+def test_doctor_says_what_is_here_and_ends_with_1_only_if_something_needs_attention(tmp_path):
+    done = tfopt("doctor", cwd=tmp_path)
+    flowing = " ".join(done.out.split())
+    for subject in ("Python", "TensorFlow", "CPU", "GPUs", "memory", "disk", "data: flights"):
+        assert subject in flowing
+    assert done.code == (1 if "✗" in done.out else 0), done.err
+
+
+def test_doctor_finds_a_keras_backend_that_is_not_tensorflow(tmp_path):
+    done = tfopt("doctor", cwd=tmp_path, env=environment(KERAS_BACKEND="jax"))
+    assert done.code == 1
+    assert 'KERAS_BACKEND is "jax"' in " ".join(done.out.split())
+
+
+def test_the_module_is_the_same_program(tmp_path):
+    module = run([sys.executable, "-m", "tfopt_core", "--version"], cwd=tmp_path)
+    script = tfopt("--version", cwd=tmp_path)
+    assert module == script
+    assert (module.code, module.out) == (0, f"tfopt {__version__}\n")
+
+
+def test_an_unknown_command_or_option_is_bad_input(tmp_path):
+    assert tfopt("aply", cwd=tmp_path).code == 2
+    assert tfopt("apply", "x.toml", "--pairs", "many", cwd=tmp_path).code == 2
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_a_shipped_recipe_passes_every_check_that_needs_no_tensorflow(name):
+    recipe, plugins = check_recipe(name)
+    assert recipe.name
+    assert plugins

@@ -1,0 +1,108 @@
+"""`tfopt train`: output passes through, a saved model needs no tfopt, replicas, failures."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from real_process import environment, make_project, run, tfopt
+
+pytestmark = pytest.mark.slow
+
+LOUD = """
+    from tfopt_workloads import flights
+
+    def build(**options):
+        print("THE WORKLOAD SPEAKS", flush=True)
+        return flights.build(**options)
+"""
+RECIPE = """
+    [workload]
+    factory = "loud.py:build"
+    epochs = 2
+    batch_size = 64
+    [workload.options]
+    examples = 640
+    prepare = "ahead"
+    [[plugins]]
+    use = "l2"
+    [[plugins]]
+    use = "mixed-precision"
+    policy = "mixed_bfloat16"
+    [[plugins]]
+    use = "lr-schedule"
+    warmup_epochs = 0.5
+"""
+# -I ignores PYTHONPATH; the finder refuses what the environment has installed.
+LOAD = """
+import sys
+
+class Blocks:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0].startswith("tfopt"):
+            raise ModuleNotFoundError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocks())
+import keras, numpy as np
+
+model = keras.saving.load_model(sys.argv[1])
+given = {"numbers": np.zeros((3, 10), "float32"), "codes": np.zeros((3, 3), "int32")}
+answer = model.predict(given, verbose=0)
+assert answer.shape == (3, 1) and np.isfinite(answer).all(), answer
+assert model.get_layer("logits").compute_dtype == "float32"
+assert model.get_layer("dense").compute_dtype == "bfloat16"
+assert len(model.losses) > 0
+model.fit(given, np.zeros((3, 1)), verbose=0)
+assert not any(name.startswith("tfopt") for name in sys.modules)
+print("LOADED", type(model.optimizer.learning_rate).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    project = make_project(tmp_path_factory.mktemp("trained"), RECIPE, loud=LOUD)
+    return project, tfopt("train", "recipe.toml", "--save", "m.keras", cwd=project)
+
+
+def test_training_ends_well_and_what_the_workload_prints_passes_through(trained):
+    _, done = trained
+    assert done.code == 0, done.err
+    assert done.out.count("THE WORKLOAD SPEAKS") == 1  # the dry build is silent
+    assert "epoch 1/2" in done.out
+    assert "epoch 2/2" in done.out
+    assert "saved: m.keras" in done.out
+    assert "Traceback" not in done.err
+
+
+def test_every_plugin_says_what_it_did(trained):
+    _, done = trained
+    for plugin in ("l2", "mixed-precision", "lr-schedule"):
+        assert f"{plugin}: applied: " in done.out
+
+
+def test_training_leaves_no_files_of_the_run(trained):
+    project, _ = trained
+    assert list((project / ".tfopt" / "runs").iterdir()) == []
+
+
+def test_a_saved_model_loads_predicts_and_trains_on_where_tfopt_is_not_installed(trained):
+    project, _ = trained
+    done = run([sys.executable, "-I", "-c", LOAD, "m.keras"], cwd=project)
+    assert done.code == 0, done.err
+    assert "LOADED" in done.out
+
+
+def test_mirrored_trains_over_two_logical_cpu_devices(tmp_path):
+    recipe = """
+        [workload]
+        use = "flights"
+        epochs = 1
+        batch_size = 64
+        options = { examples = 320, prepare = "ahead" }
+        [[plugins]]
+        use = "mirrored"
+        logical_cpu_devices = 2
+    """
+    done = tfopt("train", "recipe.toml", cwd=make_project(tmp_path, recipe), env=environment())
+    assert done.code == 0, done.err
+    assert "mirrored: applied: 2 replicas" in done.out

@@ -40,8 +40,8 @@ class RunStarted:
 
 @attrs.frozen(kw_only=True)
 class RunProgress:
-    """Where the run under way is; `step` counts within the epoch. `metrics` are of the last
-    finished epoch, empty before."""
+    """Where the run under way is. `epoch` counts from 0, as Keras does, and `step` within the
+    epoch; `metrics` are of the last finished epoch, empty before."""
 
     epoch: int
     epochs: int

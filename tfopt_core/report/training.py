@@ -32,7 +32,7 @@ def render_training(run: RunResult, prepared: Prepared, saved_to: Path | None) -
     fit = run.fit
     lines = [
         Text(
-            f"trained {fit.epochs} epochs in {seconds_text(run.wall_seconds or 0.0)}"
+            f"trained {fit.epochs} {'epoch' if fit.epochs == 1 else 'epochs'} in {seconds_text(run.wall_seconds or 0.0)}"
             + (f", {seconds_text(fit.step_seconds)} a step" if fit.step_seconds else "")
         )
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
+from tfopt_data.autotune import Autotune, with_autotune
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Autotune as AutotuneStage
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import make_machine, make_run, stack_of
-from tfopt_data.autotune import Autotune, with_autotune
 
 PLAN = DataPlan.from_arrays(np.arange(6.0)).batch(2)
 

@@ -16,8 +16,9 @@ from tfopt_core.measure.isolate import ProcessOutcome
 from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
-from tfopt_core.training.build import Built, Job, build
+from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import FitOutcome, train
+from tfopt_core.training.job import Job
 
 
 @attrs.frozen
@@ -31,7 +32,7 @@ class InProcessRunner:
     ) -> ProcessOutcome:
         from tfopt_core.measure.child import carry_out
 
-        task.folder.mkdir(parents=True, exist_ok=True)
+        task.job.folder.mkdir(parents=True, exist_ok=True)
         try:
             message = carry_out(task, tell)
         except TfoptError as error:

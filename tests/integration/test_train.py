@@ -51,7 +51,6 @@ answer = model.predict(given, verbose=0)
 assert answer.shape == (3, 1) and np.isfinite(answer).all(), answer
 assert model.get_layer("logits").compute_dtype == "float32"
 assert model.get_layer("dense").compute_dtype == "bfloat16"
-assert len(model.losses) > 0
 model.fit(given, np.zeros((3, 1)), verbose=0)
 assert not any(name.startswith("tfopt") for name in sys.modules)
 print("LOADED", type(model.optimizer.learning_rate).__name__)

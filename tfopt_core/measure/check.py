@@ -9,7 +9,7 @@ from tfopt_core.errors import Problem
 from tfopt_core.hooks.assemble import assemble
 from tfopt_core.hooks.card import math_of
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Reading, Recipe, read_recipe
+from tfopt_core.recipe import Reading, Recipe, WorkloadSpec, read_recipe
 from tfopt_core.training.factory import missing_workload
 
 
@@ -31,41 +31,43 @@ def check_recipe(
 
 
 def _workload_problems(reading: Reading) -> list[Problem]:
-    if reading.recipe is None:
-        return []
-    spec = reading.recipe.workload
-    missing = missing_workload(spec, reading.recipe.directory)
-    if missing is None:
-        return []
-    key = "use" if spec.use is not None else "factory"
-    return [reading.problem(f"workload.{key}", missing)]
+    problems = []
+    use, factory = (reading.value(f"workload.{key}") for key in ("use", "factory"))
+    named = {
+        "use": WorkloadSpec(use=use) if isinstance(use, str) and use else None,
+        "factory": WorkloadSpec(factory=factory) if isinstance(factory, str) and factory else None,
+    }
+    for key, spec in named.items():
+        missing = missing_workload(spec, reading.directory) if spec else None
+        if missing is not None:
+            problems.append(reading.problem(f"workload.{key}", missing))
+    return problems
 
 
 def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    recipe = reading.recipe
-    if recipe is None:
-        return []
     problems = []
-    if not reading.entries:
+    if not reading.entries and not reading.value("plugins"):
         problems.append(
             reading.problem(
-                "plugins", "the stack is empty, so there is nothing to compare",
+                "plugins",
+                "the stack is empty, so there is nothing to compare",
                 "add [[plugins]] tables; `tfopt plugins` lists what there is",
             )
-        )  # fmt: skip
-    if recipe.measure.length == "steady":
+        )
+    if reading.value("measure.length") == "steady":
         problems.append(
             reading.problem(
                 "measure.length", '"steady" is not available in this version', 'use "full"'
             )
         )
     changing = [s.name for s in plugins if math_of(s.name, s.plugin) == "changes"]
-    if changing and recipe.measure.target is None:
+    if changing and reading.value("measure.target") is None:
         named = ", ".join(f'"{name}"' for name in changing)
+        verb = "changes" if len(changing) == 1 else "change"
         problems.append(
             reading.problem(
                 "measure.target",
-                f"{named} changes the training algorithm, so the stack is judged by its time to a "
+                f"{named} {verb} the training algorithm, so the stack is judged by its time to a "
                 "target, and there is none",
                 'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }',
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -49,6 +50,23 @@ class Reading:
     def problem(self, path: str, message: str, mend: str = "") -> Problem:
         """A problem at a key, see `where`."""
         return self.where(path).problem(message, mend)
+
+    def value(self, path: str) -> Any:
+        """What the recipe says at a key, unchecked; None where it says nothing.
+
+        For checks that do not need a whole recipe, so that they can be made beside its problems.
+        """
+        node = self._root
+        for part in split_path(path):
+            if not isinstance(node.value, dict) or part not in node.value:
+                return None
+            node = node.value[part]
+        return node.plain()
+
+    @property
+    def directory(self) -> Path:
+        """The folder that the recipe's relative paths start from."""
+        return Path(self.files[0] if self.files else ".").absolute().parent
 
     def with_problems(self, more: Iterable[Problem]) -> Reading:
         """This reading with further problems in their order.

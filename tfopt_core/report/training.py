@@ -30,12 +30,11 @@ def render_training(run: RunResult, prepared: Prepared, saved_to: Path | None) -
     if not run.ok:
         return Text(f"the training failed: {plain(run.error or 'no cause was given')}", "red")
     fit = run.fit
-    lines = [
-        Text(
-            f"trained {fit.epochs} {'epoch' if fit.epochs == 1 else 'epochs'} in {seconds_text(run.wall_seconds or 0.0)}"
-            + (f", {seconds_text(fit.step_seconds)} a step" if fit.step_seconds else "")
-        )
-    ]
+    epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
+    took = f"trained {epochs} in {seconds_text(run.wall_seconds or 0.0)}"
+    if fit.step_seconds:
+        took += f", {seconds_text(fit.step_seconds)} a step"
+    lines = [Text(took)]
     if fit.stop_reason:
         lines.append(Text(f"stopped early: {plain(fit.stop_reason)}"))
     for plugin in prepared.plugins:

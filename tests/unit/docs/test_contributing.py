@@ -1,0 +1,67 @@
+"""The ten-minute plugin of CONTRIBUTING works as it is printed there."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfopt_core import DataPlan
+from tfopt_core.testing import check_plugin, drive
+
+TEXT = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+MODULE = "tfopt_data_threads"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with the plugin and its test, under the names that the text gives."""
+    plugin, test = blocks("python")
+    (tmp_path / f"{MODULE}.py").write_text(plugin, encoding="utf-8")
+    (tmp_path / "test_data_threads.py").write_text(test, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def plugin_class(project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The class that the entry point of the text names."""
+    [registered] = blocks("toml")
+    entries = tomllib.loads(registered)["project"]["entry-points"]["tfopt.plugins"]
+    module, _, name = entries["data-threads"].partition(":")
+    monkeypatch.syspath_prepend(project)
+    yield getattr(importlib.import_module(module), name)
+    sys.modules.pop(MODULE, None)
+
+
+def test_plugin_keeps_the_contract(plugin_class: Any) -> None:
+    check_plugin("data-threads", plugin_class)
+
+
+def test_plugin_can_be_driven(plugin_class: Any) -> None:
+    plan = drive(plugin_class(threads=3), "build_dataset", DataPlan.from_arrays([1, 2, 3]))
+    assert plan.describe()[-1] == "opaque: with_threads.set_threads"
+
+
+@pytest.mark.tensorflow
+def test_its_own_test_passes(project: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(project)]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_five_points_come_first() -> None:
+    opening = TEXT.partition("\n## ")[0]
+    assert [line[:2] for line in opening.splitlines() if line[:1].isdigit()] == [
+        "1.", "2.", "3.", "4.", "5.",
+    ]  # fmt: skip

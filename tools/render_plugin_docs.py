@@ -140,9 +140,10 @@ def _targets(info: PluginInfo) -> str:
 
 
 def _sentence(text: str) -> str:
-    """The text with a capital, unless it begins with the name of a plugin."""
+    """The text with a capital, unless it begins with a name, as of a plugin or a module."""
     first = text.split(maxsplit=1)[0].strip(",.;:") if text else ""
-    return text if first in registrations() else text[:1].upper() + text[1:]
+    is_name = first in registrations() or "." in first
+    return text if is_name else text[:1].upper() + text[1:]
 
 
 def _linked(text: str) -> str:

@@ -21,6 +21,7 @@ from tfopt_core.data.stages import (
     Stage,
     Take,
 )
+from tfopt_core.errors import WorkloadError
 
 # How many examples of a generator are read to learn their shapes.
 _SAMPLES = 8
@@ -85,7 +86,7 @@ def _signature(iterator: Any) -> Any:
 
     samples = [example for example, _ in zip(iterator, range(_SAMPLES), strict=False)]
     if not samples:
-        raise ValueError("the generator yields nothing")
+        raise WorkloadError("the generator yields nothing")
 
     def spec(*values: Any) -> Any:
         shapes = [tf.TensorShape(tf.convert_to_tensor(value).shape) for value in values]

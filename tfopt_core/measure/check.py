@@ -46,7 +46,8 @@ def _workload_problems(reading: Reading) -> list[Problem]:
 
 def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
     problems = []
-    if not reading.entries and not reading.value("plugins"):
+    # with problems, plugins may be missing here only because they could not be read
+    if not reading.entries and not (reading.problems and reading.value("plugins")):
         problems.append(
             reading.problem(
                 "plugins",

@@ -123,14 +123,16 @@ def _splits(workload: Workload) -> tuple[str, ...]:
 def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataPlan]) -> RunContext:
     import tensorflow as tf
 
+    for split, name in (("train", "training"), ("validation", "validation")):
+        data = datasets.get(split)
+        if isinstance(data, tf.data.Dataset) and int(data.cardinality()) == 0:
+            raise WorkloadError(f"the {name} data are empty")
     train = datasets["train"]
     if not isinstance(train, tf.data.Dataset):
         return attrs.evolve(
             run, datasets=datasets, batch_size=None, steps_per_epoch=train.num_batches
         )
     steps = int(train.cardinality())
-    if steps == 0:
-        raise WorkloadError("the training data are empty")
     batched_by_core = not plans["train"].source.batched
     return attrs.evolve(
         run,

@@ -1,0 +1,251 @@
+"""Processes that die, hang, fork or lie: what is kept, what is said, and that nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import signal
+import termios
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+from real_process import (
+    alive,
+    descendants,
+    environment,
+    make_distribution,
+    signal_once,
+    started,
+    stored_runs,
+    tfopt,
+    tiny_project,
+    wait_until,
+)
+
+pytestmark = pytest.mark.slow
+
+# The promise is 2 seconds; a busy machine may take longer to get to it.
+DEATH_SECONDS = 2.0 + 10.0
+
+# The third process (after the dry build and one run) starts a sleeper and hangs itself.
+HANGS_IN_THE_SECOND_RUN = """
+        import pathlib, subprocess, time
+        with open("calls", "a") as calls:
+            calls.write("x")
+        if len(pathlib.Path("calls").read_text()) == 3:
+            subprocess.Popen(["sleep", "600"])
+            pathlib.Path("hangs").touch()
+            time.sleep(600)
+"""
+
+
+def hanging_project(folder: Path) -> Path:
+    return tiny_project(folder, says=HANGS_IN_THE_SECOND_RUN.strip())
+
+
+def processes_once_it_hangs(process, project: Path) -> list[psutil.Process]:
+    """Wait until the second run hangs: its process and the sleeper that it started."""
+
+    def there():
+        if process.poll() is not None:
+            raise AssertionError((project / "stderr.txt").read_text())
+        return (project / "hangs").exists()
+
+    wait_until("the second run", there)
+    found = descendants(process)
+    assert len(found) >= 2
+    return found
+
+
+def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp_path):
+    project = hanging_project(tmp_path)
+    with started("apply", "recipe.toml", cwd=project) as process:
+        children = processes_once_it_hangs(process, project)
+        process.kill()
+        process.wait()
+        wait_until("the children's death", lambda: not alive(children), DEATH_SECONDS)
+    [run] = stored_runs(project)
+    assert run["status"] == "ok"
+    assert run["wall_seconds"] > 0
+
+
+@contextlib.contextmanager
+def terminal():
+    """A pseudo-terminal: the end of the program, that of the user, and what was shown on it."""
+    ours, theirs = pty.openpty()
+    shown: list[bytes] = []
+
+    def read():
+        with contextlib.suppress(OSError):  # the other end is closed
+            while data := os.read(ours, 4096):
+                shown.append(data)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield theirs, ours, shown
+    finally:
+        os.close(theirs)
+        reader.join(5)
+        os.close(ours)
+
+
+def test_ctrl_c_at_a_terminal_keeps_what_is_done_and_leaves_no_process(tmp_path):
+    project = hanging_project(tmp_path)
+    with (
+        terminal() as (theirs, ours, shown),
+        started(
+            "apply", "recipe.toml", "--json", "-", cwd=project, env=environment(TERM="xterm"),
+            stdin=theirs, stderr=theirs, start_new_session=True,
+            # makes it the terminal of the new session, so that its Ctrl-C is a signal
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        ) as process,
+    ):  # fmt: skip
+        children = processes_once_it_hangs(process, project)
+        os.write(ours, b"\x03")
+        assert process.wait(60) == 130
+        wait_until("the children's death", lambda: not alive(children), DEATH_SECONDS)
+    data = json.loads((project / "stdout.txt").read_text())
+    assert data["interrupted"] is True
+    assert [run["status"] for run in data["runs"] if run["wall_seconds"]] == ["ok"]
+    assert data["comparison"]["verdict"] == "none"
+    printed = b"".join(shown).decode()
+    assert "interrupted: what had been measured until then is kept" in printed
+    assert "1 run in" in printed
+    assert "Traceback" not in printed
+    assert stored_runs(project) == data["runs"]
+
+
+def test_ctrl_c_twice_ends_it_at_once(tmp_path):
+    project = hanging_project(tmp_path)
+    with started("apply", "recipe.toml", cwd=project) as process:
+        children = processes_once_it_hangs(process, project)
+        signal_once(process, signal.SIGINT)
+        signal_once(process, signal.SIGINT)
+        assert process.wait(60) == 130
+        wait_until("the children's death", lambda: not alive(children), DEATH_SECONDS)
+    assert "Traceback" not in (project / "stderr.txt").read_text()
+    assert [run["status"] for run in stored_runs(project)] == ["ok"]
+
+
+def test_ctrl_c_in_the_dry_build_ends_with_130_and_leaves_no_process(tmp_path):
+    says = 'import pathlib, time; pathlib.Path("hangs").touch(); time.sleep(600)'
+    project = tiny_project(tmp_path, says=says)
+    with started("apply", "recipe.toml", cwd=project) as process:
+        wait_until("the dry build", (project / "hangs").exists)
+        children = descendants(process)
+        signal_once(process, signal.SIGINT)
+        assert process.wait(60) == 130
+        wait_until("the children's death", lambda: not alive(children), DEATH_SECONDS)
+    assert (project / "stderr.txt").read_text().rstrip().endswith("interrupted")
+
+
+DIES = """
+    import os, pathlib, signal
+    import attrs
+    from tfopt_core import hookimpl
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Dies:
+        '''Ends its process: by SIGKILL the first time, by abort() the second.'''
+
+        def math(self):
+            return "exact"
+
+        @hookimpl
+        def on_epoch_end(self, epoch):
+            mark = pathlib.Path("died-once")
+            if mark.exists():
+                os.abort()
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_variant_that_dies_is_named_with_its_signal_and_keeps_no_timing(tmp_path):
+    site = make_distribution(
+        tmp_path / "site", "deadly", {"dies": "deadly_module:Dies"}, deadly_module=DIES
+    )
+    project = tiny_project(tmp_path / "project", plugin="dies", pairs=8)
+    done = tfopt(
+        "apply", "recipe.toml", "--json", "out.json",
+        cwd=project, env=environment(PYTHONPATH=site),
+    )  # fmt: skip
+    assert done.code == 3, done.err
+    data = json.loads((project / "out.json").read_text())
+    baseline = [run for run in data["runs"] if run["variant"] == "baseline"]
+    assert [run["status"] for run in baseline] == ["ok", "ok"]  # the others go on
+    killed, aborted = (run for run in data["runs"] if run["variant"] == "full")
+    assert killed["error"].startswith("killed by SIGKILL")
+    assert aborted["error"] == "killed by SIGABRT"
+    for run in (killed, aborted):
+        assert run["status"] == "failed"
+        assert run["wall_seconds"] is None
+        assert run["peak_rss_bytes"] is None
+        assert run["fits"] == []
+    assert "Fatal Python error: Aborted" in Path(aborted["output_path"]).read_text()
+    assert "deadly_module.py" in aborted["output_tail"]
+    assert data["comparison"]["verdict"] == "none"
+    assert data["comparison"]["speedup"] is None
+    flowing = " ".join(done.out.split())
+    assert "killed by SIGKILL" in flowing
+    assert "killed by SIGABRT" in flowing
+    assert "2 of 4 runs failed" in flowing
+    assert [run["status"] for run in stored_runs(project)].count("ok") == 2
+
+
+# Says on every channel it can find that it trained 777 epochs, and leaves a process behind.
+LIES = """
+        import json, os, time
+        fit = dict(one_time_seconds=0, blocks=[], steady=True, step_seconds=1e-9, steps=777,
+                   examples_per_second=1e9, trainable_parameters=777, epochs=777,
+                   epochs_to_target=None, seconds_to_target=None, jit_compile=False,
+                   metrics={"loss": 0.0}, history={"loss": [0.0]})
+        run = dict(wall_seconds=1e-9, peak_rss_bytes=1, peak_device_bytes=None,
+                   effects={"prefetch": {"applied": True, "detail": "FORGED"}}, fits=[fit])
+        forged = json.dumps({"type": "result", "run": run}).encode() + b"\\n"
+        for descriptor in (1, 2, *range(3, 21)):
+            try:
+                os.write(descriptor, forged)
+            except OSError:
+                pass
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(600)
+            os._exit(0)
+        with open("sleepers", "a") as sleepers:
+            sleepers.write(f"{pid} ")
+"""
+
+
+@pytest.fixture(scope="module")
+def lied(tmp_path_factory):
+    project = tiny_project(tmp_path_factory.mktemp("lies"), says=LIES.strip())
+    return project, tfopt("train", "recipe.toml", cwd=project)
+
+
+def test_a_forged_result_is_not_taken_for_one(lied):
+    project, done = lied
+    assert (project / "sleepers").exists(), done.err
+    said = [line for line in done.out.splitlines() if not line.startswith('{"type"')]
+    assert not any("777" in line or "FORGED" in line for line in said)
+    assert done.code == 0, done.err
+    assert any(line.startswith("trained 2 epochs in ") for line in said)
+
+
+def test_what_a_workload_forked_is_gone_after_the_run(lied):
+    project, _ = lied
+    pids = [int(pid) for pid in (project / "sleepers").read_text().split()]
+    assert len(pids) == 2  # of the dry build and of the training
+
+    def gone(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return not alive([psutil.Process(pid)])
+        return True
+
+    wait_until("the sleepers' death", lambda: all(map(gone, pids)), DEATH_SECONDS)

@@ -1,0 +1,109 @@
+"""An empty stack is what a careful user writes by hand, and exact plugins change no digit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from in_process import train_here
+
+from tfopt_data.cache import Cache
+from tfopt_data.parallel_map import ParallelMap
+from tfopt_data.prefetch import Prefetch
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+from tfopt_workloads import flights
+
+pytestmark = pytest.mark.tensorflow
+
+EXAMPLES, VALIDATION, EPOCHS, BATCH_SIZE, SEED = 320, 200, 2, 32, 11
+
+
+def workload():
+    """Real flights, the validation data cut short."""
+    import attrs
+
+    whole = flights.build(examples=EXAMPLES)
+    return attrs.evolve(whole, validation=whole.validation.take(VALIDATION))
+
+
+def by_hand():
+    """Stock Keras on the same flights, without tfopt."""
+    import keras
+    import tensorflow as tf
+
+    from tfopt_workloads import bundled
+
+    keras.utils.set_random_seed(SEED)
+    arrays = bundled.load("flights")
+    late = (arrays["arrival_delay"][:, None] > flights.LATE_MINUTES).astype("float32")
+    first = len(late) - len(late) // 5
+
+    def examples(start, stop):
+        columns = {name: arrays[name][start:stop] for name in flights.COLUMNS}
+        return tf.data.Dataset.from_tensor_slices((columns, late[start:stop]))
+
+    train = examples(0, EXAMPLES).shuffle(EXAMPLES, seed=SEED).map(flights.features)
+    validation = examples(first, first + VALIDATION).map(flights.features)
+    keras.utils.set_random_seed(SEED)
+    model = flights.small_mlp()
+    model.compile(
+        optimizer="adam",
+        loss=keras.losses.BinaryCrossentropy(from_logits=True),
+        metrics=[
+            keras.metrics.BinaryAccuracy(threshold=0.0, name="accuracy"),
+            keras.metrics.AUC(from_logits=True, name="auc"),
+        ],
+    )
+    fitted = model.fit(
+        train.batch(BATCH_SIZE),
+        validation_data=validation.batch(BATCH_SIZE),
+        epochs=EPOCHS,
+        verbose=0,
+    )
+    return fitted.history, model.get_weights()
+
+
+def with_stack(folder, *plugins):
+    built, outcome = train_here(
+        workload(), *plugins, folder=folder, seed=SEED, epochs=EPOCHS, batch_size=BATCH_SIZE
+    )
+    return outcome.history, built.model.get_weights()
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory):
+    return with_stack(tmp_path_factory.mktemp("baseline"))
+
+
+def test_an_empty_stack_trains_exactly_as_a_fit_written_by_hand(baseline):
+    (history, weights), (hand_history, hand_weights) = baseline, by_hand()
+    assert set(hand_history) < set(history)  # and data_loss, which is the loss here
+    for name, values in hand_history.items():
+        assert history[name] == pytest.approx(values, abs=1e-6), name
+    for ours, theirs in zip(weights, hand_weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        (ParallelMap(calls=2), Cache(storage="memory"), Prefetch()),
+        (Cache(storage="disk"),),
+        (StepsPerExecution(steps=4),),  # 10 steps: the last call makes two
+    ],
+    ids=lambda plugins: "+".join(type(plugin).__name__ for plugin in plugins),
+)
+def test_an_exact_stack_leaves_losses_and_weights_as_they_are(baseline, plugins, tmp_path):
+    assert all(plugin.math() == "exact" for plugin in plugins)
+    (history, weights), (plain_history, plain_weights) = with_stack(tmp_path, *plugins), baseline
+    assert set(history) == set(plain_history)
+    for name, values in plain_history.items():
+        assert history[name] == pytest.approx(values, abs=1e-6), name
+    for ours, theirs in zip(weights, plain_weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_another_seed_trains_to_another_loss(baseline, tmp_path):
+    _, outcome = train_here(
+        workload(), folder=tmp_path, seed=SEED + 1, epochs=EPOCHS, batch_size=BATCH_SIZE
+    )
+    assert outcome.history["loss"] != pytest.approx(baseline[0]["loss"], abs=1e-6)

@@ -1,0 +1,85 @@
+"""What is listed or refused is so without TensorFlow: the imports are asserted, not the time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("tensorflow", "keras", "numpy", "scipy", "ruptures", "psutil")
+PROGRAM = f"""
+import json, sys
+from tfopt_core.cli.main import run
+code = run(sys.argv[1:])
+heavy = [name for name in {HEAVY!r} if name in sys.modules]
+print(json.dumps([code, heavy]), file=sys.stderr)
+"""
+BAD_RECIPE = '[workload]\nuse = "flihgts"\nepoch = 3\n[[plugins]]\nuse = "cache"\nstorag = "x"\n'
+MISSING_MODULE = '[workload]\nfactory = "no_such_module:build"\n[[plugins]]\nuse = "cache"\n'
+MISSING_FILE = '[workload]\nfactory = "no_such.py:build"\n[[plugins]]\nuse = "cache"\n'
+# every plugin of tfopt, each a problem of its own, so each is imported
+ALL_PLUGINS = '[workload]\nuse = "flights"\n' + "".join(
+    f'[[plugins]]\nuse = "{name}"\nno_such_setting = 1\n'
+    for name in ("cache", "l2", "lr-schedule", "mirrored", "mixed-precision", "parallel-map",
+                 "prefetch", "steps-per-execution", "target-stop", "threads", "xla")
+)  # fmt: skip
+
+
+def run(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
+    """The exit code, the heavy modules that were imported, and what was printed."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("KERAS_BACKEND",)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        cwd=cwd, env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    *said, last = done.stderr.splitlines()
+    code, heavy = json.loads(last)
+    return code, heavy, "\n".join([done.stdout, *said])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--help"], 0, "apply"),
+        (["apply", "--help"], 0, "--pairs"),
+        (["train", "--help"], 0, "--save"),
+        (["--version"], 0, "tfopt "),
+        (["recipes"], 0, "quickstart"),
+        (["recipes", "copy", "quickstart"], 0, "tfopt apply quickstart.toml"),
+        (["plugins"], 0, "mixed-precision"),
+        (["plugins", "show", "cache"], 0, "What it does"),
+        (["plugins", "show", "cahce"], 2, "did you mean"),
+        (["apply", "no-such-recipe"], 2, "no such file"),
+        (["apply", "bad.toml"], 2, "bad.toml:2: workload.use:"),
+        (["train", "bad.toml"], 2, "bad.toml:3: workload.epoch:"),
+        (["plan", "bad.toml"], 2, "bad.toml:6: plugins[0].storag:"),
+        (["apply", "module.toml"], 2, 'no module "no_such_module"'),
+        (["apply", "file.toml"], 2, "there is no file"),
+        (["apply", "all.toml"], 2, "unknown setting"),
+        (["apply", "quickstart", "--set", "plugins.cache.storage=moon"], 2, "storage"),
+        (["apply", "quickstart", "--pairs", "3"], 2, "at least 4"),
+        (["apply", "quickstart", "--save", "model.h5"], 2, ".keras"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_it_answers_without_importing_anything_heavy(arguments, code, said, tmp_path):
+    (tmp_path / "bad.toml").write_text(BAD_RECIPE)
+    (tmp_path / "module.toml").write_text(MISSING_MODULE)
+    (tmp_path / "file.toml").write_text(MISSING_FILE)
+    (tmp_path / "all.toml").write_text(ALL_PLUGINS)
+    ended, heavy, printed = run(*arguments, cwd=tmp_path)
+    assert said in printed
+    assert ended == code
+    assert heavy == []
+
+
+def test_what_authors_import_is_light():
+    code = f"import sys, tfopt_core, tfopt_core.testing; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,198 @@
+"""What the documents say of names, keys, commands and links is so."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import attrs
+import click
+import pytest
+
+from tfopt_core import (
+    PrecisionPolicy,
+    Probe,
+    RunContext,
+    RuntimeOptions,
+    TrainingOptions,
+    Workload,
+    testing,
+)
+from tfopt_core.cli.main import cli
+from tfopt_core.hooks import card
+from tfopt_core.hooks.discovery import registrations
+from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
+from tfopt_core.recipe import (
+    MeasureSpec,
+    QualitySpec,
+    Recipe,
+    TargetSpec,
+    WorkloadSpec,
+    read_recipe,
+)
+from tfopt_core.recipe.table import Table, keys_of
+from tfopt_core.store import results
+
+ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / "docs" / "guide"
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("examples/*/*.md"),
+    ROOT / "workloads" / "README.md",
+]
+
+
+def text_of(page: str) -> str:
+    return (GUIDE / page).read_text(encoding="utf-8")
+
+
+def named_in_tables(text: str) -> set[str]:
+    """Every word in backticks in the first cell of a table's row."""
+    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+    return {word for cell in cells for word in re.findall(r"`(\w+)", cell)}
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("hook", ALL_HOOKS)
+def test_hook_is_documented_with_its_exact_arguments(hook: str) -> None:
+    arguments = list(inspect.signature(getattr(HookSpecs, hook)).parameters)[1:]
+    assert f"### `{hook}({', '.join(arguments)})`\n" in text_of("plugins.md")
+
+
+def test_hooks_are_documented_in_the_order_of_their_calls() -> None:
+    documented = re.findall(r"^### `(\w+)\(", text_of("plugins.md"), re.MULTILINE)
+    assert documented == [name for name in vars(HookSpecs) if name in ALL_HOOKS]
+
+
+@pytest.mark.parametrize("value", [RuntimeOptions, PrecisionPolicy, TrainingOptions])
+def test_every_field_of_a_hooks_value_is_documented(value: type) -> None:
+    assert {a.name for a in attrs.fields(value)} <= named_in_tables(text_of("plugins.md"))
+
+
+def test_every_attribute_of_the_run_is_documented() -> None:
+    fields = {a.name for a in attrs.fields(RunContext)} - {"owner"} | {"state"}
+    assert fields <= named_in_tables(text_of("plugins.md"))
+
+
+def test_every_question_to_the_probe_is_documented() -> None:
+    questions = {name for name in vars(Probe) if not name.startswith("_")}
+    assert questions <= named_in_tables(text_of("plugins.md"))
+
+
+def test_traits_and_headings_of_a_card_are_documented() -> None:
+    text = text_of("plugins.md")
+    assert {a.name for a in attrs.fields(card.Traits)} <= named_in_tables(text)
+    for heading in card.HEADINGS:
+        assert f"`{heading}:`" in text
+
+
+def test_testing_helpers_are_documented() -> None:
+    helpers = {
+        name
+        for name, value in vars(testing).items()
+        if inspect.isfunction(value) and value.__module__ == testing.__name__
+    }
+    assert helpers <= named_in_tables(text_of("plugins.md"))
+
+
+def test_every_field_of_a_workload_is_documented() -> None:
+    fields = {a.name for a in attrs.fields(Workload)}
+    assert fields <= named_in_tables(text_of("workloads.md"))
+
+
+@pytest.mark.parametrize("table", [Recipe, WorkloadSpec, MeasureSpec, QualitySpec, TargetSpec])
+def test_every_key_of_a_recipe_is_documented(table: type[Table]) -> None:
+    keys = set(keys_of(table)) - {"workload", "measure"}  # these have headings
+    assert keys <= named_in_tables(text_of("recipes.md"))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        results.Results,
+        results.RunResult,
+        results.FitResult,
+        results.Comparison,
+        results.Quality,
+        results.Attribution,
+    ],
+)
+def test_every_field_of_the_json_is_documented(part: type) -> None:
+    assert {a.name for a in attrs.fields(part)} <= named_in_tables(text_of("json.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        path = page.parent / file if file else page
+        assert path.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+            assert anchor in anchors, target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_commands_exist_with_their_options(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    shell = "".join(re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    lines = re.findall(r"^tfopt [^\n#]*", shell, re.MULTILINE)
+    lines += re.findall(r"(?<!`)`(tfopt [a-z][^`\n]*)`", text)
+    for line in lines:
+        words = line.split()[1:]
+        command: click.Command = cli
+        while words and isinstance(command, click.Group) and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        assert command is not cli, line
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_toml_is_toml(page: Path) -> None:
+    for block in re.findall(
+        r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        tomllib.loads(block)
+
+
+def test_readme_explains_the_recipe_that_the_demo_runs(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "readme.toml").write_text(block, encoding="utf-8")
+    shown = read_recipe(tmp_path / "readme.toml", []).require()
+    assert shown.sha256() == read_recipe("quickstart", []).require().sha256()
+
+
+def test_readme_has_a_place_for_the_output_of_the_demo() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    begin, end = (f"<!-- quickstart output: {word} -->" for word in ("begin", "end"))
+    assert re.search(rf"^{begin}\n```.*?^```\n{end}$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_changelog_names_every_plugin_that_ships() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    ours = {
+        name
+        for name, found in registrations().items()
+        if any(registration.distribution == "tfopt" for registration in found)
+    }
+    assert {name for name in ours if f"`{name}`" not in text} == set()
+
+
+def test_decisions_are_all_in_their_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    for path in folder.glob("0*.md"):
+        title = path.read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
+        assert f"({path.name}): {title}\n" in index

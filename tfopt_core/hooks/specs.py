@@ -53,7 +53,7 @@ class HookSpecs:
 
     @hookspec(firstresult=True)
     def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:  # type: ignore[empty-body]
-        """Value hook. Called once per variant, in the parent, before the run's process starts.
+        """Value hook. Called once for each run, in the parent, before its process starts.
 
         For what TensorFlow reads when it starts: environment, threads, flags, device memory.
         TensorFlow must not be imported here.

@@ -41,7 +41,7 @@ def next_steps(
             steps.append("measure on an idle machine, or train longer per run")
         case "no difference" | "slower":
             steps.append("try other plugins: `tfopt plugins` says what each is for")
-    if comparison.break_even_step:
+    if comparison.break_even_step and comparison.kind == "end-to-end":
         steps.append(
             f"train longer: the start costs more and is repaid after step "
             f"{comparison.break_even_step:,}"

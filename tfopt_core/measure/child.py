@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import fcntl
 import json
 import os
 import resource
@@ -23,11 +24,17 @@ from tfopt_core.measure.task import Task
 
 Send = Callable[[dict[str, Any]], None]
 
+# A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
+# stands well above them.
+CHANNEL_DESCRIPTOR = 200
+
 
 def main(descriptor: int) -> int:
     """Serve the process that holds the other end of this socket."""
-    channel = socket.socket(fileno=descriptor)
-    channel.set_inheritable(False)  # what the workload starts must not speak for us
+    # closed on exec: what the workload starts must not speak for us
+    private = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, CHANNEL_DESCRIPTOR)
+    os.close(descriptor)
+    channel = socket.socket(fileno=private)
     faulthandler.enable()
     lock = threading.Lock()
 

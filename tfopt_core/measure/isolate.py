@@ -27,7 +27,8 @@ from tfopt_core.measure.task import FINAL, Task, checked_message
 # A process that was told to end gets this long before it is killed.
 GRACE_SECONDS = 10.0
 POLL_SECONDS = 0.1
-TAIL_BYTES = 4000
+# Holds the dump of faulthandler, whose list of modules alone takes some 3000.
+TAIL_BYTES = 16_000
 
 
 @attrs.frozen(kw_only=True)
@@ -109,7 +110,7 @@ class SpawnRunner:
             send_task(ours, task)
             for data in _lines(process, ours, deadline):
                 try:
-                    message = checked_message(json.loads(data))
+                    message = checked_message(json.loads(data), task.kind)
                 except ValueError as error:
                     return None, f"broke the protocol: {error}"
                 if message["type"] in FINAL:

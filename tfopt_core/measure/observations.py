@@ -87,6 +87,8 @@ def _epochs(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
         verb = "reached in fewer epochs"
     elif interval.low > 0:
         verb = "reached in more epochs"
+    elif not any(differences):
+        return f"the target is reached in the same number of epochs in all {len(both)} pairs"
     else:
         verb = "reached in neither surely fewer nor surely more epochs"
     baseline = math.fsum(before for before, _ in both) / len(both)

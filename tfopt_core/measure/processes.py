@@ -27,6 +27,7 @@ from tfopt_core.training.runtime import process_environment
 # What a run leaves in its folder for later: its output, and the model if one was asked for.
 KEPT = ("output.txt", "model.keras")
 OUTPUT_LINES = 12
+CRASH_LINES = 8
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -103,7 +104,7 @@ class Processes:
 
 def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:
     message = outcome.message
-    tail = "\n".join(outcome.output_tail.splitlines()[-OUTPUT_LINES:]) or None
+    tail = "\n".join(last_words(outcome.output_tail)) or None
     if message is None:
         return attrs.evolve(result, error=outcome.cause, output_tail=tail)
     if message["type"] != "result":
@@ -113,6 +114,19 @@ def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:
         return structure(told, RunResult)
     except Exception as error:  # whatever the pipe brought, it is the run that failed
         return attrs.evolve(result, error=f"sent no valid result: {error}", output_tail=tail)
+
+
+def last_words(output: str) -> list[str]:
+    """The lines of an output that say best how it ended: where it crashed, else the last ones."""
+    lines = output.splitlines()
+    crash = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
+    if crash is None:
+        return lines[-OUTPUT_LINES:]
+    # what faulthandler says of the thread that crashed, innermost frame first; a long list of
+    # modules follows
+    dump = lines[crash:]
+    thread = next((i for i, line in enumerate(dump) if line.startswith("Current thread")), 1)
+    return [dump[0], *dump[thread : thread + CRASH_LINES]]
 
 
 def _tidy(folder: Path) -> None:

@@ -33,16 +33,21 @@ MESSAGES: dict[str, frozenset[str]] = {
     "error": frozenset({"error", "message", "exit_code"}),
 }
 FINAL = frozenset({"prepared", "result", "error"})
+# The last word of a process that did what it was asked to.
+ANSWERS = {"prepare": "prepared", "run": "result"}
 
 
-def checked_message(data: Any) -> dict[str, Any]:
+def checked_message(data: Any, kind: Literal["prepare", "run"]) -> dict[str, Any]:
     """A message as the pipe brought it.
 
-    :raises ValueError: if it is none of the known ones, or lacks a key.
+    :param kind: of the task that the process carries out.
+    :raises ValueError: if it is none of the known ones, lacks a key, or answers another task.
     """
     if not isinstance(data, dict) or data.get("type") not in MESSAGES:
         raise ValueError(f"unknown message {str(data)[:80]!r}")
     missing = MESSAGES[data["type"]] - set(data)
     if missing:
         raise ValueError(f"message {data['type']!r} lacks {', '.join(sorted(missing))}")
+    if data["type"] in FINAL - {"error", ANSWERS[kind]}:
+        raise ValueError(f"message {data['type']!r} is no answer to {kind!r}")
     return data

@@ -27,6 +27,8 @@ from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.store.results import Comparison, Quality, RunResult
 
 # Verdicts after which more pairs could change nothing that is printed.
+# Past so many pairs nobody waits, and what is left to find is of no interest to anybody.
+RESOLVABLE_PAIRS = 100
 SETTLED = frozenset(
     {"faster", "slower", "no difference", "worse", "not applied", "suspicious", "void"}
 )
@@ -146,18 +148,24 @@ def _fell(quality: Quality) -> str:
 
 
 def _inconclusive(interval: Interval, figures: str, pair_seconds: float | None) -> str:
-    if interval.level != FIXED_LEVEL and interval.count >= LOOKS[-1]:
+    needed = pairs_needed(interval)
+    past_the_last_look = interval.level != FIXED_LEVEL and interval.count >= LOOKS[-1]
+    if past_the_last_look or needed > RESOLVABLE_PAIRS:
         return f"inconclusive: not resolvable at this machine's noise ({figures})"
-    more = pairs_needed(interval) - interval.count
+    more = needed - interval.count
     time = f" (about {seconds_in_words(more * pair_seconds)})" if pair_seconds else ""
     return f"inconclusive: needs about {more} more pairs{time}; so far {figures}"
 
 
 def interval_in_words(interval: Interval) -> str:
     """`1.25x (98% interval 1.24 to 1.26, 4 pairs)`."""
-    speedup, low, high = speedup_interval(interval)
+    speedup, *ends = speedup_interval(interval)
+    digits = 2
+    while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in ends):
+        digits += 1  # an end must show on which side of 1 it lies
+    low, high = (f"{end:.{digits}f}" for end in ends)
     return (
-        f"{speedup:.2f}x ({interval.confidence:.0%} interval {low:.2f} to {high:.2f}, "
+        f"{speedup:.2f}x ({interval.confidence:.0%} interval {low} to {high}, "
         f"{interval.count} pairs)"
     )
 

@@ -40,12 +40,17 @@ def _without_replaced(base: Node, top: Node) -> Node:
     workloads, and its `at_least` beside an `at_most` two bounds.
     """
     base = _edit(base, "workload", _workload_keys_replaced(base, top))
-    chosen = set(_below(top, "measure", "target")).intersection(TARGET_BOUNDS)
     measure = base.table().get("measure")
-    if chosen and measure is not None:
+    if measure is None:
+        return base
+    if set(_below(top, "measure", "target")).intersection(TARGET_BOUNDS):
         measure = _edit(measure, "target", set(TARGET_BOUNDS))
-        base = Node({**base.table(), "measure": measure}, base.place)
-    return base
+    theirs = _below(top, "measure", "quality").get("metric")
+    ours = _below(base, "measure", "quality").get("metric")
+    if theirs is not None and ours is not None and theirs.value != ours.value:
+        # what is better, and by how much it may be worse, was said of the other metric
+        measure = _edit(measure, "quality", {"direction", "tolerance"})
+    return Node({**base.table(), "measure": measure}, base.place)
 
 
 def _workload_keys_replaced(base: Node, top: Node) -> set[str]:

@@ -114,11 +114,15 @@ class WorkloadSpec(Table):
 
 @attrs.frozen
 class QualitySpec(Table):
-    """Which metric must not get worse, and by how much it may."""
+    """Which metric must not get worse, and by how much it may.
+
+    A `tolerance` of None is 0.005 for a metric that is better high, and 1% of the baseline's mean
+    for one that is better low.
+    """
 
     metric: str = attrs.field(validator=Checked(checks.word))
-    tolerance: float = attrs.field(
-        default=0.005, validator=Checked(checks.at_least_zero), converter=_as_float
+    tolerance: float | None = attrs.field(
+        default=None, validator=Checked(checks.at_least_zero), converter=_as_float_or_none
     )
     direction: Literal["max", "min"] | None = attrs.field(
         default=None, validator=Checked(checks.choice("max", "min"))

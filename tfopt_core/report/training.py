@@ -10,8 +10,9 @@ from rich.text import Text
 
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.report.console import plain
+from tfopt_core.report.layout import grid, paragraph, words
 from tfopt_core.report.units import metric_text, seconds_text
-from tfopt_core.store.results import RunResult
+from tfopt_core.store.results import EffectResult, RunResult
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
@@ -21,8 +22,8 @@ def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
         for name, value in metrics.items()
         if not name.endswith("data_loss") or value != metrics[name.replace("data_loss", "loss")]
     }
-    words = [f"{plain(name)} {metric_text(value)}" for name, value in shown.items()]
-    return Text(f"epoch {epoch}/{epochs}  " + "  ".join(words))
+    figures = [f"{plain(name)} {metric_text(value)}" for name, value in shown.items()]
+    return Text(f"epoch {epoch}/{epochs}  " + "  ".join(figures))
 
 
 def render_training(run: RunResult, prepared: Prepared, saved_to: Path | None) -> RenderableType:
@@ -37,10 +38,20 @@ def render_training(run: RunResult, prepared: Prepared, saved_to: Path | None) -
     lines = [Text(took)]
     if fit.stop_reason:
         lines.append(Text(f"stopped early: {plain(fit.stop_reason)}"))
-    for plugin in prepared.plugins:
-        effect = run.effects[plugin.name]
-        mark = "applied" if effect.applied else "not applied"
-        lines.append(Text(f"{plain(plugin.name)}: {mark}: {plain(effect.detail)}"))
+    parts: list[RenderableType] = [*lines, *render_effects(run.effects, prepared)]
     if saved_to is not None:
-        lines.append(Text(f"saved: {saved_to}"))
-    return Group(*lines)
+        parts.append(Text(f"saved: {plain(str(saved_to))}"))
+    return Group(*parts)
+
+
+def render_effects(
+    effects: Mapping[str, EffectResult], prepared: Prepared
+) -> tuple[RenderableType, ...]:
+    """A line for each plugin, in recipe order: whether it took effect, and how."""
+    rows = []
+    for plugin in prepared.plugins:
+        effect = effects[plugin.name]
+        mark = words("✓", "green") if effect.applied else words("-", "yellow")
+        status = "applied" if effect.applied else "not applied"
+        rows.append((mark, words(plugin.name), paragraph(f"{status}: {effect.detail}")))
+    return (grid(rows),) if rows else ()

@@ -25,6 +25,8 @@ def as_plan(data: Any, split: str) -> DataPlan:
     try:
         if isinstance(data, tuple | list):
             return DataPlan.from_arrays(*data)
+        if isinstance(data, dict):
+            return DataPlan.from_arrays(data)
         if callable(data):
             return DataPlan.from_generator(data)
         if hasattr(data, "__array__"):

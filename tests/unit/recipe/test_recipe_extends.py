@@ -32,6 +32,18 @@ target = { metric = "loss", at_most = 1.0 }
 OVER = 'extends = "base.toml"\n'
 
 
+def test_another_metric_of_quality_drops_what_was_said_of_the_first(tmp_path):
+    base = tmp_path / "base.toml"
+    base.write_text(
+        '[workload]\nuse = "w"\n[measure]\n'
+        'quality = { metric = "val_accuracy", tolerance = 0.01, direction = "max" }\n'
+    )
+    other = read_recipe(base, ["measure.quality.metric=val_loss"]).require().measure.quality
+    assert (other.metric, other.tolerance, other.direction) == ("val_loss", None, None)
+    same = read_recipe(base, ["measure.quality.metric=val_accuracy"]).require().measure.quality
+    assert (same.tolerance, same.direction) == (0.01, "max")
+
+
 def test_tables_merge_key_by_key(read: Read) -> None:
     text = (
         OVER + "[workload]\nbatch_size = 7\n[workload.options.deep]\nb = 3\n[measure]\nbudget = 9"

@@ -123,7 +123,7 @@ def make_project(folder: Path, recipe: str, **modules: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     # the mark of a project: without it results would go where a parent folder has one
     (folder / "pyproject.toml").touch()
-    (folder / "recipe.toml").write_text(textwrap.dedent(recipe), encoding="utf-8")
+    (folder / "recipe.toml").write_text(textwrap.dedent(recipe).lstrip("\n"), encoding="utf-8")
     for name, code in modules.items():
         (folder / f"{name}.py").write_text(textwrap.dedent(code), encoding="utf-8")
     return folder

@@ -103,7 +103,7 @@ class Stops:
 
 def test_retrace_freezes_a_layer_in_the_middle_of_a_training(tmp_path):
     plugin = Freezes(retrace=True)
-    built, outcome = train_here(workload(), plugin, folder=tmp_path, epochs=4)
+    _, outcome = train_here(workload(), plugin, folder=tmp_path, epochs=4)
     after_first, *later = plugin.seen
     for weights in later:
         np.testing.assert_array_equal(weights, after_first)

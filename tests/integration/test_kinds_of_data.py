@@ -13,6 +13,7 @@ pytestmark = pytest.mark.tensorflow
 
 X = np.linspace(-1, 1, 20, dtype="float32").reshape(10, 2)
 Y = X[:, :1] * 2 + 1
+INPUTS = {"a": X, "b": X[:, :1]}
 EPOCHS = 2
 
 
@@ -57,18 +58,22 @@ def examples():
     yield from zip(X, Y, strict=True)
 
 
-def pairs_of_inputs():
-    return ({"a": X, "b": X[:, :1]}, Y)
+def batched():
+    return dataset().batch(5)
+
+
+def of_two_inputs(train):
+    return workload(train, validation=(INPUTS, Y), build_model=two_inputs)
 
 
 # (name, workload, the recipe's batch size, steps of an epoch)
 KINDS = [
     ("plan", lambda: workload(DataPlan.from_arrays(X, Y).map(lambda x, y: (x * 2, y))), 4, 3),
     ("dataset", lambda: workload(dataset()), 4, 3),
-    ("batched dataset", lambda: workload(dataset().batch(5), validation=dataset().batch(5)), None, 2),
+    ("batched dataset", lambda: workload(batched(), validation=batched()), None, 2),
     ("arrays", lambda: workload((X, Y)), 4, 3),
     ("sample weights", lambda: workload((X, Y, np.ones(10, "float32"))), 4, 3),
-    ("dict inputs", lambda: workload(pairs_of_inputs(), validation=pairs_of_inputs(), build_model=two_inputs), 4, 3),
+    ("dict inputs", lambda: of_two_inputs((INPUTS, Y)), 4, 3),
     ("pydataset", lambda: workload(sequence(), validation=sequence()), None, 2),
     ("generator", lambda: workload(examples), 4, 3),
     ("generator plan", lambda: workload(DataPlan.from_generator(examples)), 4, 3),
@@ -142,7 +147,7 @@ def test_batched_data_with_the_recipes_batch_size_are_refused(tmp_path):
         (lambda: (X, Y[:3]), "different lengths"),
         (lambda: iter([1]), "only once"),
         (lambda: 3, "the train data are a int"),
-        (lambda: (lambda: iter(())), "yields nothing"),
+        (lambda: lambda: iter(()), "yields nothing"),
     ],
     ids=["empty", "empty dataset", "lengths", "iterator", "number", "empty generator"],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from in_process import train_here
-
 from tfopt_data.cache import Cache
 from tfopt_data.parallel_map import ParallelMap
 from tfopt_data.prefetch import Prefetch
@@ -29,7 +28,6 @@ def by_hand():
     """Stock Keras on the same flights, without tfopt."""
     import keras
     import tensorflow as tf
-
     from tfopt_workloads import bundled
 
     keras.utils.set_random_seed(SEED)

@@ -53,7 +53,9 @@ def apply(
         changes.append(f"measure.pairs={pairs}")
     if budget is not None:
         changes.append(f'measure.budget="{budget}"')
-    request, folder = make_request(target, changes, compares=True, save_to=save_to, debug=debug)
+    request, folder = make_request(
+        target, changes, compares=True, save_to=save_to, json_path=json_path, debug=debug
+    )
     with (
         Store(store_path(folder.parent)) as store,
         make_observer(make_console(stderr=True), quiet=quiet) as observer,

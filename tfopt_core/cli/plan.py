@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
+from pathlib import Path
 
+import attrs
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option, set_option
@@ -25,9 +27,7 @@ def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     from tfopt_core.report.console import make_console
     from tfopt_core.report.plan import render_plan
 
-    request, _ = make_request(target, overrides, compares=False, debug=debug)
-    try:
-        prepared, _ = prepare(request, SpawnRunner())
-    finally:
-        shutil.rmtree(request.folder, ignore_errors=True)
+    request = make_request(target, overrides, compares=False, keeps=False, debug=debug)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        prepared, _ = prepare(attrs.evolve(request, folder=Path(folder)), SpawnRunner())
     make_console().print(render_plan(prepared, request.recipe.name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -24,29 +25,38 @@ def make_request(
     overrides: Sequence[str],
     *,
     compares: bool,
+    keeps: bool = True,
     save_to: Path | None = None,
+    json_path: Path | None = None,
     debug: bool = False,
 ) -> tuple[Request, Path]:
     """Check everything that can be checked without TensorFlow.
 
+    :param compares: whether baseline and stack will be compared.
+    :param keeps: whether anything will be kept in the project.
     :returns: the request, and the folder in which the project's results are kept.
     :raises InputError: for whatever is wrong, all problems of a recipe at once.
     """
     check_environment(os.environ)
-    recipe, plugins = check_recipe(target, overrides, compares=compares)
-    if save_to is not None:
-        _check_save(save_to)
-    results = project_folder(recipe) / ".tfopt"
+    checked = check_recipe(target, overrides, compares=compares)
+    if save_to is not None and save_to.suffix != ".keras":
+        raise InputError(f'--save: "{save_to}" does not end in .keras, the format of Keras 3')
+    for option, path in (("--save", save_to), ("--json", json_path)):
+        if path is not None:
+            _check_writable(option, path)
+    results = project_folder(checked.recipe) / ".tfopt"
+    if keeps:
+        _make_ours(results)
     request = Request(
-        recipe=recipe,
-        plugins=plugins,
+        recipe=checked.recipe,
+        plugins=checked.plugins,
+        reading=checked.reading,
         machine=read_machine(),
         folder=results / "runs" / new_id(),
         environment=os.environ,
         save_to=save_to,
         debug=debug,
     )
-    _make_ours(results)
     return request, results
 
 
@@ -69,15 +79,36 @@ def new_id() -> str:
 
 
 def _make_ours(folder: Path) -> None:
-    """Create the results' folder, which git is told to leave alone."""
-    folder.mkdir(parents=True, exist_ok=True)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", encoding="ascii")
+    """Create the results' folder, which git is told to leave alone.
+
+    :raises InputError: if it cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="ascii")
+    except OSError as error:
+        raise InputError(
+            f'results cannot be kept in "{folder}": {error.strerror or error}; run tfopt where it '
+            "may write"
+        ) from error
 
 
-def _check_save(path: Path) -> None:
-    if path.suffix != ".keras":
-        raise InputError(f'--save: "{path}" does not end in .keras, the format of Keras 3')
-    if not path.absolute().parent.is_dir():
-        raise InputError(f'--save: there is no folder "{path.parent}"')
+def _check_writable(option: str, path: Path) -> None:
+    """Find out before minutes of measuring, not after them, that a file cannot be written.
+
+    :raises InputError: naming option and path.
+    """
+    if str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        return  # standard output, a pipe or a device
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise InputError(f'{option}: "{path}" is a folder')
+    if not folder.is_dir():
+        raise InputError(f'{option}: there is no folder "{path.parent}"')
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f'{option}: cannot write "{path}": {error.strerror or error}') from error

@@ -23,6 +23,8 @@ from tfopt_core.data.stages import (
 )
 from tfopt_core.errors import WorkloadError
 
+# The shuffle buffer, in examples, where nobody knows how many there are.
+UNKNOWN_COUNT_BUFFER = 10_000
 # How many examples of a generator are read to learn their shapes.
 _SAMPLES = 8
 
@@ -166,8 +168,7 @@ def _autotune_options(stage: Autotune) -> Any:
 
 
 def _count(dataset: Any) -> int:
-    """How many elements there are, for a shuffle over all of them; counted where unknown."""
+    """A buffer for all elements, as far as their number is known; they are never counted, since
+    that may take as long as an epoch, or for ever."""
     count = int(dataset.cardinality())
-    if count < 0:
-        count = sum(1 for _ in dataset)
-    return max(1, count)
+    return UNKNOWN_COUNT_BUFFER if count < 0 else max(1, count)

@@ -129,13 +129,25 @@ class DataPlan:
         """Whether the plan yields batches."""
         return self.source.batched or self.find(Batch) is not None
 
+    @property
+    def count(self) -> int | None:
+        """How many elements the stages yield before batching, None where that is unknown."""
+        count = self.source.count
+        for stage in self.stages[1:]:
+            if count is None or isinstance(stage, Batch):
+                break
+            match stage:
+                case Take():
+                    count = min(count, stage.count)
+                case Repeat():
+                    count = None if stage.count is None else count * stage.count
+                case Filter() | Interleave() | Opaque():
+                    count = None
+        return count
+
     def find(self, kind: type[Stage]) -> int | None:
         """The index of the first stage of this kind, None if there is none."""
         return next((i for i, stage in enumerate(self.stages) if isinstance(stage, kind)), None)
-
-    def find_all(self, kind: type[Stage]) -> tuple[int, ...]:
-        """The indices of all stages of this kind."""
-        return tuple(i for i, stage in enumerate(self.stages) if isinstance(stage, kind))
 
     def describe(self) -> tuple[str, ...]:
         """A line a stage, in the order in which elements pass them."""

@@ -98,7 +98,8 @@ class Filter(Stage):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Shuffle(Stage):
-    """Shuffles through a buffer; `buffer_size` None means all elements."""
+    """Shuffles through a buffer; `buffer_size` None means all elements, where their number is
+    known, and 10,000 else."""
 
     kind: ClassVar[str] = "shuffle"
     buffer_size: int | None = None

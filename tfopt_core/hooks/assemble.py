@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tfopt_core.errors import PluginDefinitionError, PluginLoadError, Problem
-from tfopt_core.hooks.card import traits
+from tfopt_core.errors import (
+    PluginDefinitionError,
+    PluginError,
+    PluginLoadError,
+    Problem,
+    TfoptError,
+)
+from tfopt_core.hooks.card import math_of, traits
 from tfopt_core.hooks.contract import check_hooks
 from tfopt_core.hooks.discovery import Registration, find, registrations
+from tfopt_core.hooks.guards import describe
+from tfopt_core.hooks.inspection import inspect_plugins
 from tfopt_core.hooks.settings import configure
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import PluginEntry
+
+# What ships with tfopt is tested to import; everybody else's is looked at in another process.
+OWN_DISTRIBUTION = "tfopt"
 
 
 def assemble(
@@ -25,22 +37,53 @@ def assemble(
     plugins, problems = [], []
     for entry in entries:
         try:
-            plugin_class = find(entry.use, known).load()
-        except (PluginLoadError, PluginDefinitionError) as error:
+            plugin, wrong = _configured(entry, known)
+        except (PluginLoadError, PluginDefinitionError, PluginError) as error:
             problems.append(entry.where.problem("use", str(error)))
             continue
-        plugin, wrong = configure(plugin_class, entry)
         problems.extend(wrong)
-        if plugin is None:
-            continue
-        try:
-            check_hooks(entry.use, plugin)
-        except PluginDefinitionError as error:
-            problems.append(entry.where.problem("use", str(error)))
-            continue
-        plugins.append(StackedPlugin(entry.use, plugin))
+        if plugin is not None:
+            plugins.append(StackedPlugin(entry.use, plugin))
     problems.extend(_relations(entries, plugins))
     return tuple(plugins), problems
+
+
+def _configured(
+    entry: PluginEntry, known: dict[str, tuple[Registration, ...]]
+) -> tuple[Any | None, list[Problem]]:
+    """One plugin, or what is wrong with its settings.
+
+    :raises PluginLoadError, PluginDefinitionError, PluginError: for what is wrong with the class;
+        whatever its own code raises becomes one of them.
+    """
+    registration = find(entry.use, known)
+    if registration.distribution != OWN_DISTRIBUTION:
+        _survives_import(registration)
+    plugin_class = registration.load()
+    try:
+        plugin, wrong = configure(plugin_class, entry)
+        if plugin is not None:
+            check_hooks(entry.use, plugin)
+            traits(entry.use, plugin_class)
+            math_of(entry.use, plugin)
+    except TfoptError:
+        raise
+    except Exception as error:
+        raise PluginDefinitionError(entry.use, describe(error)) from error
+    return plugin, wrong
+
+
+def _survives_import(registration: Registration) -> None:
+    """Import a plugin that is not ours in a process of its own first: one that aborts must not
+    take the command with it.
+
+    :raises PluginLoadError: naming how its import ended.
+    """
+    [info] = inspect_plugins([registration.name])
+    if info.error is not None:
+        raise PluginLoadError(
+            registration.name, info.error, registration.distribution, registration.version
+        )
 
 
 def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin]) -> list[Problem]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import attrs
 
 from tfopt_core.errors import PluginDefinitionError
+from tfopt_core.hooks.guards import named_after
 
 Math = Literal["exact", "order", "rounding", "changes"]
 
@@ -77,9 +78,13 @@ def math_of(name: str, plugin: Any) -> Math:
     A plugin that does not say is taken to change it: the strictest judgement of its gain.
 
     :raises PluginDefinitionError: if `math()` returns something else.
+    :raises PluginError: if it raises.
     """
     method = getattr(plugin, "math", None)
-    value = "changes" if method is None else method()
+    try:
+        value = "changes" if method is None else method()
+    except Exception as error:
+        raise named_after(name, "math", error) from error
     if value not in MATHS:
         raise PluginDefinitionError(name, f'math() returned "{value}", not one of {MATHS}')
     return cast(Math, value)

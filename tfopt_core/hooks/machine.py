@@ -12,14 +12,14 @@ import attrs
 
 # Native bfloat16 arithmetic, as /proc/cpuinfo names it on x86-64 and arm64.
 BFLOAT16_CPU_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
-# CUDA compute capability from which tensor cores do float16 (Volta) and bfloat16 (Ampere).
-FLOAT16_CAPABILITY = (7, 0)
-BFLOAT16_CAPABILITY = (8, 0)
 
 
 @attrs.frozen
 class Gpu:
-    """One GPU: its name, CUDA compute capability (major, minor) and memory in bytes."""
+    """One GPU: its name, CUDA compute capability (major, minor) and memory in bytes.
+
+    What the driver does not tell is (0, 0) and 0.
+    """
 
     name: str
     compute_capability: tuple[int, int]
@@ -47,13 +47,6 @@ class Machine:
     def has_bfloat16_cpu(self) -> bool:
         """Whether the CPU multiplies bfloat16 natively."""
         return bool(self.cpu_flags & BFLOAT16_CPU_FLAGS)
-
-    @property
-    def identity(self) -> str:
-        """One line by which results of different machines are told apart."""
-        gpus = ", ".join(gpu.name for gpu in self.gpus) or "no GPU"
-        gib = self.memory_bytes / 2**30
-        return f"{self.cpu_model}, {self.cpu_count} CPUs, {gib:.0f} GiB, {gpus}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the store and `--json`; only the flags that decide something."""
@@ -117,6 +110,15 @@ def usable_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     return physical
 
 
+def used_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """What the cgroup has taken of its limit, in bytes; 0 where there is no limit to take from."""
+    for name in ("memory.current", "memory/memory.usage_in_bytes"):
+        used = _first_line(cgroup / name)
+        if used and used.isdigit():
+            return int(used)
+    return 0
+
+
 def _first_line(path: Path) -> str | None:
     try:
         return path.read_text(encoding="ascii").strip()
@@ -144,6 +146,9 @@ def parse_gpus(listing: str) -> tuple[Gpu, ...]:
     gpus = []
     for line in listing.splitlines():
         name, capability, mebibytes = (part.strip() for part in line.rsplit(",", 2))
+        # a figure that the driver does not tell is "[N/A]"; nothing is known of it then
         major, _, minor = capability.partition(".")
-        gpus.append(Gpu(name, (int(major), int(minor)), int(mebibytes) * 2**20))
+        known = major.isdigit() and minor.isdigit()
+        memory = int(mebibytes) * 2**20 if mebibytes.isdigit() else 0
+        gpus.append(Gpu(name, (int(major), int(minor)) if known else (0, 0), memory))
     return tuple(gpus)

@@ -111,9 +111,13 @@ class Stack:
         if self._owner is None:
             return self._defaults.default_strategy(run)
         strategy = self._call(self._owner, OWNER_HOOK, run, run=run)
-        if strategy is None:
+        expected = self._defaults.expected(OWNER_HOOK)
+        if strategy is None or (expected is not None and not isinstance(strategy, expected)):
+            what = "nothing" if strategy is None else f"a {type(strategy).__name__}"
             raise PluginError(
-                self._owner.name, OWNER_HOOK, "returned nothing; return a tf.distribute.Strategy"
+                self._owner.name,
+                OWNER_HOOK,
+                f"returned {what}; return a tf.distribute.Strategy",
             )
         self._trace.changes.append(Change(self._owner.name, OWNER_HOOK, None, strategy))
         return strategy
@@ -171,8 +175,10 @@ class Stack:
             unwrap = getattr(stacked.plugin, "unwrap", None)
             if unwrap is not None:
                 model = _guarded(stacked.name, "unwrap", functools.partial(unwrap, model))
-                if model is None:
-                    raise PluginError(stacked.name, "unwrap", "returned nothing; return the model")
+                expected = self._defaults.expected("wrap_model")
+                if model is None or (expected is not None and not isinstance(model, expected)):
+                    what = "nothing" if model is None else f"a {type(model).__name__}"
+                    raise PluginError(stacked.name, "unwrap", f"returned {what}; return the model")
         return model
 
     # How they are called.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -74,10 +74,6 @@ class TrainingOptions:
     gradient_accumulation_steps: int | None = field(default=None, validator=_optional_at_least(2))
     wrap_train_step: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     callbacks: tuple[Any, ...] = field(default=(), converter=tuple)
-
-    def with_callbacks(self, callbacks: Sequence[Any]) -> TrainingOptions:
-        """A copy with these Keras callbacks after those that are there."""
-        return attrs.evolve(self, callbacks=(*self.callbacks, *callbacks))
 
 
 @attrs.frozen

@@ -41,9 +41,8 @@ def next_steps(
             steps.append("measure on an idle machine, or train longer per run")
         case "no difference" | "slower":
             steps.append("try other plugins: `tfopt plugins` says what each is for")
-    if comparison.break_even_step and comparison.kind == "end-to-end":
-        steps.append(
-            f"train longer: the start costs more and is repaid after step "
-            f"{comparison.break_even_step:,}"
-        )
+    steps_made = max((run.fit.steps for run in runs if run.ok), default=0)
+    repaid_at = comparison.break_even_step
+    if repaid_at and repaid_at > steps_made and comparison.kind == "end-to-end":
+        steps.append(f"train longer: the start costs more and is repaid after step {repaid_at:,}")
     return tuple(steps)

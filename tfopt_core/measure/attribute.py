@@ -37,8 +37,8 @@ def attribute(
     level = judgement.level / max(1, len(left_out))
     rows = []
     for name in plugins:
-        without = next((c for c in left_out if c.plugins[0] == name or name in c.plugins), None)
-        single = next((c for c in alone if name in c.plugins), None)
+        without = next((c for c in left_out if c.plugin == name), None)
+        single = next((c for c in alone if c.plugin == name), None)
         rows.append(_row(name, runs, without, single, judgement, level))
     return tuple(row for row in rows if row is not None)
 
@@ -88,6 +88,9 @@ def _row(
 
     if reason is not None:
         return row(f"{name}: not applied: {reason}")
+    moved = _moved_along(removed, without.group if without else ())
+    if moved is not None:
+        return row(f"{name}: not isolated: taking it out changes whether {moved} is applied")
     if without is None or len(removed) < MINIMUM_PAIRS:
         return row(f"{name}: not isolated: {len(removed)} complete contrasts without it")
     interval = _interval(removed, judgement, level)
@@ -104,8 +107,21 @@ def _row(
     return row(_statement(without, interval, low, high), left, lone, credit, low, high)
 
 
+def _moved_along(pairs: Sequence[Pair], group: Sequence[str]) -> str | None:
+    """Another plugin that takes effect on one side of a pair only; then the difference of the
+    two stacks is more than the plugin that was taken out."""
+    for pair in pairs:
+        for other, effect in pair.without.effects.items():
+            if other not in group and effect.applied != pair.with_.effects[other].applied:
+                return f'"{other}"'
+    return None
+
+
 def _statement(contrast: Contrast, interval: Interval, low: float, high: float) -> str:
-    name = " and ".join(contrast.plugins)
+    name = contrast.plugin
+    others = [plugin for plugin in contrast.group if plugin != name]
+    if others:
+        name += f" (with {' and '.join(others)}, which cannot stand without it)"
     figures = interval_in_words(interval)
     if low > 1:
         return f"{name}: faster with it, {figures}"

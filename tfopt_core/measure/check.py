@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
+
 from tfopt_core.errors import Problem
 from tfopt_core.hooks.assemble import assemble
-from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.card import math_of, traits
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Reading, Recipe, WorkloadSpec, read_recipe
 from tfopt_core.training.factory import missing_workload
 
 
+@attrs.frozen
+class Checked:
+    """A recipe without a problem, its configured plugins, and the places of its keys."""
+
+    recipe: Recipe
+    plugins: tuple[StackedPlugin, ...]
+    reading: Reading
+
+
 def check_recipe(
     target: str | Path, overrides: Sequence[str] = (), *, compares: bool = True
-) -> tuple[Recipe, tuple[StackedPlugin, ...]]:
+) -> Checked:
     """Read a recipe and configure its plugins.
 
     :param compares: whether the stack is to be compared with the baseline, so that it must not
@@ -25,9 +36,22 @@ def check_recipe(
     reading = read_recipe(target, overrides)
     plugins, problems = assemble(reading.entries)
     problems.extend(_workload_problems(reading))
+    problems.extend(_observer_problems(reading, plugins))
     if compares:
         problems.extend(_comparison_problems(reading, plugins))
-    return reading.with_problems(problems).require(), plugins
+    return Checked(reading.with_problems(problems).require(), plugins, reading)
+
+
+def _observer_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
+    return [
+        reading.problem(
+            f"plugins.{stacked.name}",
+            f'"{stacked.name}" is an observer, and this version has no untimed run for one',
+            "take it out",
+        )
+        for stacked in plugins
+        if traits(stacked.name, type(stacked.plugin)).role == "observer"
+    ]
 
 
 def _workload_problems(reading: Reading) -> list[Problem]:
@@ -46,8 +70,11 @@ def _workload_problems(reading: Reading) -> list[Problem]:
 
 def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
     problems = []
-    # with problems, plugins may be missing here only because they could not be read
-    if not reading.entries and not (reading.problems and reading.value("plugins")):
+    # a file that could not be read at all, or plugins that could not, have their problem already
+    unread = reading.value("workload") is None and reading.problems
+    if not (
+        reading.entries or unread or any(p.path.startswith("plugins") for p in reading.problems)
+    ):
         problems.append(
             reading.problem(
                 "plugins",
@@ -59,6 +86,14 @@ def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> 
         problems.append(
             reading.problem(
                 "measure.length", '"steady" is not available in this version', 'use "full"'
+            )
+        )
+    if isinstance(reading.value("measure.pairs"), int) and reading.value("measure.budget"):
+        problems.append(
+            reading.problem(
+                "measure.budget",
+                "a fixed number of pairs takes as long as it takes",
+                'remove the budget, or set pairs = "auto"',
             )
         )
     changing = [s.name for s in plugins if math_of(s.name, s.plugin) == "changes"]

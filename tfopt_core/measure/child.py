@@ -57,7 +57,9 @@ def main(descriptor: int) -> int:
     except KeyboardInterrupt:
         return 130
     except (Exception, SystemExit) as error:
-        traceback.print_exc()
+        # an expected error says itself what is wrong and where
+        if task.debug or not isinstance(error, TfoptError):
+            traceback.print_exc()
         send(_error(error))
     return 0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-from tfopt_core.errors import InputError, TfoptError
+from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.discovery import registrations
 from tfopt_core.training.runtime import check_environment
@@ -124,8 +124,8 @@ def _data_sources() -> Iterator[Finding]:
     for name, found in registrations(DATA_SOURCES_GROUP).items():
         try:
             sources = found[0].load_any()()
-        except TfoptError as error:
-            yield Finding(subject=name, ok=None, detail=str(error))
+        except Exception as error:  # another distribution's code; the rest is worth knowing
+            yield Finding(subject=name, ok=None, detail=f"{type(error).__name__}: {error}")
             continue
         for source in sources:
             yield Finding(

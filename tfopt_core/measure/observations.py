@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from tfopt_core.measure.judgement import Judgement
 from tfopt_core.measure.pairs import Pair, pairs_of
 from tfopt_core.measure.statistics import MINIMUM_PAIRS, t_interval
+from tfopt_core.measure.verdict import confidence_in_words
 from tfopt_core.store.results import RunResult
+from tfopt_core.training.penalties import differs_from_loss
 
 # The loss without penalties: with them, a penalty that falls would pass for a loss that does.
 LOSS = "val_data_loss"
@@ -43,7 +45,11 @@ def spread_over_epochs(run: RunResult) -> float | None:
 
 def _spread(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
     """Only of interest where the stack adds penalties to the loss, or takes them out."""
-    if not any(_has_penalties(run) for pair in pairs for run in (pair.without, pair.with_)):
+    if not any(
+        differs_from_loss(run.fit.metrics, "val_")
+        for pair in pairs
+        for run in (pair.without, pair.with_)
+    ):
         return None
     spreads = [(spread_over_epochs(p.without), spread_over_epochs(p.with_)) for p in pairs]
     ratios = [math.log(after / before) for before, after in spreads if before and after]
@@ -59,14 +65,9 @@ def _spread(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
         verb = "spreads neither surely less nor surely more"
     return (
         f"{LOSS} {verb} over the epochs after the first: {ratio:.2f} times the baseline's "
-        f"standard deviation ({interval.confidence:.0%} interval {low:.2f} to {high:.2f}, "
+        f"standard deviation ({confidence_in_words(interval)} interval {low:.2f} to {high:.2f}, "
         f"{interval.count} pairs)"
     )
-
-
-def _has_penalties(run: RunResult) -> bool:
-    metrics = run.fit.metrics
-    return metrics.get("val_loss") != metrics.get(LOSS)
 
 
 def _epochs(pairs: Sequence[Pair], judgement: Judgement) -> str | None:

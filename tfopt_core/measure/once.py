@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tfopt_core.errors import InputError
 from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.prepared import Prepared
-from tfopt_core.measure.processes import replace_file, run_folder
+from tfopt_core.measure.processes import MODEL_FILE, replace_file, run_folder
 from tfopt_core.measure.request import Request, prepare, processes_of
 from tfopt_core.measure.schedule import FULL, Turn, Variant
 from tfopt_core.store.results import RunResult
@@ -27,18 +28,24 @@ def train_once(
     :param on_epoch: told of each epoch: its number from 1, how many, and its metrics.
     :raises InputError, PreparationFailed: before the training starts.
     """
-    prepared, plugins = prepare(request, quiet)
+    try:
+        prepared, request = prepare(request, quiet)
 
-    def tell(message: dict[str, Any]) -> None:
-        if message["type"] == "epoch":
-            on_epoch(message["epoch"] + 1, prepared.epochs, message["metrics"])
+        def tell(message: dict[str, Any]) -> None:
+            if message["type"] == "epoch":
+                on_epoch(message["epoch"] + 1, prepared.epochs, message["metrics"])
 
-    seed = request.seed or random.SystemRandom().randrange(1, 2**31)
-    turn = Turn(0, 0, Variant(FULL, plugins), seed)
-    processes = processes_of(request, runner)
-    run = processes.run(turn, request.folder.name, tell, save=request.save_to is not None)
-    if run.ok and request.save_to is not None:
-        trained = run_folder(request.folder, 0, 0, FULL) / "model.keras"
-        replace_file(trained, request.save_to)
+        seed = request.seed or random.SystemRandom().randrange(1, 2**31)
+        turn = Turn(0, 0, Variant(FULL, request.plugins), seed)
+        processes = processes_of(request, runner)
+        run = processes.run(turn, request.folder.name, tell, save=request.save_to is not None)
+        if run.ok and request.save_to is not None:
+            trained = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
+            replace_file(trained, request.save_to)
+    except InputError:
+        raise  # what could not be saved lies in the folder still
+    except BaseException:
+        shutil.rmtree(request.folder, ignore_errors=True)
+        raise
     shutil.rmtree(request.folder, ignore_errors=True)
     return run, prepared

@@ -22,6 +22,7 @@ from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.task import Task
 from tfopt_core.training.build import baseline_plans, build, load
+from tfopt_core.training.devices import as_tensorflow_sees
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload, quality_direction
@@ -32,14 +33,17 @@ def prepare(task: Task) -> dict[str, Any]:
 
     :raises InputError, PluginError: for whatever would stop every run.
     """
-    workload = load(task.job)
-    job = attrs.evolve(task.job, plugins=resolve_all(task.job, workload))
+    job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
+    workload = load(job)
+    job = attrs.evolve(job, plugins=resolve_all(job, workload))
     built = build(job, workload)
     before = baseline_plans(job, workload)
     metrics = evaluated_metrics(built)
     quality = job.recipe.measure.quality
     metric = quality.metric if quality else _default_metric(workload, metrics)
-    direction = (quality.direction if quality else workload.quality_direction) or None
+    direction = quality.direction if quality else workload.quality_direction
+    if direction is None and metric in metrics:
+        direction = quality_direction(metric)
     prepared = Prepared(
         plugins=tuple(
             _plan_of(built.stack, asked, resolved)
@@ -49,7 +53,7 @@ def prepare(task: Task) -> dict[str, Any]:
         data_after={split: plan.describe() for split, plan in built.plans.items()},
         metrics=metrics,
         quality_metric=metric,
-        quality_direction=direction or quality_direction(metric),
+        quality_direction=direction,
         epochs=built.run.epochs,
         steps_per_epoch=built.run.steps_per_epoch,
         batch_size=built.run.batch_size,
@@ -59,6 +63,7 @@ def prepare(task: Task) -> dict[str, Any]:
         policy=built.precision.policy,
         baseline=workload.baseline,
         versions=_versions(),
+        gpus=job.machine.gpus,
         warnings=_warnings(workload),
     )
     return dict(unstructure(prepared))
@@ -112,10 +117,7 @@ def _default_metric(workload: Workload, metrics: Sequence[str]) -> str:
 def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:
     """How many validation examples there are, for the resolution of a share among them."""
     plan = plans.get("validation")
-    one_to_one = ("source", "map_examples", "shuffle", "batch")
-    if plan is None or plan.source.batched or any(s.kind not in one_to_one for s in plan.stages):
-        return None
-    return plan.source.count
+    return None if plan is None or plan.source.batched else plan.count
 
 
 def _versions() -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.hooks import Gpu
 from tfopt_core.hooks.card import Math
 
 
@@ -40,7 +41,9 @@ class PluginPlan:
 class Prepared:
     """The stack on this workload and machine, before any training.
 
-    `seconds` is what the process took that found this out.
+    `quality_direction` is None where neither recipe, workload nor the metric's name tells it.
+    `gpus` are those that TensorFlow uses, whatever else the machine has. `seconds` is what the
+    process took that found this out.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -48,7 +51,7 @@ class Prepared:
     data_after: dict[str, tuple[str, ...]]
     metrics: tuple[str, ...]
     quality_metric: str
-    quality_direction: str
+    quality_direction: str | None
     epochs: int
     steps_per_epoch: int | None
     batch_size: int | None
@@ -58,6 +61,7 @@ class Prepared:
     policy: str
     baseline: str
     versions: dict[str, str]
+    gpus: tuple[Gpu, ...] = ()
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
 

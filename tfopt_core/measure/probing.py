@@ -15,7 +15,7 @@ from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.stages import Map
 from tfopt_core.hooks import Machine
-from tfopt_core.hooks.machine import usable_memory_bytes
+from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.statistics import median
 from tfopt_core.training.build import build
@@ -54,10 +54,10 @@ class ProcessProbe:
     def steps_per_epoch(self) -> int | None:
         """Steps of one epoch, from the number of examples; None where unknown."""
         plan = as_plan(self.workload.train, "train")
-        if plan.source.batched:
-            return plan.source.count
+        if plan.batched:
+            return plan.count
         size = self.job.recipe.workload.batch_size or self.workload.batch_size
-        return None if plan.source.count is None else math.ceil(plan.source.count / size)
+        return None if plan.count is None else math.ceil(plan.count / size)
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
         """Mean bytes of an example behind the deterministic stages, and the number of examples.
@@ -69,13 +69,14 @@ class ProcessProbe:
             raise ValueError(f"the workload has no {split} data")
         plan = as_plan(data, split)
         sizes = list(_sizes(plan))
-        return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.source.count
+        return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.count
 
     def available_memory_bytes(self) -> int:
-        """Memory that is free now, within the cgroup's limit."""
+        """Memory that is free now, within what the cgroup leaves."""
         import psutil
 
-        return min(int(psutil.virtual_memory().available), usable_memory_bytes())
+        left = usable_memory_bytes() - used_memory_bytes()
+        return max(0, min(int(psutil.virtual_memory().available), left))
 
     def step_seconds(self, plugin: Any, **training_options: Any) -> float:
         """Median seconds of a steady step with the full stack around this plugin.
@@ -132,7 +133,11 @@ def _timed_steps(built: Any) -> float:
     """Seconds of a step: the train function called in a row, its first call left out."""
     import itertools
 
+    import tensorflow as tf
+
     model, dataset = built.model, built.run.datasets["train"]
+    if not isinstance(dataset, tf.data.Dataset):  # a PyDataset; its batches, one after another
+        dataset = lower_stages(built.plans["train"].stages)
     with built.run.strategy.scope():
         data = built.run.strategy.experimental_distribute_dataset(dataset.repeat())
     model.make_train_function()

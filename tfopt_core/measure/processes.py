@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from cattrs import structure
 
-from tfopt_core.errors import InputError, PreparationFailed
+from tfopt_core.errors import InputError, PreparationFailed, WorkloadError
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -25,7 +25,8 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
 
 # What a run leaves in its folder for later: its output, and the model if one was asked for.
-KEPT = ("output.txt", "model.keras")
+MODEL_FILE = "model.keras"
+KEPT = ("output.txt", MODEL_FILE)
 OUTPUT_LINES = 12
 CRASH_LINES = 8
 
@@ -61,10 +62,14 @@ class Processes:
         if message is not None and message["type"] == "prepared":
             prepared = structure(message["prepared"], Prepared)
             return attrs.evolve(prepared, seconds=outcome.seconds)
-        text = message["message"] if message is not None else f"the dry build {outcome.cause}"
+        if message is None:
+            raise PreparationFailed(_last_words(outcome))
+        text = message["message"]
         if self.debug and outcome.output_tail:
             text = f"{outcome.output_tail.rstrip()}\n{text}"
-        if message is not None and message["exit_code"] == InputError.exit_code:
+        if message["error"] == WorkloadError.__name__:
+            raise WorkloadError(text)
+        if message["exit_code"] == InputError.exit_code:
             raise InputError(text)
         raise PreparationFailed(text)
 
@@ -73,7 +78,7 @@ class Processes:
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
         task, environment = self._task("run", turn.variant, turn.seed, folder)
         if save:
-            task = attrs.evolve(task, save_to=folder / "model.keras")
+            task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)
         _tidy(folder)
         result = RunResult(
@@ -100,6 +105,12 @@ class Processes:
         )
         task = Task(kind=kind, job=job, debug=self.debug)
         return task, process_environment(self.environment, runtime, debug=self.debug)
+
+
+def _last_words(outcome: ProcessOutcome) -> str:
+    """How the dry build died, and the end of what it printed."""
+    lines = outcome.output_tail.splitlines()[-OUTPUT_LINES:]
+    return "\n".join([f"the dry build was {outcome.cause}; the end of its output:", *lines])
 
 
 def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:
@@ -146,7 +157,15 @@ def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Copy a file so that the target is the old one or the new one, never a torn one."""
+    """Copy a file so that the target is the old one or the new one, never a torn one.
+
+    :raises InputError: if the target cannot be written; says where the source lies.
+    """
     part = target.with_name(f".{target.name}.part")
-    shutil.copyfile(source, part)
-    os.replace(part, target)
+    try:
+        shutil.copyfile(source, part)
+        os.replace(part, target)
+    except OSError as error:
+        raise InputError(
+            f'cannot write "{target}": {error.strerror or error}; it is kept as "{source}"'
+        ) from error

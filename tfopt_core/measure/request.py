@@ -8,13 +8,13 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, did_you_mean
+from tfopt_core.errors import RecipeError, WorkloadError, did_you_mean
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.processes import Processes
-from tfopt_core.recipe import Recipe
+from tfopt_core.recipe import Reading, Recipe
 
 
 @attrs.frozen(kw_only=True)
@@ -23,6 +23,7 @@ class Request:
 
     :param folder: where the runs' private folders go.
     :param environment: the environment that the runs' processes start from.
+    :param reading: the recipe as it was read, for the places of what turns out to be wrong.
     :param save_to: where the best optimized model goes, None to keep none.
     :param seed: draws order and seeds; None takes a random one. Kept with the results.
     """
@@ -32,36 +33,61 @@ class Request:
     machine: Machine
     folder: Path
     environment: Mapping[str, str]
+    reading: Reading = attrs.field(factory=lambda: Reading(()), repr=False)
     save_to: Path | None = None
     seed: int | None = None
     debug: bool = False
 
 
-def prepare(request: Request, runner: Runner) -> tuple[Prepared, tuple[StackedPlugin, ...]]:
+def prepare(request: Request, runner: Runner) -> tuple[Prepared, Request]:
     """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
 
-    :raises InputError: also for a metric of quality or a target that is not reported.
+    :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
+        sees it.
+    :raises RecipeError: for a workload that cannot be built, and for a metric of quality or a
+        target that the training does not report.
+    :raises InputError: for what a plugin refuses.
     :raises PreparationFailed: for what would fail in every run.
     """
-    processes = processes_of(request, runner)
-    prepared = processes.prepare(request.plugins, seed=request.seed or 1)
+    reading = request.reading
+    try:
+        prepared = processes_of(request, runner).prepare(request.plugins, seed=request.seed or 1)
+    except WorkloadError as error:
+        spec = request.recipe.workload
+        key = "workload.use" if spec.use is not None else "workload.factory"
+        raise RecipeError([reading.problem(key, str(error))]) from error
+    _check_metrics(request, prepared)
     resolved = tuple(
         StackedPlugin(s.name, type(s.plugin)(**_as_fields(plan.settings)))
         for s, plan in zip(request.plugins, prepared.plugins, strict=True)
     )
-    measure = request.recipe.measure
+    machine = attrs.evolve(request.machine, gpus=prepared.gpus)
+    return prepared, attrs.evolve(request, plugins=resolved, machine=machine)
+
+
+def _check_metrics(request: Request, prepared: Prepared) -> None:
+    measure, reading = request.recipe.measure, request.reading
+    known = ", ".join(prepared.metrics)
+    problems = []
     for path, metric in (
-        ("measure.quality.metric", measure.quality and measure.quality.metric),
-        ("measure.target.metric", measure.target and measure.target.metric),
+        ("measure.quality.metric", prepared.quality_metric),
+        ("measure.target.metric", measure.target.metric if measure.target else None),
     ):
-        if metric and metric not in prepared.metrics:
-            known = ", ".join(prepared.metrics)
+        if metric is not None and metric not in prepared.metrics:
             hint = did_you_mean(metric, prepared.metrics)
-            raise InputError(
-                f'{path}: the training reports no "{metric}"; {hint + " " if hint else ""}'
-                f"it reports: {known}"
+            mend = f"{hint} it reports: {known}" if hint else f"it reports: {known}"
+            message = f'the training reports no "{metric}"'
+            problems.append(reading.problem(path, message, mend))
+    if not problems and prepared.quality_direction is None:
+        problems.append(
+            reading.problem(
+                "measure.quality.direction",
+                f'whether "{prepared.quality_metric}" is better high or low is not known',
+                'add direction = "max" or "min"',
             )
-    return prepared, resolved
+        )
+    if problems:
+        raise RecipeError(problems)
 
 
 def processes_of(request: Request, runner: Runner) -> Processes:

@@ -23,9 +23,13 @@ class Variant:
 
 @attrs.frozen
 class Contrast:
-    """Two variants whose difference is exactly one plugin, or a group that needs each other."""
+    """Two variants whose difference is one plugin, and those that cannot stand without it.
 
-    plugins: tuple[str, ...]
+    `group` holds them all, the plugin itself too.
+    """
+
+    plugin: str
+    group: tuple[str, ...]
     without: str
     with_: str
 
@@ -45,32 +49,33 @@ def baseline_and_full(plugins: Sequence[StackedPlugin]) -> tuple[Variant, Varian
     return Variant(BASELINE, ()), Variant(FULL, tuple(plugins))
 
 
-def leave_one_out(plugins: Sequence[StackedPlugin]) -> list[tuple[Variant, Contrast]]:
-    """The full stack without each plugin in turn.
+def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
+    """The full stack without each plugin in turn: what must be run, and what it tells.
 
-    A plugin that another one requires is taken out together with it. With a single plugin the
-    baseline is that stack already, so there is none.
+    A plugin that another one requires is taken out together with it; where nothing is left, the
+    baseline is that variant. A single plugin is judged by the comparison itself.
     """
-    variants = []
-    for stacked in plugins:
+    variants: dict[str, Variant] = {}
+    contrasts = []
+    for stacked in plugins if len(plugins) > 1 else ():
         group = _group(stacked.name, plugins)
         rest = tuple(other for other in plugins if other.name not in group)
-        if not rest:
-            continue
-        name = f"without {' and '.join(group)}"
-        variants.append((Variant(name, rest), Contrast(group, name, FULL)))
-    return variants
+        name = f"without {' and '.join(group)}" if rest else BASELINE
+        if rest:
+            variants[name] = Variant(name, rest)
+        contrasts.append(Contrast(stacked.name, group, name, FULL))
+    return list(variants.values()), contrasts
 
 
-def one_alone(plugins: Sequence[StackedPlugin]) -> list[tuple[Variant, Contrast]]:
+def one_alone(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
     """Each plugin alone, as far as it stands without the others."""
-    variants = []
-    for stacked in plugins:
-        required = traits(stacked.name, type(stacked.plugin)).requires
-        if len(plugins) > 1 and not required:
+    variants, contrasts = [], []
+    for stacked in plugins if len(plugins) > 1 else ():
+        if not traits(stacked.name, type(stacked.plugin)).requires:
             name = f"alone {stacked.name}"
-            variants.append((Variant(name, (stacked,)), Contrast((stacked.name,), BASELINE, name)))
-    return variants
+            variants.append(Variant(name, (stacked,)))
+            contrasts.append(Contrast(stacked.name, (stacked.name,), BASELINE, name))
+    return variants, contrasts
 
 
 def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:

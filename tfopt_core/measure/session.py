@@ -11,11 +11,11 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure import progress
-from tfopt_core.measure.conclude import conclude, judgement_of
+from tfopt_core.measure.conclude import conclude, judgement_of, save_best
+from tfopt_core.measure.figures import compared_seconds
 from tfopt_core.measure.isolate import Runner
-from tfopt_core.measure.pairs import pairs_of, wall_seconds
+from tfopt_core.measure.pairs import pairs_of
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.progress import Observer
 from tfopt_core.measure.request import Request, prepare, processes_of
@@ -48,10 +48,19 @@ def measure(request: Request, *, runner: Runner, store: Store, observer: Observe
     :raises StoreError: if a run cannot be kept.
     """
     observer(progress.Preparing())
-    prepared, plugins = prepare(request, runner)
-    session = Session(request=request, prepared=prepared, plugins=plugins, runner=runner,
-                      store=store, observer=observer)  # fmt: skip
-    return session.run()
+    prepared, request = prepare(request, runner)
+    session = Session(
+        request=request, prepared=prepared, runner=runner, store=store, observer=observer
+    )
+    results = session.run()
+    store.finish(results)
+    # what was measured is safe before anything else can go wrong
+    saved = save_best(request, prepared, results.runs)
+    if saved is None:
+        return results
+    results = attrs.evolve(results, saved_model=saved)
+    store.finish(results)
+    return results
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -60,13 +69,13 @@ class Session:
 
     request: Request
     prepared: Prepared
-    plugins: tuple[StackedPlugin, ...]
     runner: Runner
     store: Store
     observer: Observer
     now: Callable[[], float] = time.monotonic
     runs: list[RunResult] = attrs.field(factory=list)
-    extras: list[tuple[Variant, Contrast]] = attrs.field(factory=list)
+    extras: list[Variant] = attrs.field(factory=list)
+    contrasts: list[Contrast] = attrs.field(factory=list)
     interrupted: bool = False
     planned_pairs: int = attrs.field(init=False)
     _begun: float = attrs.field(init=False)
@@ -111,13 +120,11 @@ class Session:
             self._rounds()
         except KeyboardInterrupt:
             self.interrupted = True
-        results = conclude(
+        return conclude(
             request=request, prepared=self.prepared, id_=request.folder.name,
-            created_at=created_at, runs=self.runs, contrasts=[c for _, c in self.extras],
+            created_at=created_at, runs=self.runs, contrasts=self.contrasts,
             seconds=self.now() - self._begun, interrupted=self.interrupted,
         )  # fmt: skip
-        self.store.finish(results)
-        return results
 
     # Rounds
 
@@ -127,7 +134,7 @@ class Session:
             self._round(round_)
             if round_ == 0 and self._worth_isolating():
                 self._isolate_each()
-                self._turns(self._schedule.turns(0, [v for v, _ in self.extras]), offset=2)
+                self._turns(self._schedule.turns(0, self.extras), offset=2)
             if self._hopeless():
                 return
             round_ += 1
@@ -135,7 +142,7 @@ class Session:
                 self.planned_pairs = next(look for look in LOOKS if look > round_)
 
     def _round(self, round_: int) -> None:
-        variants = [*baseline_and_full(self.plugins), *(v for v, _ in self.extras)]
+        variants = [*baseline_and_full(self.request.plugins), *self.extras]
         failed_for_good = self._failed_for_good()
         self._turns(
             self._schedule.turns(round_, [v for v in variants if v.name not in failed_for_good])
@@ -216,30 +223,38 @@ class Session:
         }
 
     def _hopeless(self) -> bool:
-        needed = {variant.name for variant in baseline_and_full(self.plugins)}
+        needed = {variant.name for variant in baseline_and_full(self.request.plugins)}
         return bool(needed & self._failed_for_good())
 
     def _worth_isolating(self) -> bool:
         """Whether leaving each plugin out in turn fits the budget, judged by the first pair."""
         measure = self.request.recipe.measure
-        if measure.attribution != "auto" or len(self.plugins) < 2 or not pairs_of(self.runs):
+        if (
+            measure.attribution != "auto"
+            or len(self.request.plugins) < 2
+            or not pairs_of(self.runs)
+        ):
             return False
         a_run = (self.now() - self._begun) / len(self.runs)
         pairs = self.planned_pairs
-        return pairs * (2 + len(leave_one_out(self.plugins))) * a_run <= measure.budget_seconds
+        variants = 2 + len(leave_one_out(self.request.plugins)[0])
+        return pairs * variants * a_run <= measure.budget_seconds
 
     def _isolate_each(self) -> None:
-        self.extras.extend(leave_one_out(self.plugins))
+        ways = [leave_one_out]
         if self.request.recipe.measure.attribution == "full":
-            self.extras.extend(one_alone(self.plugins))
+            ways.append(one_alone)
+        for way in ways:
+            variants, contrasts = way(self.request.plugins)
+            self.extras += variants
+            self.contrasts += contrasts
 
     def _speedup_so_far(self) -> float | None:
         pairs = pairs_of(self.runs)
-        if not pairs:
+        figures = compared_seconds(pairs, judgement_of(self.request, self.prepared))
+        if not pairs or isinstance(figures, str):
             return None
-        ratios = log_ratios(
-            [wall_seconds(p.without) for p in pairs], [wall_seconds(p.with_) for p in pairs]
-        )
+        ratios = log_ratios(*figures)
         return math.exp(math.fsum(ratios) / len(ratios))
 
     def _seconds_left(self) -> float | None:

@@ -76,8 +76,8 @@ def _judged(
         return attrs.evolve(
             draft,
             verdict="not applied",
-            statement="not applied: no plugin of the stack took effect, so there is no gain to "
-            "report",
+            statement="not applied: no plugin of the stack took effect in every run, so there is "
+            "no gain to report",
         )
     figures = compared_seconds(pairs, judgement)
     if isinstance(figures, str):
@@ -110,7 +110,7 @@ def _statement(
     if measured.low > 1:
         failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
         if failed:
-            return "inconclusive", (
+            return "none", (
                 f"no verdict: the runs that ended well are faster{target} ({figures}), but "
                 f"{failed} with the stack failed"
             )
@@ -165,19 +165,30 @@ def interval_in_words(interval: Interval) -> str:
         digits += 1  # an end must show on which side of 1 it lies
     low, high = (f"{end:.{digits}f}" for end in ends)
     return (
-        f"{speedup:.2f}x ({interval.confidence:.0%} interval {low} to {high}, "
+        f"{speedup:.2f}x ({confidence_in_words(interval)} interval {low} to {high}, "
         f"{interval.count} pairs)"
     )
 
 
+def confidence_in_words(interval: Interval) -> str:
+    """`98%`, with a decimal where a whole number would claim certainty."""
+    percent = 100 * interval.confidence
+    return f"{percent:.0f}%" if percent < 99 else f"{percent:.1f}%"
+
+
 def break_even_step(pairs: Sequence[Pair]) -> int | None:
-    """The step after which a dearer start is repaid by faster steps; None if there is none.
+    """The step after which a dearer start is repaid by faster steps; None if there is none, or
+    if a run has no steady step time to tell it by.
 
     (C_opt - C_base) / (s_base - s_opt), from the medians over the pairs.
     """
     one_time, steps = [], []
     for side in ([p.without for p in pairs], [p.with_ for p in pairs]):
-        seconds = [run.fit.step_seconds for run in side if run.fit.step_seconds is not None]
+        seconds = [
+            run.fit.step_seconds
+            for run in side
+            if run.fit.step_seconds is not None and run.fit.steady
+        ]
         if len(seconds) < len(side):
             return None
         one_time.append(median([run.fit.one_time_seconds for run in side]))

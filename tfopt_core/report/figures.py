@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from statistics import median
 
@@ -11,6 +10,7 @@ import attrs
 from tfopt_core.measure.schedule import BASELINE, FULL
 from tfopt_core.report import units
 from tfopt_core.store.results import FitResult, Results, RunResult
+from tfopt_core.training.penalties import differs_from_loss
 
 Read = Callable[[RunResult], float | None]
 Show = Callable[[float], str]
@@ -18,8 +18,6 @@ Gain = Callable[[float, float], str]
 
 # What Keras logs beside the metrics.
 _NO_METRICS = frozenset({"lr", "learning_rate"})
-# Losses with and without penalties that differ by less, relatively, are one and the same.
-_SAME_LOSS = 1e-6
 
 
 @attrs.frozen
@@ -35,7 +33,11 @@ class Row:
 def figure_groups(results: Results) -> tuple[tuple[Row, ...], ...]:
     """The rows in their groups: time, memory, quality, model. Groups without a row are left out."""
     sides = results.of_variant(BASELINE), results.of_variant(FULL)
-    groups = (_times(sides, results), _memory(sides), _quality(sides), _model(sides))
+    times = _times(sides, results)
+    if results.comparison.speedup is None:
+        # without a verdict on the time a ratio of medians would pass for one
+        times = tuple(attrs.evolve(row, gain="") for row in times)
+    groups = (times, _memory(sides), _quality(sides), _model(sides))
     return tuple(rows for rows in groups if rows)
 
 
@@ -84,6 +86,11 @@ def _shorter(before: float, after: float) -> str:
     return units.ratio_text(before / after) if before > 0 and after > 0 else ""
 
 
+def _untold(before: float, after: float) -> str:
+    """Figures that were not steady are shown, but no gain is told from them."""
+    return ""
+
+
 def _more(before: float, after: float) -> str:
     return units.ratio_text(after / before) if before > 0 else ""
 
@@ -94,14 +101,15 @@ def _change(before: float, after: float) -> str:
 
 def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     fits = [run.fit for runs in sides for run in runs if run.fits]
-    step = "step time" if all(fit.steady for fit in fits) else "step time, not steady"
+    steady = all(fit.steady for fit in fits)
+    step = "step time" if steady else "step time, not steady"
     step_time = _of_fit(lambda fit: fit.step_seconds)
     rate = _of_fit(lambda fit: fit.examples_per_second)
     one_time = _of_fit(lambda fit: fit.one_time_seconds)
     rows = (
         *_wall_time(sides, results.comparison.kind),
-        *_row(sides, step, step_time, units.seconds_text, _shorter),
-        *_row(sides, "examples a second", rate, units.rate_text, _more),
+        *_row(sides, step, step_time, units.seconds_text, _shorter if steady else _untold),
+        *_row(sides, "examples a second", rate, units.rate_text, _more if steady else _untold),
         *_row(sides, "one-time cost", one_time, units.seconds_text, _shorter),
     )
     if not results.target:
@@ -159,14 +167,8 @@ def _metric(name: str) -> Read:
 
 def _penalized(sides: Sides, split: str) -> bool:
     """Whether the loss holds more than the data's: penalties of weights, say."""
-    for run in (run for runs in sides for run in runs if run.fits):
-        whole = run.fit.metrics.get(f"{split}loss")
-        data = run.fit.metrics.get(f"{split}data_loss")
-        if whole is None or data is None:
-            continue
-        if not math.isclose(whole, data, rel_tol=_SAME_LOSS) and not math.isnan(whole):
-            return True
-    return False
+    fits = (run.fit for runs in sides for run in runs if run.fits)
+    return any(differs_from_loss(fit.metrics, split) for fit in fits)
 
 
 def _model(sides: Sides) -> tuple[Row, ...]:

@@ -134,7 +134,7 @@ def render_recipes(rows: Sequence[RecipeRow]) -> RenderableType:
     if not rows:
         return Page((words("no recipes are shipped"),))
     hint = words("tfopt apply NAME measures one; tfopt recipes copy NAME makes it yours", "dim")
-    lines = grid(((words(row.name, "bold"), words(row.summary)) for row in rows), NAME_WIDTH)
+    lines = grid((words(row.name, "bold"), words(row.summary)) for row in rows)
     return Page((lines, Group("", hint)))
 
 

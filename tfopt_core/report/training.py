@@ -13,15 +13,16 @@ from tfopt_core.report.console import plain
 from tfopt_core.report.layout import grid, paragraph, words
 from tfopt_core.report.units import metric_text, seconds_text
 from tfopt_core.store.results import EffectResult, RunResult
+from tfopt_core.training.penalties import NAME as DATA_LOSS
+from tfopt_core.training.penalties import differs_from_loss
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
     """`epoch 2/5  loss 0.3120  val_accuracy 0.8940`, without a data loss that equals the loss."""
-    shown = {
-        name: value
-        for name, value in metrics.items()
-        if not name.endswith("data_loss") or value != metrics[name.replace("data_loss", "loss")]
+    hidden = {
+        f"{prefix}{DATA_LOSS}" for prefix in ("", "val_") if not differs_from_loss(metrics, prefix)
     }
+    shown = {name: value for name, value in metrics.items() if name not in hidden}
     figures = [f"{plain(name)} {metric_text(value)}" for name, value in shown.items()]
     return Text(f"epoch {epoch}/{epochs}  " + "  ".join(figures))
 

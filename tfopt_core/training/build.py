@@ -43,12 +43,11 @@ class Built:
         """Whether the first epoch is slower because it fills a cache."""
         return self.plans["train"].find(Cache) is not None
 
-    def rebuild_training_data(self) -> Any:
-        """Call the `build_dataset` hooks of the training split anew; returns the lowered data."""
+    def rebuild_training_data(self) -> None:
+        """Call the `build_dataset` hooks of the training split anew and lower their plan."""
         self.plans["train"] = self.stack.build_dataset(self.run, "train")
-        dataset = lower(self.plans["train"])
-        self.run = attrs.evolve(self.run, datasets={**self.run.datasets, "train": dataset})
-        return dataset
+        datasets = {**self.run.datasets, "train": lower(self.plans["train"])}
+        self.run = _with_data(self.run, datasets, self.plans)
 
 
 def load(job: Job) -> Workload:
@@ -133,6 +132,8 @@ def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataP
             run, datasets=datasets, batch_size=None, steps_per_epoch=train.num_batches
         )
     steps = int(train.cardinality())
+    if steps == tf.data.INFINITE_CARDINALITY:
+        raise WorkloadError("the training data never end; end an epoch with take()")
     batched_by_core = not plans["train"].source.batched
     return attrs.evolve(
         run,

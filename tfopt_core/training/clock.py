@@ -36,7 +36,9 @@ class StepClock:
 
     :param steps_per_call: steps that one call of the train function makes.
     :param steps_per_epoch: None where unknown; then the last call of an epoch counts in full.
-    :param fills_cache: whether the first epoch fills a cache.
+    :param fills_cache: whether the first epoch over the data fills a cache.
+    :param compiles: whether XLA compiles the step: for a smaller last batch it does so again,
+        without a trace that could be counted.
     :param sync: waits for the device; called at block edges only.
     :param now: the clock, in nanoseconds.
     """
@@ -44,6 +46,7 @@ class StepClock:
     steps_per_call: int = 1
     steps_per_epoch: int | None = None
     fills_cache: bool = False
+    compiles: bool = False
     sync: Callable[[], None] | None = None
     now: Callable[[], int] = perf_counter_ns
     on_call: Callable[[int, int], None] | None = None
@@ -52,6 +55,8 @@ class StepClock:
     epoch_ends: list[int] = attrs.field(factory=list)
     first_step_start: int | None = None
     _traces: int = 0
+    _fresh_epoch: int = 0
+    _tail_compiled: bool = False
     _epoch: int = 0
     _done: int = 0
     _steps: int = 0
@@ -61,6 +66,10 @@ class StepClock:
     def count_trace(self) -> None:
         """Called by the code that is traced, so once for each trace."""
         self._traces += 1
+
+    def new_data(self, epoch: int, steps_per_epoch: int | None) -> None:
+        """From this epoch on the data are others: caches fill again, shapes may be new."""
+        self._fresh_epoch, self.steps_per_epoch, self._tail_compiled = epoch, steps_per_epoch, False
 
     def begin_epoch(self, epoch: int) -> None:
         """An epoch's first step is about to fetch its input."""
@@ -78,7 +87,7 @@ class StepClock:
             result = function(iterator)
             steps = self._steps_of_call()
             self._done += steps
-            if self._traces != traces:
+            if self._traces != traces or self._compiled_tail():
                 # what ran before the traced call is a block of its own
                 self._close(begin)
                 self._steps = steps
@@ -121,6 +130,12 @@ class StepClock:
         """All steps that were made."""
         return sum(block.steps for block in self.blocks)
 
+    def _compiled_tail(self) -> bool:
+        """Whether this call was the first with the epoch's last batch, under XLA."""
+        first = self.compiles and not self._tail_compiled and self._done == self.steps_per_epoch
+        self._tail_compiled = self._tail_compiled or first
+        return first
+
     def _steps_of_call(self) -> int:
         if self.steps_per_epoch is None:
             return self.steps_per_call
@@ -128,7 +143,7 @@ class StepClock:
 
     def _close(self, end: int, cold: str = "") -> None:
         if self._steps:
-            if not cold and self.fills_cache and self._epoch == 0:
+            if not cold and self.fills_cache and self._epoch == self._fresh_epoch:
                 cold = "cache"
             seconds = (end - self._start) / 1e9
             self.blocks.append(TimedBlock(self._steps, seconds, self._epoch, cold))

@@ -29,6 +29,10 @@ class WorkloadDefaults(Defaults):
     def expected(self, hook: str) -> type[Any] | None:
         if hook == "build_dataset":
             return DataPlan
+        if hook == "build_strategy":
+            import tensorflow as tf
+
+            return tf.distribute.Strategy  # type: ignore[no-any-return]
         if hook == "wrap_model":
             import keras
 

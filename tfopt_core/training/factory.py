@@ -32,7 +32,10 @@ def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
     if spec.use is not None:
         known = named_workloads()
         if spec.use in known:
-            return None
+            if len(known[spec.use]) == 1:
+                return None
+            both = " and ".join(f'"{r.distribution}" {r.version}' for r in known[spec.use])
+            return f'two distributions register a workload "{spec.use}": {both}; uninstall one'
         hint = did_you_mean(spec.use, known) or f"the workloads are: {', '.join(known) or 'none'}"
         return f'no workload is named "{spec.use}"; {hint}'
     if spec.factory is None:
@@ -62,7 +65,7 @@ def load_workload(recipe: Recipe) -> Workload:
         workload = factory(**spec.options)
     except WorkloadError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise WorkloadError(
             f'workload "{what}" raised {type(error).__name__}: {error}'.rstrip(": ")
         ) from error

@@ -10,7 +10,7 @@ import attrs
 
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import TimedBlock
-from tfopt_core.training.penalties import add_data_loss, remove_data_loss
+from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 from tfopt_core.training.segments import segmented_callbacks
 from tfopt_core.training.watch import Report, Watch
 
@@ -50,7 +50,7 @@ def train(built: Built, started: int, report: Report) -> FitOutcome:
     model, run = built.model, built.run
     watch = Watch(built, report)
     with run.strategy.scope():
-        add_data_loss(model)
+        watch.penalties = add_data_loss(model, run.element_spec)
     watch.install()
     callbacks = segmented_callbacks(
         [*built.training.callbacks, watch.callback()],
@@ -65,6 +65,7 @@ def train(built: Built, started: int, report: Report) -> FitOutcome:
         if callbacks.last:
             break
         built.rebuild_training_data()
+        watch.clock.new_data(watch.epochs_done, built.run.steps_per_epoch)
     ended = perf_counter_ns()
     watch.uninstall()
     remove_data_loss(model)
@@ -114,7 +115,7 @@ def evaluated_metrics(built: Built) -> tuple[str, ...]:
     import tensorflow as tf
 
     with built.run.strategy.scope():
-        add_data_loss(built.model)
+        penalties = add_data_loss(built.model, built.run.element_spec)
     validation = "validation" in built.run.datasets
     data = built.run.datasets["validation" if validation else "train"]
     if isinstance(data, tf.data.Dataset):
@@ -123,7 +124,7 @@ def evaluated_metrics(built: Built) -> tuple[str, ...]:
     else:
         names = built.model.evaluate(data, steps=1, return_dict=True, verbose=0)
     remove_data_loss(built.model)
-    metrics = dict.fromkeys((*names, "data_loss"))
+    metrics = dict.fromkeys(with_data_loss(names, penalties))
     if validation:
         metrics |= dict.fromkeys(f"val_{name}" for name in list(metrics))
     return tuple(metrics)

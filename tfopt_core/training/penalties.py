@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 NAME = "data_loss"
+# Losses with and without penalties that differ by less, relatively, are one and the same.
+SAME_LOSS = 1e-6
+
+Penalties = Literal["none", "tracked", "unknown"]
 
 
-def add_data_loss(model: Any) -> bool:
+def add_data_loss(model: Any, element_spec: Any) -> Penalties:
     """Have the model report `data_loss`, its loss less all regularization terms.
 
     Without penalties the loss is the data loss already, nothing is added and no step pays for
     it. Otherwise `compute_loss` also tracks the difference.
 
-    :returns: whether a metric was added.
+    :param element_spec: the `tf.TypeSpec` structure of a batch, None where unknown; a model that
+        builds itself when it is called, or has layers of its own, is called once on zeros.
+    :returns: "none" if there surely are no penalties, "tracked" if the metric was added,
+        "unknown" if the model could not be called: then no data loss may be claimed.
     """
     import keras
     import tensorflow as tf
 
-    if not model.built or not model.losses:
-        return False
+    penalized = _has_penalties(model, element_spec)
+    if penalized is None:
+        return "unknown"
+    if not penalized:
+        return "none"
     original = model.compute_loss
     tracker = keras.metrics.Mean(name=NAME)
     model.tfopt_data_loss = tracker  # Keras resets and reports the metrics among its attributes
@@ -32,20 +43,70 @@ def add_data_loss(model: Any) -> bool:
         return total
 
     model.compute_loss = compute_loss
-    return True
+    return "tracked"
 
 
 def remove_data_loss(model: Any) -> None:
     """Undo `add_data_loss`, so that a saved model knows nothing of it."""
-    for name in ("tfopt_data_loss", "compute_loss"):
-        if name in vars(model):
-            delattr(model, name)
+    tracker = vars(model).get("tfopt_data_loss")
+    if tracker is not None:
+        delattr(model, "tfopt_data_loss")
+        # Keras keeps metrics that were attributes in a list of its own
+        model._metrics[:] = [metric for metric in model._metrics if metric is not tracker]
+    if "compute_loss" in vars(model):
+        delattr(model, "compute_loss")
 
 
-def with_data_loss(logs: dict[str, float]) -> dict[str, float]:
-    """The epoch's metrics with `data_loss` and `val_data_loss`, equal to the losses if absent."""
+def with_data_loss(logs: dict[str, float], penalties: Penalties) -> dict[str, float]:
+    """The epoch's metrics with `data_loss` and `val_data_loss`: the losses, if there surely are
+    no penalties; never a guess."""
     filled = dict(logs)
-    for prefix in ("", "val_"):
-        if f"{prefix}loss" in logs:
-            filled.setdefault(f"{prefix}{NAME}", logs[f"{prefix}loss"])
+    if penalties == "none":
+        for prefix in ("", "val_"):
+            if f"{prefix}loss" in logs:
+                filled.setdefault(f"{prefix}{NAME}", logs[f"{prefix}loss"])
     return filled
+
+
+def differs_from_loss(metrics: Mapping[str, float], prefix: str = "") -> bool:
+    """Whether the data loss is another figure than the loss, so that the model has penalties."""
+    loss, data_loss = metrics.get(f"{prefix}loss"), metrics.get(f"{prefix}{NAME}")
+    if loss is None or data_loss is None:
+        return False
+    return abs(loss - data_loss) > SAME_LOSS * max(abs(loss), abs(data_loss))
+
+
+def _has_penalties(model: Any, element_spec: Any) -> bool | None:
+    if model.built and model.losses:
+        return True
+    if model.built and all(_stock_without_penalty(layer) for layer in _layers(model)):
+        return False
+    if element_spec is None:
+        return None
+    try:
+        model(_zeros(element_spec), training=False)
+    except Exception:
+        # a model that is trained by a train_step of its own may have no call at all
+        return None
+    return bool(model.losses)
+
+
+def _layers(model: Any) -> list[Any]:
+    return [model, *model._flatten_layers(include_self=False)]
+
+
+def _stock_without_penalty(layer: Any) -> bool:
+    """Keras' own layers add losses for their regularizers only; others may call `add_loss`."""
+    if getattr(layer, "activity_regularizer", None) is not None:
+        return False
+    return type(layer).__module__.startswith("keras.")
+
+
+def _zeros(element_spec: Any) -> Any:
+    """One example of zeros, as the model is called with it."""
+    import tensorflow as tf
+
+    inputs = element_spec[0] if isinstance(element_spec, tuple) else element_spec
+    return tf.nest.map_structure(
+        lambda spec: tf.zeros([size or 1 for size in spec.shape], spec.dtype), inputs
+    )

@@ -73,6 +73,11 @@ def start_tensorflow(options: RuntimeOptions, *, debug: bool) -> None:
 
         apply_in_process(options)
         tf.config.list_logical_devices()
+    if debug:
+        import keras
+
+        # Keras cuts the frames and the cause of what a callback or plugin raises within `fit`
+        keras.config.disable_traceback_filtering()
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock
-from tfopt_core.training.penalties import with_data_loss
+from tfopt_core.training.penalties import Penalties, with_data_loss
 
 # Progress is told at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
@@ -36,6 +36,7 @@ class Watch:
     clock: StepClock = attrs.field(init=False)
     history: dict[str, list[float]] = attrs.field(factory=dict)
     epochs_done: int = 0
+    penalties: Penalties = "unknown"
     stop_reason: str | None = None
     _told: int = 0
 
@@ -45,6 +46,7 @@ class Watch:
             steps_per_call=self.built.training.steps_per_execution,
             steps_per_epoch=self.built.run.steps_per_epoch,
             fills_cache=self.built.fills_cache,
+            compiles=bool(self.built.model.jit_compile),
             sync=_device_sync(self.built),
             on_call=self._tell_step,
         )
@@ -94,7 +96,8 @@ class Watch:
         self.clock.end_epoch()
         self.epochs_done = epoch + 1
         metrics = with_data_loss(
-            {name: float(value) for name, value in logs.items() if _is_number(value)}
+            {name: float(value) for name, value in logs.items() if _is_number(value)},
+            self.penalties,
         )
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)

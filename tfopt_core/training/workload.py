@@ -65,10 +65,19 @@ class Workload:
     baseline: str = ""
 
 
-_FALLING = ("loss", "error", "mae", "mse", "rmse", "mape", "perplexity", "crossentropy")
+_FALLING = (
+    "loss", "error", "mae", "mse", "rmse", "mape", "msle", "perplexity", "crossentropy", "hinge",
+    "divergence", "poisson", "cosh", "false_",
+)  # fmt: skip
+_RISING = (
+    "acc", "auc", "precision", "recall", "f1", "fbeta", "iou", "dice", "r2", "similarity",
+    "sensitivity", "specificity", "true_", "bleu",
+)  # fmt: skip
 
 
-def quality_direction(metric: str) -> Literal["max", "min"]:
-    """Whether a metric of this name is better high or low: losses and errors fall."""
+def quality_direction(metric: str) -> Literal["max", "min"] | None:
+    """Whether a metric of this name is better high or low; None where the name does not tell."""
     name = metric.removeprefix("val_").lower()
-    return "min" if any(word in name for word in _FALLING) else "max"
+    if any(word in name for word in _FALLING):
+        return "min"
+    return "max" if any(word in name for word in _RISING) else None

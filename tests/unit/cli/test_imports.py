@@ -78,7 +78,8 @@ def test_it_answers_without_importing_anything_heavy(arguments, code, said, tmp_
 
 
 def test_what_authors_import_is_light():
-    code = f"import sys, tfopt_core, tfopt_core.testing; print([m for m in {HEAVY!r} if m in sys.modules])"
+    code = "import sys, tfopt_core, tfopt_core.testing; "
+    code += f"print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )  # fmt: skip

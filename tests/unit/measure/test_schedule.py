@@ -60,16 +60,28 @@ def test_three_variants_come_in_random_order_each_once():
 
 
 def test_leaving_one_out_takes_along_what_needs_it():
-    names = {v.name: [p.name for p in v.plugins] for v, _ in leave_one_out([A, B, C])}
+    variants, contrasts = leave_one_out([A, B, C])
+    names = {v.name: [p.name for p in v.plugins] for v in variants}
     assert names == {
         "without a and b": ["c"], "without b": ["a", "c"], "without c": ["a", "b"],
     }  # fmt: skip
+    assert [(c.plugin, c.group, c.without) for c in contrasts] == [
+        ("a", ("a", "b"), "without a and b"), ("b", ("b",), "without b"),
+        ("c", ("c",), "without c"),
+    ]  # fmt: skip
+
+
+def test_a_group_that_is_the_whole_stack_is_judged_against_the_baseline():
+    variants, contrasts = leave_one_out([A, B])
+    assert [variant.name for variant in variants] == ["without b"]
+    assert contrasts[0].group == ("a", "b")
+    assert contrasts[0].without == "baseline"
 
 
 def test_a_single_plugin_needs_no_further_contrast():
-    assert leave_one_out([A]) == []
-    assert one_alone([A]) == []
+    assert leave_one_out([A]) == ([], [])
+    assert one_alone([A]) == ([], [])
 
 
 def test_alone_are_those_that_stand_alone():
-    assert [variant.name for variant, _ in one_alone([A, B, C])] == ["alone a", "alone c"]
+    assert [variant.name for variant in one_alone([A, B, C])[0]] == ["alone a", "alone c"]

@@ -70,9 +70,10 @@ class FakeRunner:
                        math="exact", summary="", changes=())
             for p in task.job.plugins
         )  # fmt: skip
+        quality = task.job.recipe.measure.quality
         prepared = Prepared(
             plugins=plans, data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
-            quality_metric="val_accuracy", quality_direction="max", epochs=2, steps_per_epoch=10,
+            quality_metric=quality.metric if quality else "val_accuracy", quality_direction="max", epochs=2, steps_per_epoch=10,
             batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
             policy="float32", baseline="", versions={"tensorflow": "2.21"},
         )  # fmt: skip
@@ -224,6 +225,23 @@ def test_a_dry_build_that_fails_starts_no_run(world):
     assert len(runner.tasks) == 1
     with pytest.raises(PreparationFailed):
         world(FakeRunner(prepare_error={"exit_code": 3}))
+
+
+def test_an_interruption_after_a_look_is_judged_by_that_look_alone(world):
+    def interrupt(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        if len(seen) == 6:
+            raise KeyboardInterrupt
+        return 10.0
+
+    results, _ = world(FakeRunner({"baseline": interrupt, "full": 10.0}, noise=0.2))
+    assert results.interrupted
+    assert results.comparison.pairs == 4
+    fixed, _ = world(FakeRunner({"baseline": lambda task, seen=[]: (_ for _ in ()).throw(
+        KeyboardInterrupt) if len(seen) >= 5 else seen.append(1) or 10.0}), pairs=8)  # fmt: skip
+    assert fixed.comparison.verdict == "none"
+    assert fixed.comparison.speedup is None
+    assert "interrupted after 5 complete pairs" in fixed.comparison.statement
 
 
 def test_only_listed_variables_are_recorded(world):

@@ -94,7 +94,9 @@ def test_a_failed_run_is_always_said_and_never_counted():
 
 def test_a_failed_optimized_run_is_never_faster():
     runs = [*make_pairs(BASE, FAST), make_run("full", 4, 1.0, status="failed")]
-    assert compare(runs, make_judgement()).verdict == "inconclusive"
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "none"
+    assert comparison.statement.startswith("no verdict: the runs that ended well are faster")
 
 
 def test_faster_but_worse_names_the_metric():
@@ -172,7 +174,7 @@ def three_variants(left_out, **changes):
     return runs
 
 
-LEFT_OUT = [Contrast(("p",), "without p", "full")]
+LEFT_OUT = [Contrast("p", ("p",), "without p", "full")]
 
 
 def test_attribution_is_the_contrast_with_the_plugin_left_out():
@@ -201,10 +203,40 @@ def test_a_plugin_that_was_not_applied_gets_no_number():
     assert row.statement == "p: not applied: nothing to do"
 
 
+def test_a_group_is_not_the_gain_of_one_of_it():
+    runs = three_variants(SAME)
+    runs += [make_run("without q", r, w, plugins=("p",)) for r, w in enumerate(FAST)]
+    contrasts = [
+        Contrast("p", ("p", "q"), "without p", "full"),
+        Contrast("q", ("q",), "without q", "full"),
+    ]
+    rows = attribute(runs, ["p", "q"], contrasts, [], make_judgement())
+    assert rows[0].statement.startswith("p (with q, which cannot stand without it): faster")
+    assert rows[1].statement.startswith("q: not isolated")
+
+
+def test_a_contrast_that_moves_another_plugin_is_not_isolated():
+    runs = make_pairs(BASE, FAST, plugins=("p", "q"))
+    runs += [
+        make_run("without p", round_, wall, plugins=("q",), applied=False)
+        for round_, wall in enumerate(SAME)
+    ]
+    [row] = attribute(runs, ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out is None
+    assert row.statement == ('p: not isolated: taking it out changes whether "q" is applied')
+
+
+def test_a_very_sure_interval_claims_no_certainty():
+    runs = three_variants(SAME)
+    many = [*LEFT_OUT, *(Contrast(n, (n,), f"without {n}", "full") for n in "abcdefghi")]
+    [row] = attribute(runs, ["p"], many, [], make_judgement())
+    assert "(99.5% interval" in row.statement
+
+
 def test_credit_is_the_mean_of_both_contrasts_in_log_time():
     runs = three_variants(SAME)
     runs += [make_run("alone p", r, w, plugins=("p",)) for r, w in enumerate(FAST)]
-    alone = [Contrast(("p",), "baseline", "alone p")]
+    alone = [Contrast("p", ("p",), "baseline", "alone p")]
     [row] = attribute(runs, ["p"], LEFT_OUT, alone, make_judgement())
     assert row.credit == pytest.approx((row.left_out * row.alone) ** 0.5)
     assert unattributed(runs, [row], make_judgement()) == pytest.approx(1.0, abs=0.01)

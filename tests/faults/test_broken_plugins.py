@@ -1,0 +1,150 @@
+"""Plugins of other distributions that do not import, share a name, or are not asked for."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from real_process import environment, make_distribution, tfopt, tiny_project
+
+GOOD = '''
+    import pathlib
+    import attrs
+    from tfopt_core import hookimpl
+    pathlib.Path(__file__).with_name(__name__ + "_was_imported").touch()
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Good:
+        """Does nothing much."""
+
+        def math(self):
+            return "exact"
+
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            return (yield)
+'''
+
+BROKEN = {
+    "raises": ('raise RuntimeError("the module is ill")', "RuntimeError: the module is ill"),
+    "exits": ("raise SystemExit(7)", "SystemExit: 7"),
+    "needs": ("import no_such_dependency", "No module named 'no_such_dependency'"),
+    "no attribute": ("x = 1", "AttributeError"),
+    "no class": ("Good = 3", "the entry point names a int, not a class"),
+    "no attrs": ("class Good: pass", "is no attrs class"),
+}
+
+
+@pytest.mark.parametrize(("code", "said"), BROKEN.values(), ids=BROKEN)
+def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
+    code, said, tmp_path
+):
+    site = make_distribution(
+        tmp_path / "site", "ill-dist", {"ill": "ill_module:Good"}, "2.5", ill_module=code
+    )
+    project = tiny_project(tmp_path / "project", plugin="ill")
+    done = tfopt("apply", "recipe.toml", cwd=project, env=environment(PYTHONPATH=site))
+    assert done.code == 2
+    [line] = done.err.splitlines()
+    assert line.startswith("error: recipe.toml:7: plugins[0].use: ")
+    assert '"ill"' in line
+    assert said in line
+    if "Error" in said or "Exit" in said:
+        assert "ill-dist 2.5" in line
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        *BROKEN.values(),
+        ("import os; os.abort()", "killed by SIGABRT while it was imported"),
+        ("import os; os._exit(3)", "ended with status 3 while it was imported"),
+    ],
+    ids=[*BROKEN, "aborts", "leaves"],
+)
+def test_plugins_lists_a_broken_one_with_its_error_and_the_others_as_ever(code, said, tmp_path):
+    site = make_distribution(
+        tmp_path, "ill-dist", {"ill": "ill_module:Good"}, "2.5", ill_module=code
+    )
+    done = tfopt("plugins", cwd=tmp_path, env=environment(PYTHONPATH=site))
+    assert done.code == 0, done.err
+    flowing = " ".join(done.out.split())
+    assert said in flowing
+    assert "ill-dist 2.5" in flowing
+    for name in ("cache", "xla", "threads"):
+        assert any(line.split()[:1] == [name] for line in done.out.splitlines())
+    assert "Traceback" not in done.out + done.err
+
+
+def test_what_a_plugin_prints_while_it_is_imported_disturbs_nothing(tmp_path):
+    noise = 'print(\'{"begin": "cache"}\', "no JSON", flush=True)\nimport os\nos.write(1, b"}{")\n'
+    site = make_distribution(
+        tmp_path, "noisy", {"noisy": "noisy_module:Good"}, noisy_module="x = 1"
+    )
+    (site / "noisy_module.py").write_text(noise + textwrap.dedent(GOOD))
+    done = tfopt("plugins", cwd=tmp_path, env=environment(PYTHONPATH=site))
+    assert done.code == 0, done.err
+    assert "Does nothing much." in done.out
+    assert "no JSON" not in done.out
+
+
+def test_a_plugin_that_aborts_when_the_recipe_names_it_ends_no_other_command(tmp_path):
+    site = make_distribution(
+        tmp_path / "site", "ill", {"ill": "ill_module:Good"}, ill_module="import os; os.abort()"
+    )
+    project = tiny_project(tmp_path / "project")
+    env = environment(PYTHONPATH=site)
+    shown = tfopt("plugins", "show", "ill", cwd=project, env=env)
+    assert shown.code == 2
+    assert "killed by SIGABRT while it was imported" in shown.err
+    assert tfopt("plugins", "show", "cache", cwd=project, env=env).code == 0
+
+
+def test_two_distributions_of_one_name_are_both_named(tmp_path):
+    site = tmp_path / "site"
+    make_distribution(site, "first-dist", {"twin": "first_module:Good"}, first_module=GOOD)
+    make_distribution(site, "second-dist", {"twin": "second_module:Good"}, second_module=GOOD)
+    project = tiny_project(tmp_path / "project", plugin="twin")
+    env = environment(PYTHONPATH=site)
+    done = tfopt("apply", "recipe.toml", cwd=project, env=env)
+    assert done.code == 2
+    [line] = done.err.splitlines()
+    assert '"first-dist" 1.0' in line
+    assert '"second-dist" 1.0' in line
+    listed = " ".join(tfopt("plugins", cwd=project, env=env).out.split())
+    assert "two distributions register it" in listed
+    assert not list(site.glob("*_was_imported"))
+
+
+@pytest.mark.parametrize("command", ["apply", "train", "plan"])
+def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp_path):
+    site = make_distribution(
+        tmp_path / "site", "other", {"other": "other_module:Good"}, other_module=GOOD
+    )
+    # the recipe's own mistake ends the command after every plugin that it names was imported
+    project = tiny_project(tmp_path / "project")
+    done = tfopt(
+        command, "recipe.toml", "--set", "plugins.prefetch.size=1",
+        cwd=project, env=environment(PYTHONPATH=site),
+    )  # fmt: skip
+    assert done.code == 2
+    assert "unknown setting" in done.err
+    assert not (site / "other_module_was_imported").exists()
+
+
+@pytest.mark.slow
+def test_a_broken_neighbour_is_not_imported_by_a_whole_plan(tmp_path):
+    site = make_distribution(
+        tmp_path / "site", "ill", {"ill": "ill_module:Good"},
+        ill_module="""
+            import os, pathlib
+            pathlib.Path(__file__ + ".was_imported").touch()
+            os.abort()
+        """,
+    )  # fmt: skip
+    make_distribution(site, "good", {"good": "good_module:Good"}, good_module=GOOD)
+    project = tiny_project(tmp_path / "project", plugin="good")
+    done = tfopt("plan", "recipe.toml", cwd=project, env=environment(PYTHONPATH=site))
+    assert done.code == 0, done.err
+    assert (site / "good_module_was_imported").exists()
+    assert not (site / "ill_module.py.was_imported").exists()

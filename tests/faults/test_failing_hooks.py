@@ -1,0 +1,255 @@
+"""A plugin that fails in a hook is named with the hook; a workload that fails, with its place."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import pytest
+from in_process import InProcessRunner
+from real_process import TINY, environment, make_distribution, make_project, tfopt, tiny_project
+
+from tfopt_core.cli.main import run
+
+# Raises in the place that its setting names, and keeps to the contract elsewhere.
+FAILS = '''
+    import attrs
+    from tfopt_core import Effect, hookimpl
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Fails:
+        """Raises where it is told to."""
+
+        where: str = attrs.field(metadata={"help": "The hook to raise in."})
+
+        def _maybe(self, hook):
+            if hook == self.where:
+                raise ZeroDivisionError(f"raised on purpose in {hook}")
+
+        def math(self):
+            self._maybe("math")
+            return "exact"
+
+        def resolve(self, probe):
+            self._maybe("resolve")
+            return self
+
+        @hookimpl(wrapper=True)
+        def configure_runtime(self):
+            value = yield
+            self._maybe("configure_runtime")
+            return value
+
+        @hookimpl(wrapper=True)
+        def configure_precision(self):
+            value = yield
+            self._maybe("configure_precision")
+            return value
+
+        @hookimpl
+        def build_strategy(self):
+            import tensorflow as tf
+            self._maybe("build_strategy")
+            return tf.distribute.get_strategy()
+
+        @hookimpl(wrapper=True)
+        def build_dataset(self):
+            value = yield
+            self._maybe("build_dataset")
+            return value
+
+        @hookimpl(wrapper=True)
+        def wrap_model(self):
+            value = yield
+            self._maybe("wrap_model")
+            return value
+
+        @hookimpl(wrapper=True)
+        def configure_training(self):
+            value = yield
+            self._maybe("configure_training")
+            return value
+
+        @hookimpl
+        def on_epoch_end(self):
+            self._maybe("on_epoch_end")
+
+        @hookimpl
+        def report_effect(self):
+            self._maybe("report_effect")
+            return Effect.applied_as("nothing")
+
+        def unwrap(self, model):
+            self._maybe("unwrap")
+            return model
+'''
+BEFORE_ANY_PROCESS = ("math", "configure_runtime")
+IN_THE_DRY_BUILD = (
+    "resolve", "configure_precision", "build_strategy", "build_dataset", "wrap_model",
+    "configure_training",
+)  # fmt: skip
+IN_A_RUN = ("on_epoch_end", "report_effect", "unwrap")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    return make_distribution(
+        tmp_path_factory.mktemp("site"), "fails-dist", {"fails": "fails_module:Fails"},
+        fails_module=FAILS,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def here(site, tmp_path, monkeypatch):
+    """The command in this process, its runs too; `(exit code, output, errors)`."""
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
+    project = tiny_project(tmp_path, plugin="fails")
+    monkeypatch.chdir(project)
+    yield lambda *arguments: run(arguments)
+    for module in ("fails_module", "tiny", "other"):
+        sys.modules.pop(module, None)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("hook", [*BEFORE_ANY_PROCESS, *IN_THE_DRY_BUILD])
+def test_a_hook_that_raises_before_the_first_run_ends_the_command(hook, here, capsys):
+    code = here("apply", "recipe.toml", "--set", f"plugins.fails.where={hook}")
+    printed = capsys.readouterr()
+    assert code == 3, printed.err
+    [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+    assert '"fails"' in line
+    assert hook in line
+    assert f"ZeroDivisionError: raised on purpose in {hook}" in line
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("hook", IN_A_RUN)
+def test_a_hook_that_raises_in_a_run_fails_that_variant_only(hook, here, capsys):
+    code = here(
+        "apply", "recipe.toml", "--set", f"plugins.fails.where={hook}", "--save", "m.keras", "-q"
+    )
+    printed = capsys.readouterr()
+    flowing = " ".join(printed.out.split())
+    assert code == 3, printed.err
+    assert f'plugin "fails", hook "{hook}": raised ZeroDivisionError' in flowing
+    assert "2 of 4 runs failed" in flowing
+    assert "no verdict" in flowing
+    assert "Traceback" not in printed.out + printed.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hook", ["math", "configure_runtime", "build_dataset", "on_epoch_end"])
+def test_the_traceback_is_shown_with_debug_and_only_then(hook, site, tmp_path):
+    project = tiny_project(tmp_path, plugin="fails")
+    arguments = ("train", "recipe.toml", "--set", f"plugins.fails.where={hook}")
+    # `train` asks for no mathematics
+    if hook == "math":
+        arguments = ("apply", *arguments[1:])
+    env = environment(PYTHONPATH=site)
+    plain = tfopt(*arguments, cwd=project, env=env)
+    assert plain.code == 3
+    assert f"raised on purpose in {hook}" in plain.out + plain.err
+    assert "Traceback" not in plain.out + plain.err
+    debug = tfopt(*arguments, "--debug", cwd=project, env=env)
+    assert debug.code == 3
+    assert "Traceback" in debug.out + debug.err
+    assert "fails_module.py" in debug.out + debug.err
+
+
+# Workloads
+
+FACTORIES = {
+    "raises": ("def build(): raise KeyError('the moon')", "raised KeyError: 'the moon'"),
+    "exits": ("def build(): raise SystemExit(4)", "raised SystemExit: 4"),
+    "raises on import": ("1 / 0", "cannot be imported: ZeroDivisionError"),
+    "exits on import": ("raise SystemExit(4)", "cannot be imported: SystemExit: 4"),
+    "is no Python": ("def build(:", "cannot be imported: SyntaxError"),
+    "returns nothing": ("def build(): pass", "returned a NoneType; return a tfopt_core.Workload"),
+    "is not there": ("def biuld(): pass", 'has no "build"; did you mean "biuld"?'),
+    "is no callable": ("build = 3", "is not callable"),
+    "has no such option": (
+        "def build(*, classes=3): pass",
+        'has no option "clases"; did you mean "classes"?',
+    ),
+    "has a model that raises": (
+        TINY.format(says="pass").replace("return keras.Seq", "raise OSError('gone'); return Seq"),
+        "build_model raised OSError: gone",
+    ),
+    "has a model that is none": (
+        TINY.format(says="pass").replace("return keras.Seq", "return 3; Seq"),
+        "build_model returned a int; return a keras.Model",
+    ),
+    "has wrong epochs": (
+        TINY.format(says="return Workload(train=1, build_model=print, epochs=0)"),
+        "epochs must be at least 1",
+    ),
+}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("code", "said"), FACTORIES.values(), ids=FACTORIES)
+def test_a_factory_that_is_wrong_is_bad_input(code, said, here, tmp_path, capsys, monkeypatch):
+    (tmp_path / "other.py").write_text(textwrap.dedent(code))
+    recipe = '[workload]\nfactory = "other.py:build"\n[[plugins]]\nuse = "prefetch"\n'
+    if "option" in said:
+        recipe = recipe.replace("[[plugins]]", "options = { clases = 2 }\n[[plugins]]")
+    make_project(tmp_path, recipe)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert here("apply", "recipe.toml") == 2
+    printed = capsys.readouterr()
+    [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+    assert said in line
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.slow
+def test_a_factory_that_raises_in_its_own_process_is_one_line_with_its_place(tmp_path):
+    project = tiny_project(tmp_path, says='raise KeyError("the moon")')
+    done = tfopt("apply", "recipe.toml", cwd=project)
+    assert done.code == 2
+    [line] = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert "tiny.py:build" in line
+    assert "KeyError: 'the moon'" in line
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("change", "epoch"),
+    [
+        ('loss=lambda y, p: (p - y) * float("nan")', 1),
+        ('optimizer=keras.optimizers.SGD(1e9), loss="mse"', None),
+    ],
+    ids=["nan", "learning rate 1e9"],
+)
+def test_a_loss_that_is_no_number_fails_the_run_naming_metric_and_epoch(
+    change, epoch, here, tmp_path, capsys
+):
+    code = TINY.format(says="pass").replace('optimizer="sgd", loss="mse"', change)
+    (tmp_path / "tiny.py").write_text(textwrap.dedent(code))
+    ended = here(
+        "apply", "recipe.toml", "-q", "--set", "plugins.fails.where=nowhere",
+        "--set", "workload.epochs=9",
+    )  # fmt: skip
+    flowing = " ".join(capsys.readouterr().out.split())
+    assert ended == 3
+    assert 'the metric "loss" was ' in flowing
+    assert f"after epoch {epoch}" in flowing if epoch else "after epoch " in flowing
+    assert "no verdict" in flowing
+    assert "x faster" not in flowing
+
+
+@pytest.mark.tensorflow
+def test_a_metric_that_is_missing_is_named_with_those_that_are_there(here, capsys):
+    code = here(
+        "apply", "recipe.toml", "--set", "plugins.fails.where=nowhere",
+        "--set", 'measure.quality.metric="val_los"',
+    )  # fmt: skip
+    assert code == 2
+    printed = capsys.readouterr().err
+    assert 'the training reports no "val_los"; did you mean "val_loss"?' in printed
+    assert "it reports: loss" in printed

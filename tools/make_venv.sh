@@ -24,6 +24,10 @@ find_python() {
 if [ -d "$target" ] && ! fits "$target/bin/python"; then
     rm -rf "$target"
 fi
+if [ -d "$target" ] && ! command -v uv >/dev/null 2>&1 &&
+    ! "$target/bin/python" -m pip --version >/dev/null 2>&1; then
+    rm -rf "$target"
+fi
 
 if command -v uv >/dev/null 2>&1; then
     # uv brings a Python of its own where the machine has none that fits

@@ -49,23 +49,22 @@ def hanging_project(folder: Path) -> Path:
 
 
 def processes_once_it_hangs(process, project: Path) -> list[psutil.Process]:
-    """Wait until the second run hangs: its process and the sleeper that it started."""
+    """Wait until the workload hangs, then find its process, and what that has started."""
 
     def there():
         if process.poll() is not None:
             raise AssertionError((project / "stderr.txt").read_text())
         return (project / "hangs").exists()
 
-    wait_until("the second run", there)
-    found = descendants(process)
-    assert len(found) >= 2
-    return found
+    wait_until("the workload to hang", there)
+    return descendants(process)
 
 
 def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp_path):
     project = hanging_project(tmp_path)
     with started("apply", "recipe.toml", cwd=project) as process:
         children = processes_once_it_hangs(process, project)
+        assert len(children) == 2  # the run and its sleeper
         process.kill()
         process.wait()
         wait_until("the children's death", lambda: not alive(children), DEATH_SECONDS)
@@ -137,8 +136,7 @@ def test_ctrl_c_in_the_dry_build_ends_with_130_and_leaves_no_process(tmp_path):
     says = 'import pathlib, time; pathlib.Path("hangs").touch(); time.sleep(600)'
     project = tiny_project(tmp_path, says=says)
     with started("apply", "recipe.toml", cwd=project) as process:
-        wait_until("the dry build", (project / "hangs").exists)
-        children = descendants(process)
+        children = processes_once_it_hangs(process, project)
         signal_once(process, signal.SIGINT)
         assert process.wait(60) == 130
         wait_until("the children's death", lambda: not alive(children), DEATH_SECONDS)

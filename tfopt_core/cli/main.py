@@ -13,7 +13,6 @@ import rich_click as click
 from tfopt_core import __version__
 from tfopt_core.cli.apply import apply
 from tfopt_core.cli.doctor import doctor
-from tfopt_core.cli.options import debug_wanted
 from tfopt_core.cli.plan import plan
 from tfopt_core.cli.plugins import plugins
 from tfopt_core.cli.recipes import recipes
@@ -55,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except TfoptError as error:
-        return _expected(error)
+        return _expected(error, debug="--debug" in arguments)
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return INTERRUPTED
@@ -70,8 +69,8 @@ def run(arguments: Sequence[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _expected(error: TfoptError) -> int:
-    if debug_wanted():
+def _expected(error: TfoptError, *, debug: bool) -> int:
+    if debug:
         traceback.print_exc()
     for line in str(error).splitlines():
         _say(line)

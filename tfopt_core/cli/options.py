@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,6 @@ from typing import Any
 import rich_click as click
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def debug_wanted() -> bool:
-    """Whether `--debug` was given; asked for where the command line could not be parsed, too."""
-    return "--debug" in sys.argv
 
 
 set_option: Decorator = click.option(

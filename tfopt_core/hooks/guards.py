@@ -14,6 +14,8 @@ from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.markers import hookimpl
 
+MESSAGE_LENGTH = 300
+
 Watched = Generator[None, Any, Any]
 
 
@@ -107,6 +109,11 @@ def named_after(plugin: str, hook: str, error: BaseException) -> BaseException:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one phrase: its class and message."""
-    message = str(error).strip()
+    """An exception in one phrase: its class and the start of its message.
+
+    TensorFlow's messages hold graphs of dozens of lines; `--debug` shows them whole.
+    """
+    message = " ".join(str(error).split())
+    if len(message) > MESSAGE_LENGTH:
+        message = f"{message[:MESSAGE_LENGTH]} ..."
     return f"raised {type(error).__name__}" + (f": {message}" if message else "")

@@ -19,6 +19,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from tfopt_core.errors import TfoptError
+from tfopt_core.hooks.guards import describe
 from tfopt_core.measure.isolate import receive_task
 from tfopt_core.measure.task import Task
 
@@ -128,7 +129,7 @@ def peak_device_bytes() -> int | None:
 
 def _error(error: BaseException) -> dict[str, Any]:
     expected = isinstance(error, TfoptError)
-    message = str(error) if expected else f"{type(error).__name__}: {error}".rstrip(": ")
+    message = str(error) if expected else describe(error)
     return {
         "type": "error",
         "error": type(error).__name__,

@@ -50,14 +50,14 @@ def examine() -> tuple[Finding, ...]:
     machine = read_machine()
     return (
         Finding(subject="Python", ok=True, detail=f"{platform.python_version()} at {sys.prefix}"),
-        *_tensorflow(),
+        *_tensorflow(machine),
         *_hardware(machine),
         *_disk(),
         *_data_sources(),
     )
 
 
-def _tensorflow() -> Iterator[Finding]:
+def _tensorflow(machine: Machine) -> Iterator[Finding]:
     try:
         check_environment(os.environ)
     except InputError as error:
@@ -86,6 +86,13 @@ def _tensorflow() -> Iterator[Finding]:
         f"{said['seconds']:.1f} s",
     )  # fmt: skip
     yield Finding(subject="devices", ok=None, detail=", ".join(said["devices"]))
+    if machine.gpus and not any("GPU" in device for device in said["devices"]):
+        yield Finding(
+            subject="GPUs",
+            ok=False,
+            detail="the driver lists GPUs, and TensorFlow opens none",
+            mend="pip install 'tensorflow[and-cuda]', and look at CUDA_VISIBLE_DEVICES",
+        )
 
 
 def _hardware(machine: Machine) -> Iterator[Finding]:

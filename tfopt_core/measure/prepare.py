@@ -13,15 +13,15 @@ import attrs
 from cattrs import unstructure
 
 from tfopt_core.data import DataPlan
-from tfopt_core.errors import PluginError
+from tfopt_core.errors import PluginError, WorkloadError
 from tfopt_core.hooks.card import card, math_of
-from tfopt_core.hooks.guards import named_after
+from tfopt_core.hooks.guards import describe, named_after
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.task import Task
-from tfopt_core.training.build import baseline_plans, build, load
+from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.devices import as_tensorflow_sees
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
@@ -38,7 +38,7 @@ def prepare(task: Task) -> dict[str, Any]:
     job = attrs.evolve(job, plugins=resolve_all(job, workload))
     built = build(job, workload)
     before = baseline_plans(job, workload)
-    metrics = evaluated_metrics(built)
+    metrics = _metrics(built)
     quality = job.recipe.measure.quality
     metric = quality.metric if quality else _default_metric(workload, metrics)
     direction = quality.direction if quality else workload.quality_direction
@@ -112,6 +112,18 @@ def _default_metric(workload: Workload, metrics: Sequence[str]) -> str:
     if metric not in metrics and metric.removeprefix("val_") in metrics:
         return metric.removeprefix("val_")
     return metric
+
+
+def _metrics(built: Built) -> tuple[str, ...]:
+    """What a finished epoch will report.
+
+    :raises WorkloadError: if one batch cannot be evaluated: the model, its loss and its data do
+        not fit together.
+    """
+    try:
+        return evaluated_metrics(built)
+    except Exception as error:
+        raise WorkloadError(f"evaluating one batch {describe(error)}") from error
 
 
 def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:

@@ -9,7 +9,7 @@ import attrs
 
 SCHEMA_VERSION = 1
 
-RunStatus = Literal["ok", "failed", "interrupted"]
+RunStatus = Literal["ok", "failed"]
 Kind = Literal["end-to-end", "steady", "in-run", "time-to-target"]
 
 

@@ -10,6 +10,7 @@ from tfopt_core.data import DataPlan
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import RunContext, TrainingOptions, hookimpl
 from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.guards import describe
 from tfopt_core.training.sources import as_plan, batched_plan
 from tfopt_core.training.workload import Workload
 
@@ -69,9 +70,7 @@ class WorkloadDefaults(Defaults):
         try:
             model = self.workload.build_model()
         except Exception as error:
-            raise WorkloadError(
-                f"build_model raised {type(error).__name__}: {error}".rstrip(": ")
-            ) from error
+            raise WorkloadError(f"build_model {describe(error)}") from error
         if not isinstance(model, keras.Model):
             raise WorkloadError(
                 f"build_model returned a {type(model).__name__}; return a keras.Model"

@@ -12,6 +12,7 @@ from typing import Any
 
 from tfopt_core.errors import WorkloadError, did_you_mean
 from tfopt_core.hooks.discovery import Registration, registrations
+from tfopt_core.hooks.guards import describe
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.workload import Workload
 
@@ -66,9 +67,7 @@ def load_workload(recipe: Recipe) -> Workload:
     except WorkloadError:
         raise
     except (Exception, SystemExit) as error:
-        raise WorkloadError(
-            f'workload "{what}" raised {type(error).__name__}: {error}'.rstrip(": ")
-        ) from error
+        raise WorkloadError(f'workload "{what}" {describe(error)}') from error
     if not isinstance(workload, Workload):
         raise WorkloadError(
             f'workload "{what}" returned a {type(workload).__name__}; return a tfopt_core.Workload'
@@ -91,8 +90,7 @@ def _find(recipe: Recipe) -> Callable[..., Any]:
         raise
     except (Exception, SystemExit) as error:
         raise WorkloadError(
-            f'workload "{spec.use or spec.factory}" cannot be imported: '
-            f"{type(error).__name__}: {error}".rstrip(": ")
+            f'workload "{spec.use or spec.factory}" cannot be imported: {describe(error)}'
         ) from error
     if not callable(factory):
         raise WorkloadError(f'workload "{spec.use or spec.factory}" is not callable')

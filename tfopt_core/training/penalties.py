@@ -55,6 +55,8 @@ def remove_data_loss(model: Any) -> None:
         model._metrics[:] = [metric for metric in model._metrics if metric is not tracker]
     if "compute_loss" in vars(model):
         delattr(model, "compute_loss")
+        # what was traced still calls it
+        model.train_function = model.test_function = None
 
 
 def with_data_loss(logs: dict[str, float], penalties: Penalties) -> dict[str, float]:

@@ -73,7 +73,8 @@ class FakeRunner:
         quality = task.job.recipe.measure.quality
         prepared = Prepared(
             plugins=plans, data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
-            quality_metric=quality.metric if quality else "val_accuracy", quality_direction="max", epochs=2, steps_per_epoch=10,
+            quality_metric=quality.metric if quality else "val_accuracy",
+            quality_direction="max", epochs=2, steps_per_epoch=10,
             batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
             policy="float32", baseline="", versions={"tensorflow": "2.21"},
         )  # fmt: skip

@@ -1,0 +1,108 @@
+"""The clock around a train function, with a clock of the test's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfopt_core.training.clock import StepClock
+
+MILLISECOND = 1_000_000
+
+
+class Hands:
+    """A clock whose hands the test moves."""
+
+    def __init__(self):
+        self.now = 0
+
+    def __call__(self):
+        return self.now
+
+
+def steps(clock, hands, count, milliseconds=5, traced=()):
+    def train(iterator):
+        hands.now += milliseconds * MILLISECOND
+        if iterator in traced:
+            hands.now += 1000 * MILLISECOND
+            clock.count_trace()
+
+    function = clock.timed(train)
+    for number in range(count):
+        function(number)
+
+
+def epoch(clock, hands, number, *args, **kwargs):
+    clock.begin_epoch(number)
+    steps(clock, hands, *args, **kwargs)
+    clock.end_epoch()
+
+
+def test_a_block_is_ten_steps_and_twenty_milliseconds_at_least():
+    hands = Hands()
+    clock = StepClock(now=hands)
+    epoch(clock, hands, 0, 25)
+    assert [block.steps for block in clock.blocks] == [10, 10, 5]
+    fast = StepClock(now=hands)
+    epoch(fast, hands, 0, 60, milliseconds=1)
+    assert [block.steps for block in fast.blocks] == [20, 20, 20]
+    assert clock.blocks[0].seconds == pytest.approx(0.05)
+
+
+def test_a_traced_call_is_a_cold_block_of_its_own():
+    hands = Hands()
+    clock = StepClock(now=hands)
+    epoch(clock, hands, 0, 15, traced={0, 12})
+    assert [(b.steps, b.cold) for b in clock.blocks] == [
+        (1, "trace"), (10, ""), (1, ""), (1, "trace"), (2, ""),
+    ]  # fmt: skip
+    assert clock.blocks[0].seconds == pytest.approx(1.005)
+    assert clock.steps == 15
+
+
+def test_under_xla_the_first_short_batch_compiles_again_without_a_trace():
+    hands = Hands()
+    clock = StepClock(now=hands, steps_per_epoch=12, compiles=True)
+    epoch(clock, hands, 0, 12)
+    epoch(clock, hands, 1, 12)
+    assert [(b.epoch, b.steps, b.cold) for b in clock.blocks] == [
+        (0, 10, ""), (0, 1, ""), (0, 1, "trace"), (1, 10, ""), (1, 2, ""),
+    ]  # fmt: skip
+
+
+def test_the_epoch_that_fills_a_cache_is_cold_also_after_new_data():
+    hands = Hands()
+    clock = StepClock(now=hands, fills_cache=True)
+    for number in range(3):
+        if number == 2:
+            clock.new_data(2, None)
+        epoch(clock, hands, number, 10)
+    assert [block.cold for block in clock.blocks] == ["cache", "", "cache"]
+
+
+def test_a_call_of_several_steps_ends_with_the_epoch():
+    hands = Hands()
+    clock = StepClock(now=hands, steps_per_call=4, steps_per_epoch=10)
+    epoch(clock, hands, 0, 3)
+    assert clock.steps == 10
+
+
+def test_validation_is_timed_apart_and_belongs_to_no_step():
+    hands = Hands()
+    clock = StepClock(now=hands)
+    clock.begin_epoch(0)
+    steps(clock, hands, 10)
+    clock.begin_validation()
+    hands.now += 300 * MILLISECOND
+    clock.end_validation()
+    clock.end_epoch()
+    assert clock.validation_seconds == [0.3]
+    assert sum(block.seconds for block in clock.blocks) == pytest.approx(0.05)
+    assert clock.epoch_ends == [350 * MILLISECOND]
+
+
+def test_the_device_is_waited_for_at_the_edges_of_blocks_only():
+    waits = []
+    hands = Hands()
+    clock = StepClock(now=hands, sync=lambda: waits.append(hands.now))
+    epoch(clock, hands, 0, 25)
+    assert len(waits) == 3

@@ -103,6 +103,8 @@ def site(tmp_path_factory):
 def here(site, tmp_path, monkeypatch):
     """The command in this process, its runs too; `(exit code, output, errors)`."""
     monkeypatch.syspath_prepend(str(site))
+    # other people's plugins are looked at in another process first
+    monkeypatch.setenv("PYTHONPATH", str(site))
     monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
     project = tiny_project(tmp_path, plugin="fails")
     monkeypatch.chdir(project)
@@ -116,7 +118,8 @@ def here(site, tmp_path, monkeypatch):
 def test_a_hook_that_raises_before_the_first_run_ends_the_command(hook, here, capsys):
     code = here("apply", "recipe.toml", "--set", f"plugins.fails.where={hook}")
     printed = capsys.readouterr()
-    assert code == 3, printed.err
+    # its mathematics is asked for with the recipe's other problems
+    assert code == (2 if hook == "math" else 3), printed.err
     [line] = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert '"fails"' in line
     assert hook in line
@@ -150,13 +153,14 @@ def test_the_traceback_is_shown_with_debug_and_only_then(hook, site, tmp_path):
         arguments = ("apply", *arguments[1:])
     env = environment(PYTHONPATH=site)
     plain = tfopt(*arguments, cwd=project, env=env)
-    assert plain.code == 3
+    assert plain.code == (2 if hook == "math" else 3)
     assert f"raised on purpose in {hook}" in plain.out + plain.err
     assert "Traceback" not in plain.out + plain.err
     debug = tfopt(*arguments, "--debug", cwd=project, env=env)
-    assert debug.code == 3
+    assert debug.code == plain.code
     assert "Traceback" in debug.out + debug.err
-    assert "fails_module.py" in debug.out + debug.err
+    if hook != "math":  # one of the recipe's problems, which are raised together
+        assert "fails_module.py" in debug.out + debug.err
 
 
 # Workloads
@@ -164,9 +168,9 @@ def test_the_traceback_is_shown_with_debug_and_only_then(hook, site, tmp_path):
 FACTORIES = {
     "raises": ("def build(): raise KeyError('the moon')", "raised KeyError: 'the moon'"),
     "exits": ("def build(): raise SystemExit(4)", "raised SystemExit: 4"),
-    "raises on import": ("1 / 0", "cannot be imported: ZeroDivisionError"),
-    "exits on import": ("raise SystemExit(4)", "cannot be imported: SystemExit: 4"),
-    "is no Python": ("def build(:", "cannot be imported: SyntaxError"),
+    "raises on import": ("1 / 0", "cannot be imported: raised ZeroDivisionError"),
+    "exits on import": ("raise SystemExit(4)", "cannot be imported: raised SystemExit: 4"),
+    "is no Python": ("def build(:", "cannot be imported: raised SyntaxError"),
     "returns nothing": ("def build(): pass", "returned a NoneType; return a tfopt_core.Workload"),
     "is not there": ("def biuld(): pass", 'has no "build"; did you mean "biuld"?'),
     "is no callable": ("build = 3", "is not callable"),

@@ -40,16 +40,14 @@ def test_plan_shows_each_plugin_and_the_data_before_and_after(tmp_path):
     assert "nothing trained" in flowing
     assert "\x1b" not in done.out
     assert max(len(line) for line in done.out.splitlines()) <= 80
-    assert list((project / ".tfopt" / "runs").iterdir()) == []
+    assert not (project / ".tfopt").exists()
 
 
 def test_recipes_lists_every_recipe_that_ships(tmp_path):
     done = tfopt("recipes", cwd=tmp_path)
     assert done.code == 0
-    # a long name is folded into its column
-    squeezed = "".join(line[:26].strip() for line in done.out.splitlines())
     for name in shipped_recipes():
-        assert name in squeezed
+        assert any(line.split()[:1] == [name] for line in done.out.splitlines()), name
     assert list(tmp_path.iterdir()) == []
 
 
@@ -129,6 +127,6 @@ def test_an_unknown_command_or_option_is_bad_input(tmp_path):
 
 @pytest.mark.parametrize("name", shipped_recipes())
 def test_a_shipped_recipe_passes_every_check_that_needs_no_tensorflow(name):
-    recipe, plugins = check_recipe(name)
-    assert recipe.name
-    assert plugins
+    checked = check_recipe(name)
+    assert checked.recipe.name
+    assert checked.plugins

@@ -55,6 +55,7 @@ def by_hand():
         train.batch(BATCH_SIZE),
         validation_data=validation.batch(BATCH_SIZE),
         epochs=EPOCHS,
+        shuffle=False,  # the data set does
         verbose=0,
     )
     return fitted.history, model.get_weights()

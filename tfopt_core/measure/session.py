@@ -251,8 +251,10 @@ class Session:
 
     def _speedup_so_far(self) -> float | None:
         pairs = pairs_of(self.runs)
+        if not pairs:
+            return None
         figures = compared_seconds(pairs, judgement_of(self.request, self.prepared))
-        if not pairs or isinstance(figures, str):
+        if isinstance(figures, str):
             return None
         ratios = log_ratios(*figures)
         return math.exp(math.fsum(ratios) / len(ratios))

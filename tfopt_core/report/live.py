@@ -151,7 +151,7 @@ def _ended(event: RunEnded) -> str:
         "" if run.wall_seconds is None else units.seconds_text(run.wall_seconds),
         plain(validation_in_words(run)),
         "" if event.speedup_so_far is None else f"{units.ratio_text(event.speedup_so_far)} so far",
-        "" if event.seconds_left is None else f"about {seconds_in_words(event.seconds_left)} left",
+        "" if not event.seconds_left else f"about {seconds_in_words(event.seconds_left)} left",
     ]
     return f"{which}: " + (", ".join(part for part in told if part) or "done")
 

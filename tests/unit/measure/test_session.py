@@ -37,10 +37,11 @@ class Plugin:
 class FakeRunner:
     """Answers at once. `walls` gives the seconds of a variant, or an error, by its name."""
 
-    def __init__(self, walls=None, prepare_error=None, noise=0.003):
+    def __init__(self, walls=None, prepare_error=None, noise=0.003, math="exact"):
         self.walls = {"baseline": 10.0, "full": 8.0, **(walls or {})}
         self.prepare_error = prepare_error
         self.noise = random.Random(3), noise
+        self.math = math
         self.tasks, self.environments = [], []
 
     def __call__(self, task, environment, tell):
@@ -67,7 +68,7 @@ class FakeRunner:
             return outcome({"type": "error", "error": "E", "message": "no", **self.prepare_error})
         plans = tuple(
             PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
-                       math="exact", summary="", changes=())
+                       math=self.math, summary="", changes=())
             for p in task.job.plugins
         )  # fmt: skip
         quality = task.job.recipe.measure.quality
@@ -175,6 +176,15 @@ def test_auto_isolates_where_it_fits_the_budget_and_not_otherwise(world):
         FakeRunner(walls), plugins=("p", "q"), pairs=4, attribution="auto", budget_seconds=1e-9
     )
     assert len(short.runs) == 8
+
+
+def test_a_time_to_target_is_measured_from_the_first_run_on(world):
+    target = TargetSpec(metric="val_accuracy", at_least=0.5)
+    results, events = world(FakeRunner(math="changes"), pairs=4, target=target)
+    assert results.comparison.kind == "time-to-target"
+    assert results.comparison.verdict == "void"
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert ended[0].speedup_so_far is None
 
 
 def test_a_failed_run_is_reported_with_its_cause_and_never_counted(world):

@@ -25,6 +25,9 @@ def add_l2(model: Any, strength: float) -> tuple[str, ...]:
             # set on a built layer, `kernel_regularizer` would add no loss: the variable's does
             if layer.kernel.regularizer is None and layer.kernel.trainable:
                 layer.kernel.regularizer = keras.regularizers.L2(strength)
+                if "kernel_regularizer" in vars(layer):
+                    # adds nothing here, but a saved model is loaded from what the layer says
+                    layer.kernel_regularizer = keras.regularizers.L2(strength)
                 names.append(layer.name)
         elif layer.kernel_regularizer is None:
             layer.kernel_regularizer = keras.regularizers.L2(strength)

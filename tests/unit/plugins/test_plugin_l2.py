@@ -41,6 +41,19 @@ def test_penalties_are_losses_of_the_model(built: bool) -> None:
 
 
 @pytest.mark.tensorflow
+def test_a_saved_model_keeps_its_penalties(tmp_path: Path) -> None:
+    import keras
+
+    model = layers(keras.layers.Conv1D(3, 2), keras.layers.Flatten(), keras.layers.Dense(2))
+    add_l2(model, 0.5)
+    before = [float(loss) for loss in model.losses]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert [float(loss) for loss in loaded.losses] == pytest.approx(before)
+    assert len(before) == 2
+
+
+@pytest.mark.tensorflow
 def test_effect_counts_the_penalties(train: Callable[..., Driven]) -> None:
     driven = train(L2(strength=0.01))
     assert driven.effect.applied

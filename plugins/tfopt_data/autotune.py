@@ -10,7 +10,7 @@ from attrs import field
 
 from tfopt_core import DataPlan, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Autotune as AutotuneStage
-from tfopt_data.rewrite import Rewrite, remember
+from tfopt_data.rewrite import Rewrite, effect_if, positive_or_auto, remember
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
 RAM_SHARE = 0.5
@@ -32,11 +32,6 @@ def with_autotune(
         ram_budget_bytes=ram_budget_mib * 2**20 if on and ram_budget_mib else None,
     )
     return Rewrite(plan.append(stage), done=stage.describe())
-
-
-def _positive_or_auto(_: Any, attribute: Any, value: Any) -> None:
-    if value != "auto" and value < 1:
-        raise ValueError(f'{attribute.name} must be at least 1 or "auto", got {value}')
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -74,12 +69,12 @@ class Autotune:
     )
     cpu_budget: int | Literal["auto"] = field(
         default="auto",
-        validator=_positive_or_auto,
+        validator=positive_or_auto,
         metadata={"help": "CPUs that tuning plans with; auto takes those this process may use."},
     )
     ram_budget_mib: int | Literal["auto"] = field(
         default="auto",
-        validator=_positive_or_auto,
+        validator=positive_or_auto,
         metadata={"help": "Memory for buffers in MiB; auto takes half of what is free."},
     )
 
@@ -108,16 +103,14 @@ class Autotune:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read the options back from the lowered data."""
-        rewrites: dict[str, Rewrite] = run.state.get("rewrites", {})
-        reasons = [f"{split}: {r.reason}" for split, r in rewrites.items() if not r.done]
-        done = []
-        for split, rewrite in rewrites.items():
-            if rewrite.done:
-                options = run.datasets[split].options().autotune
-                if options.enabled is (self.mode != "off"):
-                    done.append(f"{split}: {rewrite.done}")
-                else:
-                    reasons.append(f"{split}: the data set's own options say otherwise")
-        if done:
-            return Effect.applied_as("; ".join([*done, *reasons]))
-        return Effect.not_applied("; ".join(reasons) or "no data set was built")
+        return effect_if(run, self._confirmed, "other options")
+
+    def _confirmed(self, dataset: Any) -> bool:
+        options = dataset.options().autotune
+        if self.mode == "off":
+            return options.enabled is False
+        budgets = (
+            (self.cpu_budget, options.cpu_budget),
+            (self.ram_budget_mib, options.ram_budget // 2**20 if options.ram_budget else None),
+        )
+        return options.enabled is True and all(asked in ("auto", found) for asked, found in budgets)

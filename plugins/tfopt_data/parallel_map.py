@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import attrs
 from attrs import field
 
 from tfopt_core import DataPlan, Effect, RunContext, hookimpl
 from tfopt_core.data import Map
-from tfopt_data.rewrite import Rewrite, effect, remember
+from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
 
 
 def with_parallel_maps(
@@ -31,11 +31,6 @@ def with_parallel_maps(
         reason = "every map is parallel already" if plan.find(Map) else "there is no map stage"
         return Rewrite(plan, reason=reason)
     return Rewrite(plan, done="; ".join(done))
-
-
-def _positive_or_auto(_: Any, __: Any, value: Any) -> None:
-    if value != "auto" and value < 1:
-        raise ValueError(f'calls must be at least 1 or "auto", got {value}')
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -65,7 +60,7 @@ class ParallelMap:
 
     calls: int | Literal["auto"] = field(
         default="auto",
-        validator=_positive_or_auto,
+        validator=positive_or_auto,
         metadata={"help": "Examples computed at once; auto lets tf.data tune it (AUTOTUNE)."},
     )
     ordered: bool = field(

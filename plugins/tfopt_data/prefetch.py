@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import attrs
 from attrs import field
@@ -11,7 +11,7 @@ from attrs import field
 from tfopt_core import DataPlan, Effect, RunContext, hookimpl
 from tfopt_core.data import Prefetch as PrefetchStage
 from tfopt_core.data import dissect
-from tfopt_data.rewrite import Rewrite, effect, remember
+from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
 
 
 def with_prefetch(plan: DataPlan, buffer_size: int | Literal["auto"] = "auto") -> Rewrite:
@@ -31,11 +31,6 @@ def with_prefetch(plan: DataPlan, buffer_size: int | Literal["auto"] = "auto") -
             return Rewrite(plan, reason="the workload's data set ends with a prefetch")
     stage = PrefetchStage(buffer_size=buffer_size)
     return Rewrite(plan.append(stage), done=stage.describe())
-
-
-def _positive_or_auto(_: Any, __: Any, value: Any) -> None:
-    if value != "auto" and value < 1:
-        raise ValueError(f'buffer_size must be at least 1 or "auto", got {value}')
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -64,7 +59,7 @@ class Prefetch:
 
     buffer_size: int | Literal["auto"] = field(
         default="auto",
-        validator=_positive_or_auto,
+        validator=positive_or_auto,
         metadata={"help": "Batches that are held ready; auto lets tf.data tune it (AUTOTUNE)."},
     )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import attrs
 
 from tfopt_core import DataPlan, Effect, RunContext
@@ -28,15 +31,30 @@ def effect(run: RunContext, stage: str) -> Effect:
 
     :param stage: a word in the class name of the tf.data stage that must be there.
     """
+    return effect_if(run, lambda data: dissect.has_stage(data, stage), f'no stage "{stage}"')
+
+
+def effect_if(run: RunContext, is_there: Callable[[Any], bool], missing: str) -> Effect:
+    """Which splits were rewritten, as far as the lowered data confirm it.
+
+    :param is_there: whether a lowered data set has what the rewrite gave it.
+    :param missing: what the data hold instead, for the reason: `no stage "Cache"`.
+    """
     rewrites: dict[str, Rewrite] = run.state.get("rewrites", {})
     done, reasons = [], []
     for split, rewrite in rewrites.items():
         if not rewrite.done:
             reasons.append(f"{split}: {rewrite.reason}")
-        elif dissect.has_stage(run.datasets[split], stage):
+        elif is_there(run.datasets[split]):
             done.append(f"{split}: {rewrite.done}")
         else:
-            reasons.append(f'{split}: the lowered data hold no stage "{stage}"')
+            reasons.append(f"{split}: the lowered data hold {missing}")
     if done:
         return Effect.applied_as("; ".join([*done, *reasons]))
     return Effect.not_applied("; ".join(reasons) or "no data set was built")
+
+
+def positive_or_auto(_: Any, attribute: Any, value: Any) -> None:
+    """An attrs validator: a whole number of at least 1, or "auto"."""
+    if value != "auto" and value < 1:
+        raise ValueError(f'{attribute.name} must be at least 1 or "auto", got {value}')

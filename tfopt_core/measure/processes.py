@@ -63,7 +63,8 @@ class Processes:
             prepared = structure(message["prepared"], Prepared)
             return attrs.evolve(prepared, seconds=outcome.seconds)
         if message is None:
-            raise PreparationFailed(_last_words(outcome))
+            told = [f"the dry build: {outcome.cause}; its last words:"]
+            raise PreparationFailed("\n".join(told + last_words(outcome.output_tail)))
         text = message["message"]
         if self.debug and outcome.output_tail:
             text = f"{outcome.output_tail.rstrip()}\n{text}"
@@ -105,12 +106,6 @@ class Processes:
         )
         task = Task(kind=kind, job=job, debug=self.debug)
         return task, process_environment(self.environment, runtime, debug=self.debug)
-
-
-def _last_words(outcome: ProcessOutcome) -> str:
-    """How the dry build died, and the end of what it printed."""
-    lines = outcome.output_tail.splitlines()[-OUTPUT_LINES:]
-    return "\n".join([f"the dry build was {outcome.cause}; the end of its output:", *lines])
 
 
 def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.errors import InputError
 from tfopt_core.measure import progress
 from tfopt_core.measure.conclude import conclude, judgement_of, save_best
 from tfopt_core.measure.figures import compared_seconds
@@ -55,10 +56,13 @@ def measure(request: Request, *, runner: Runner, store: Store, observer: Observe
     results = session.run()
     store.finish(results)
     # what was measured is safe before anything else can go wrong
-    saved = save_best(request, prepared, results.runs)
-    if saved is None:
-        return results
-    results = attrs.evolve(results, saved_model=saved)
+    try:
+        saved = save_best(request, prepared, results.runs)
+    except InputError as error:
+        # the verdict is worth printing all the same
+        results = attrs.evolve(results, warnings=(*results.warnings, str(error)))
+    else:
+        results = attrs.evolve(results, saved_model=saved)
     store.finish(results)
     return results
 

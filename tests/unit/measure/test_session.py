@@ -92,7 +92,7 @@ def outcome(message, cause=None):
 def world(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
 
-    def go(runner, plugins=("p",), **spec):
+    def go(runner, plugins=("p",), save_to=None, **spec):
         recipe = Recipe(
             name="r",
             workload=WorkloadSpec(use="w"),
@@ -105,6 +105,7 @@ def world(tmp_path):
             folder=tmp_path / "runs" / f"m{len(store.measurements())}",
             environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
             seed=1,
+            save_to=save_to,
         )
         events = []
         return measure(request, runner=runner, store=store, observer=events.append), events
@@ -253,6 +254,15 @@ def test_an_interruption_after_a_look_is_judged_by_that_look_alone(world):
     assert fixed.comparison.verdict == "none"
     assert fixed.comparison.speedup is None
     assert "interrupted after 5 complete pairs" in fixed.comparison.statement
+
+
+def test_a_model_that_cannot_be_saved_costs_no_verdict(world, tmp_path):
+    # the fake runner leaves no model behind, so copying it must fail
+    results, _ = world(FakeRunner(), pairs=4, save_to=tmp_path / "model.keras")
+    assert results.comparison.verdict == "faster"
+    assert results.saved_model is None
+    assert any("cannot write" in warning for warning in results.warnings)
+    assert world.store.results(results.id) == results
 
 
 def test_only_listed_variables_are_recorded(world):

@@ -49,6 +49,7 @@ model = keras.saving.load_model(sys.argv[1])
 given = {"numbers": np.zeros((3, 10), "float32"), "codes": np.zeros((3, 3), "int32")}
 answer = model.predict(given, verbose=0)
 assert answer.shape == (3, 1) and np.isfinite(answer).all(), answer
+assert len(model.losses) > 0, "the penalties are gone"
 assert model.get_layer("logits").compute_dtype == "float32"
 assert model.get_layer("dense").compute_dtype == "bfloat16"
 model.fit(given, np.zeros((3, 1)), verbose=0)

@@ -7,10 +7,12 @@
     │   ├── PluginDefinitionError a plugin class breaks the contract of DESIGN.md
     │   ├── PluginConflict        two plugins of a stack exclude each other
     │   ├── PluginRefused         a plugin says that its settings make no sense here
+    │   ├── NotComparable         two measurements that say nothing of each other
     │   └── WorkloadError         a factory is missing, raises or returns something else
     ├── PluginError               3: a plugin's hook failed while a run was under way
     ├── TrainingDiverged          3: a loss that is no number any more
     ├── PreparationFailed         3: the dry build failed, so no run would have succeeded
+    ├── ReplayImpossible          3: a short training cannot be repeated with a stack as without it
     └── StoreError                70: the results cannot be kept or read
 
 Whatever is not a `TfoptError` is a bug in tfopt and shows its traceback. Each class composes
@@ -147,6 +149,21 @@ class PreparationFailed(TfoptError):
     """The dry build failed for a reason that is no bad input: a hook raised, or it was killed."""
 
     exit_code = 3
+
+
+class ReplayImpossible(TfoptError):
+    """A short training cannot be repeated with a stack as without it: nothing is certified."""
+
+    exit_code = 3
+
+
+class NotComparable(InputError):
+    """Two measurements that say nothing of each other; every reason at once, one a line."""
+
+    def __init__(self, names: tuple[str, str], reasons: Sequence[str]) -> None:
+        self.names, self.reasons = names, tuple(reasons)
+        heading = f'A ("{names[0]}") and B ("{names[1]}") cannot be compared'
+        super().__init__("\n".join(f"{heading}: {reason}" for reason in self.reasons))
 
 
 class StoreError(TfoptError):

@@ -9,12 +9,11 @@ import attrs
 from attrs import field
 
 from tfopt_core import Effect, Probe, RunContext, TrainingOptions, hookimpl
+from tfopt_core.training.callbacks import batch_callbacks
 
 LARGEST = 64
 # A smaller gain is not worth the coarser callbacks, and drowns in the noise of a short probe.
 LEAST_GAIN = 0.03
-
-BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 
 
 def choose_steps(step_seconds: Callable[[int], float], steps_per_epoch: int | None) -> int:
@@ -31,25 +30,6 @@ def choose_steps(step_seconds: Callable[[int], float], steps_per_epoch: int | No
             break
         best, seconds = best * 2, faster
     return best
-
-
-def batch_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
-    """The classes of the Keras callbacks that act on every training batch.
-
-    Checkpoints that are saved by epochs override these methods too, but do nothing there.
-    """
-    import keras
-
-    return tuple(
-        type(callback).__name__
-        for callback in callbacks
-        if getattr(callback, "save_freq", None) != "epoch"
-        and any(
-            getattr(getattr(callback, method, None), "__func__", None)
-            is not getattr(keras.callbacks.Callback, method)
-            for method in BATCH_METHODS
-        )
-    )
 
 
 def why_not(replicas: int, callbacks: Sequence[Any]) -> str:

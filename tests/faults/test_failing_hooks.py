@@ -6,7 +6,7 @@ import sys
 import textwrap
 
 import pytest
-from in_process import InProcessRunner
+from in_process import carry_out_here
 from real_process import TINY, environment, make_distribution, make_project, tfopt, tiny_project
 
 from tfopt_core.cli.main import run
@@ -105,7 +105,7 @@ def here(site, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(site))
     # other people's plugins are looked at in another process first
     monkeypatch.setenv("PYTHONPATH", str(site))
-    monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
+    carry_out_here(monkeypatch)
     project = tiny_project(tmp_path, plugin="fails")
     monkeypatch.chdir(project)
     yield lambda *arguments: run(arguments)

@@ -32,12 +32,13 @@ pytestmark = pytest.mark.slow
 # The promise is 2 seconds; a busy machine may take longer to get to it.
 DEATH_SECONDS = 2.0 + 10.0
 
-# The third process (after the dry build and one run) starts a sleeper and hangs itself.
+# The second run starts a sleeper and hangs itself. Before it the workload is built for the dry
+# build, three times for the certificate, and for the first run.
 HANGS_IN_THE_SECOND_RUN = """
         import pathlib, subprocess, time
         with open("calls", "a") as calls:
             calls.write("x")
-        if len(pathlib.Path("calls").read_text()) == 3:
+        if len(pathlib.Path("calls").read_text()) == 6:
             subprocess.Popen(["sleep", "600"])
             pathlib.Path("hangs").touch()
             time.sleep(600)
@@ -64,13 +65,42 @@ def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp
     project = hanging_project(tmp_path)
     with started("apply", "recipe.toml", cwd=project) as process:
         children = processes_once_it_hangs(process, project)
-        assert len(children) == 2  # the run and its sleeper
+        assert len(children) == 3  # the fork server, the run and its sleeper
         process.kill()
         process.wait()
         wait_until("the children's death", lambda: not alive(children), DEATH_SECONDS)
     [run] = stored_runs(project)
     assert run["status"] == "ok"
     assert run["wall_seconds"] > 0
+
+    # the run that was under way is made again, nothing else
+    done = tfopt("apply", "recipe.toml", "--resume", "--json", "out.json", cwd=project)
+    assert done.code == 0, done.err
+    data = json.loads((project / "out.json").read_text())
+    # (a disturbed machine may have it set aside and made again with its round)
+    assert {**data["runs"][0], "status": "ok"} == run
+    assert [run["status"] for run in data["runs"]].count("ok") == 8
+    assert data["resumed"] == 1
+    assert len((project / "calls").read_text()) == 6 + len(data["runs"]) - 1
+
+    # once it is finished there is nothing left
+    again = tfopt("apply", "recipe.toml", "--resume", cwd=project)
+    assert again.code == 2
+    assert "nothing to resume" in again.err
+
+
+def test_resuming_after_an_edit_is_refused_and_says_what_was_edited(tmp_path):
+    project = hanging_project(tmp_path)
+    with started("apply", "recipe.toml", cwd=project) as process:
+        processes_once_it_hangs(process, project)
+        signal_once(process, signal.SIGINT)
+        assert process.wait(60) == 130
+    code = project / "tiny.py"
+    code.write_text(code.read_text() + "#")
+    done = tfopt("apply", "recipe.toml", "--resume", cwd=project)
+    assert done.code == 2
+    assert "cannot be resumed" in done.err
+    assert f'"{code}" changed' in done.err
 
 
 @contextlib.contextmanager
@@ -177,7 +207,8 @@ def test_a_variant_that_dies_is_named_with_its_signal_and_keeps_no_timing(tmp_pa
     assert done.code == 3, done.err
     data = json.loads((project / "out.json").read_text())
     baseline = [run for run in data["runs"] if run["variant"] == "baseline"]
-    assert [run["status"] for run in baseline] == ["ok", "ok"]  # the others go on
+    # the others go on; a round that was disturbed is made again
+    assert [run["status"] for run in baseline if run["status"] != "repeated"] == ["ok", "ok"]
     killed, aborted = (run for run in data["runs"] if run["variant"] == "full")
     assert killed["error"].startswith("killed by SIGKILL")
     assert aborted["error"] == "killed by SIGABRT"

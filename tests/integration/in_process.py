@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter_ns
@@ -26,6 +27,7 @@ class InProcessRunner:
     """Stands in for `SpawnRunner`: carries each task out here. For what needs no isolation."""
 
     capture: bool = True
+    limits: Any = None
 
     def __call__(
         self, task: Task, environment: Mapping[str, str], tell: Callable[[dict[str, Any]], None]
@@ -73,3 +75,10 @@ def train_here(workload: Workload, *plugins: Any, **options: Any) -> tuple[Built
     """The same, trained."""
     built = build_here(workload, *plugins, **options)
     return built, train(built, perf_counter_ns(), lambda message: None)
+
+
+def carry_out_here(monkeypatch: Any) -> None:
+    """Have the commands carry out their tasks in this process, for what needs no isolation."""
+    monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
+    # what is forked otherwise is given to the runner within
+    monkeypatch.setattr("tfopt_core.measure.fork.ForkRunner", contextlib.nullcontext)

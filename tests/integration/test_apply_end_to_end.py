@@ -182,11 +182,11 @@ def test_require_faster_agrees_with_the_verdict_and_save_keeps_a_model(
     tmp_path, monkeypatch, capsys
 ):
     import keras
-    from in_process import InProcessRunner
+    from in_process import carry_out_here
 
     from tfopt_core.cli.main import run
 
-    monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
+    carry_out_here(monkeypatch)
     recipe = """
         [workload]
         factory = "tiny.py:build"

@@ -92,6 +92,24 @@ def test_a_saved_model_loads_predicts_and_trains_on_where_tfopt_is_not_installed
     assert "LOADED" in done.out
 
 
+def test_adapt_says_what_it_compared_and_what_it_keeps(tmp_path):
+    recipe = """
+        [workload]
+        use = "flights"
+        epochs = 3
+        batch_size = 16
+        options = { examples = 40000, prepare = "ahead" }
+    """
+    done = tfopt("train", "recipe.toml", "--adapt", cwd=make_project(tmp_path, recipe))
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert "in-run: " in said
+    assert "4 steps a call" in said
+    assert "kept: " in said
+    assert "of 7,500 steps" in said
+    assert "trained 3 epochs" in said
+
+
 def test_mirrored_trains_over_two_logical_cpu_devices(tmp_path):
     recipe = """
         [workload]

@@ -21,6 +21,12 @@ from tfopt_core.cli.options import debug_option, json_option, save_option, set_o
     type=click.Choice(["faster"]),
     help="End with status 1 unless the verdict is this.",
 )
+@click.option("--resume", "resuming", is_flag=True, help="Go on with what was stopped.")
+@click.option(
+    "--time-limit",
+    metavar="TIME",
+    help="End a run that takes longer: 10m, 1h. One without a sign of life ends after 10 min.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print the summary only, no progress.")
 @debug_option
 def apply(
@@ -31,6 +37,8 @@ def apply(
     json_path: Path | None,
     save_to: Path | None,
     require: str | None,
+    resuming: bool,
+    time_limit: str | None,
     quiet: bool,
     debug: bool,
 ) -> int:
@@ -39,15 +47,19 @@ def apply(
     RECIPE is a file, or the name of a recipe that ships with tfopt (`tfopt recipes`). The
     workload and the plugins that it names are executed.
     """
-    from tfopt_core.cli.request import make_request
+    from tfopt_core.cli.request import make_request, seconds_of
+    from tfopt_core.measure.fork import ForkRunner
     from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.resume import resume
     from tfopt_core.measure.session import measure
+    from tfopt_core.measure.supervise import Limits
     from tfopt_core.report.as_json import write_json
     from tfopt_core.report.console import make_console
     from tfopt_core.report.live import make_observer
     from tfopt_core.report.summary import render_summary
     from tfopt_core.store.database import Store, store_path
 
+    limit = None if time_limit is None else seconds_of("--time-limit", time_limit)
     changes = list(overrides)
     if pairs is not None:
         changes.append(f"measure.pairs={pairs}")
@@ -59,8 +71,10 @@ def apply(
     with (
         Store(store_path(folder.parent)) as store,
         make_observer(make_console(stderr=True), quiet=quiet) as observer,
+        ForkRunner(SpawnRunner(limits=Limits(total=limit))) as runner,
     ):
-        results = measure(request, runner=SpawnRunner(), store=store, observer=observer)
+        conduct = resume if resuming else measure
+        results = conduct(request, runner=runner, store=store, observer=observer)
     # with the JSON on standard output, the summary goes where it cannot disturb it
     to_stdout = json_path is not None and str(json_path) == "-"
     make_console(stderr=to_stdout).print(render_summary(results))

@@ -12,10 +12,14 @@ import rich_click as click
 
 from tfopt_core import __version__
 from tfopt_core.cli.apply import apply
+from tfopt_core.cli.compare import compare
 from tfopt_core.cli.doctor import doctor
 from tfopt_core.cli.plan import plan
 from tfopt_core.cli.plugins import plugins
 from tfopt_core.cli.recipes import recipes
+from tfopt_core.cli.report import report
+from tfopt_core.cli.runs import runs
+from tfopt_core.cli.selftest import selftest
 from tfopt_core.cli.train import train
 from tfopt_core.errors import TfoptError
 
@@ -32,7 +36,7 @@ def cli() -> None:
     """
 
 
-for command in (apply, train, plan, plugins, recipes, doctor):
+for command in (apply, train, plan, runs, report, compare, plugins, recipes, doctor, selftest):
     cli.add_command(command)
 
 

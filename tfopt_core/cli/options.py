@@ -37,3 +37,9 @@ save_option: Decorator = click.option(
     metavar="MODEL.keras",
     help="Keep the trained model; it loads without tfopt.",
 )
+project_option: Decorator = click.option(
+    "--project",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Look in .tfopt of this folder, not in that of the project here.",
+)

@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from tfopt_core.cli.project import project_of
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
 from tfopt_core.measure.check import check_recipe
 from tfopt_core.measure.request import Request
-from tfopt_core.recipe import Recipe, shipped_recipes
+from tfopt_core.recipe import Recipe, checks, shipped_recipes
 from tfopt_core.training.runtime import check_environment
-
-# What marks the root of a project, in the folder of the recipe or above it.
-MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
 
 
 def make_request(
@@ -67,10 +65,7 @@ def project_folder(recipe: Recipe) -> Path:
     shipped = {path.resolve() for path in shipped_recipes().values()}
     if recipe.path is not None and recipe.path.resolve() not in shipped:
         start = recipe.path.absolute().parent
-    for folder in (start, *start.parents):
-        if any((folder / marker).exists() for marker in MARKERS):
-            return folder
-    return start
+    return project_of(start)
 
 
 def new_id() -> str:
@@ -112,3 +107,15 @@ def _check_writable(option: str, path: Path) -> None:
             pass
     except OSError as error:
         raise InputError(f'{option}: cannot write "{path}": {error.strerror or error}') from error
+
+
+def seconds_of(option: str, text: str) -> float:
+    """The seconds of a duration that an option was given.
+
+    :raises InputError: if it is none.
+    """
+    try:
+        return checks.duration(text)
+    except checks.Invalid as error:
+        fault = error.faults[0]
+        raise InputError(f"{option}: {fault.message}; {fault.mend}") from error

@@ -13,8 +13,14 @@ from tfopt_core.cli.options import debug_option, save_option, set_option
 @click.argument("target", metavar="RECIPE")
 @set_option
 @save_option
+@click.option(
+    "--adapt", is_flag=True,
+    help="Compare exact loops (steps a call, XLA) in the first seconds, and keep the fastest.",
+)  # fmt: skip
 @debug_option
-def train(target: str, overrides: tuple[str, ...], save_to: Path | None, debug: bool) -> int:
+def train(
+    target: str, overrides: tuple[str, ...], save_to: Path | None, adapt: bool, debug: bool
+) -> int:
     """Train RECIPE once with its stack, without a baseline.
 
     For production use: what the workload prints passes through.
@@ -23,7 +29,7 @@ def train(target: str, overrides: tuple[str, ...], save_to: Path | None, debug: 
     from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.measure.once import train_once
     from tfopt_core.report.console import make_console
-    from tfopt_core.report.training import epoch_line, render_training
+    from tfopt_core.report.training import epoch_line, render_adapted, render_training
 
     request, _ = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
     console = make_console()
@@ -32,6 +38,7 @@ def train(target: str, overrides: tuple[str, ...], save_to: Path | None, debug: 
         SpawnRunner(),
         SpawnRunner(capture=False),
         on_epoch=lambda epoch, epochs, metrics: console.print(epoch_line(epoch, epochs, metrics)),
+        on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
     )
     console.print(render_training(run, prepared, save_to))
     return 0 if run.ok else 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.store.results import Attribution, Comparison, RunResult
 
 
@@ -12,8 +13,13 @@ def next_steps(
     comparison: Comparison,
     attribution: Sequence[Attribution],
     pairs_asked: int | None,
+    isolating_seconds: float | None = None,
 ) -> tuple[str, ...]:
-    """Short imperative sentences, the most useful first."""
+    """Short imperative sentences, the most useful first.
+
+    :param isolating_seconds: about what it would take to isolate each plugin, None where that was
+        done or is not known.
+    """
     steps = []
     effects = next((run.effects for run in runs if run.ok and run.effects), {})
     for name, effect in effects.items():
@@ -27,7 +33,12 @@ def next_steps(
         case "faster" if not attribution and len(effects) > 1:
             steps.append(
                 "see which plugin earns it: --set measure.attribution=leave-one-out "
-                f"({len(effects) + 2} runs a round)"
+                f"({_about(isolating_seconds)}{len(effects) + 2} runs a round)"
+            )
+        case "quality open" if comparison.kind == "steady":
+            steps.append(
+                "settle the quality with whole trainings: --set measure.length=full, and a "
+                "--budget that holds four pairs of them"
             )
         case "quality open" if quality is not None:
             more = 12 if (pairs_asked or 0) < 12 else 2 * (pairs_asked or 12)
@@ -37,7 +48,7 @@ def next_steps(
             )
         case "worse":
             steps.append("take out the plugins that change the arithmetic, one at a time")
-        case "inconclusive":
+        case "inconclusive" | "disturbed":
             steps.append("measure on an idle machine, or train longer per run")
         case "no difference" | "slower":
             steps.append("try other plugins: `tfopt plugins` says what each is for")
@@ -46,3 +57,7 @@ def next_steps(
     if repaid_at and repaid_at > steps_made and comparison.kind == "end-to-end":
         steps.append(f"train longer: the start costs more and is repaid after step {repaid_at:,}")
     return tuple(steps)
+
+
+def _about(seconds: float | None) -> str:
+    return "" if seconds is None else f"about {seconds_in_words(seconds)}, "

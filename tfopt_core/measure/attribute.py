@@ -11,12 +11,12 @@ from tfopt_core.measure.pairs import Pair, pairs_of
 from tfopt_core.measure.schedule import Contrast
 from tfopt_core.measure.statistics import (
     MINIMUM_PAIRS,
-    SUSPICIOUS_DEVIATION,
     Interval,
     log_ratios,
     speedup_interval,
     t_interval,
 )
+from tfopt_core.measure.suspicion import identical_timings
 from tfopt_core.measure.verdict import interval_in_words
 from tfopt_core.store.results import Attribution, RunResult
 
@@ -136,6 +136,6 @@ def _interval(pairs: Sequence[Pair], judgement: Judgement, level: float) -> Inte
     if isinstance(figures, str):
         return figures
     interval = t_interval(log_ratios(*figures), level)
-    if interval.deviation < SUSPICIOUS_DEVIATION:
+    if identical_timings(pairs, figures, interval):
         return "suspiciously identical timings"
     return interval

@@ -82,12 +82,6 @@ def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> 
                 "add [[plugins]] tables; `tfopt plugins` lists what there is",
             )
         )
-    if reading.value("measure.length") == "steady":
-        problems.append(
-            reading.problem(
-                "measure.length", '"steady" is not available in this version', 'use "full"'
-            )
-        )
     if isinstance(reading.value("measure.pairs"), int) and reading.value("measure.budget"):
         problems.append(
             reading.problem(
@@ -97,6 +91,14 @@ def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> 
             )
         )
     changing = [s.name for s in plugins if math_of(s.name, s.plugin) == "changes"]
+    if changing and reading.value("measure.length") == "steady":
+        problems.append(
+            reading.problem(
+                "measure.length",
+                f'"steady" ends a run before the target, by which "{changing[0]}" is judged',
+                'use "full"',
+            )
+        )
     if changing and reading.value("measure.target") is None:
         named = ", ".join(f'"{name}"' for name in changing)
         verb = "changes" if len(changing) == 1 else "change"

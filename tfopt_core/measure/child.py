@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import fcntl
+import functools
 import json
 import os
 import resource
@@ -20,7 +21,8 @@ from typing import Any
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.guards import describe
-from tfopt_core.measure.isolate import receive_task
+from tfopt_core.measure.channel import receive_task
+from tfopt_core.measure.supervise import DUMP_SIGNAL
 from tfopt_core.measure.task import Task
 
 Send = Callable[[dict[str, Any]], None]
@@ -37,6 +39,7 @@ def main(descriptor: int) -> int:
     os.close(descriptor)
     channel = socket.socket(fileno=private)
     faulthandler.enable()
+    faulthandler.register(DUMP_SIGNAL, all_threads=True)  # where it hangs, when it is ended for it
     lock = threading.Lock()
 
     def send(message: dict[str, Any]) -> None:
@@ -70,10 +73,18 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
     from tfopt_core.training.runtime import start_tensorflow
 
     start_tensorflow(task.job.runtime, debug=task.debug)
+    send({"type": "started"})
     if task.kind == "prepare":
         from tfopt_core.measure.prepare import prepare
 
         return {"type": "prepared", "prepared": prepare(task)}
+    if task.kind == "replay":
+        from cattrs import unstructure
+
+        from tfopt_core.training.replay import replay
+
+        assert task.replay_folder is not None
+        return {"type": "replayed", "replayed": unstructure(replay(task.job, task.replay_folder))}
     return {"type": "result", "run": run(task, send)}
 
 
@@ -81,6 +92,8 @@ def run(task: Task, send: Send) -> dict[str, Any]:
     """Train once; the run's figures as plain data."""
     from cattrs import unstructure
 
+    from tfopt_core.measure.explore import Explorer
+    from tfopt_core.measure.project import step_time_is_known
     from tfopt_core.measure.summarize import summarize
     from tfopt_core.training.build import build, load
     from tfopt_core.training.fit import train
@@ -88,7 +101,9 @@ def run(task: Task, send: Send) -> dict[str, Any]:
     workload = load(task.job)
     started = perf_counter_ns()
     built = build(task.job, workload)
-    outcome = train(built, started, send)
+    known = step_time_is_known if task.stop_when_steady else None
+    adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
+    outcome = train(built, started, send, known, adapt)
     effects = built.stack.report_effects(built.run, built.model)
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
     if task.save_to is not None:
@@ -98,6 +113,7 @@ def run(task: Task, send: Send) -> dict[str, Any]:
         "wall_seconds": outcome.wall_seconds,
         "peak_rss_bytes": peak_rss,
         "peak_device_bytes": peak_device,
+        "cpu_seconds": cpu_seconds(),
         "effects": {
             name: {"applied": effect.applied, "detail": effect.detail}
             for name, effect in effects.items()
@@ -115,6 +131,12 @@ def peak_rss_bytes() -> int:
                 return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def cpu_seconds() -> float:
+    """What this process and those that it waited for have computed, user and system together."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def peak_device_bytes() -> int | None:

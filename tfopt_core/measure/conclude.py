@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 import attrs
 
 from tfopt_core.measure.advice import next_steps
 from tfopt_core.measure.attribute import attribute, unattributed
+from tfopt_core.errors import InputError
+from tfopt_core.measure.course import Course
+from tfopt_core.measure.disturbance import disturbed_in_words
 from tfopt_core.measure.judgement import Judgement, stack_math
 from tfopt_core.measure.observations import observations
+from tfopt_core.measure.pace import round_seconds as seconds_of_round
 from tfopt_core.measure.pairs import pairs_of
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.processes import MODEL_FILE, replace_file, run_folder
 from tfopt_core.measure.request import Request
-from tfopt_core.measure.schedule import FULL, Contrast
-from tfopt_core.measure.statistics import LOOKS
+from tfopt_core.measure.schedule import FULL, Contrast, baseline_and_full, leave_one_out
+from tfopt_core.measure.statistics import LOOKS, MINIMUM_PAIRS
 from tfopt_core.measure.verdict import compare
+from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.recipe import Recipe
 from tfopt_core.store.results import Results, RunResult
 from tfopt_core.training.runtime import recorded_environment
 
+Stop = Literal["done", "interrupted", "budget"]
 
-def judgement_of(request: Request, prepared: Prepared) -> Judgement:
-    """The rules by which the runs are judged, from the recipe and the dry build."""
+
+def judgement_of(
+    request: Request, prepared: Prepared, course: Course, runs: Sequence[RunResult]
+) -> Judgement:
+    """The rules by which the runs are judged, from the recipe, the dry build and the course."""
     measure = request.recipe.measure
     return Judgement(
         metric=prepared.quality_metric,
@@ -33,6 +45,8 @@ def judgement_of(request: Request, prepared: Prepared) -> Judgement:
         math=stack_math([plugin.math for plugin in prepared.plugins]),
         target=measure.target,
         sequential=measure.pairs == "auto",
+        projected=any(run.ok and not run.fit.complete for run in runs),
+        certificate=course.certificate,
     )
 
 
@@ -40,27 +54,32 @@ def conclude(
     *,
     request: Request,
     prepared: Prepared,
+    course: Course,
     id_: str,
     created_at: str,
     runs: Sequence[RunResult],
     contrasts: Sequence[Contrast],
     seconds: float,
-    interrupted: bool,
+    stop: Stop,
+    round_seconds: float | None,
 ) -> Results:
     """Judge the runs and attribute the gain.
 
     :param contrasts: those that were run to isolate plugins.
-    :param seconds: how long the runs took together.
+    :param seconds: how long the measurement took, set-up included.
+    :param stop: why there are no more runs.
+    :param round_seconds: what another round would take, None without a run.
     """
-    recipe, judgement = request.recipe, judgement_of(request, prepared)
+    recipe, judgement = request.recipe, judgement_of(request, prepared, course, runs)
     pairs = len(pairs_of(runs))
     asked = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
-    judged = judged_runs(runs, asked, interrupted=interrupted)
-    if isinstance(judged, str):
-        comparison = attrs.evolve(compare((), judgement), pairs=pairs, statement=judged)
+    judged = judged_runs(runs, asked, stop)
+    if judged is None:
+        statement = _too_few(recipe, prepared, pairs, stop, round_seconds)
+        comparison = attrs.evolve(compare((), judgement), pairs=pairs, statement=statement)
         judged = ()
     else:
-        comparison = compare(judged, judgement, seconds / pairs if pairs else None)
+        comparison = compare(judged, judgement, round_seconds)
     rows = attribute(
         judged, list(prepared.resolved), [c for c in contrasts if c.with_ == FULL],
         [c for c in contrasts if c.with_ != FULL], judgement,
@@ -81,59 +100,111 @@ def conclude(
         baseline=prepared.baseline,
         target=_target_in_words(recipe),
         setup_seconds=prepared.seconds,
-        seconds=prepared.seconds + seconds,
-        interrupted=interrupted,
+        seconds=seconds,
+        interrupted=stop == "interrupted",
         observations=observations(judged, judgement),
-        warnings=prepared.warnings,
-        next_steps=next_steps(runs, comparison, rows, asked),
-    )
+        warnings=(*prepared.warnings, *run_warnings(runs)),
+        next_steps=next_steps(
+            runs, comparison, rows, asked,
+            None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
+        ),
+        length=course.length,
+        resumed=course.resumed,
+    )  # fmt: skip
 
 
 def judged_runs(
-    runs: Sequence[RunResult], asked: int | None, *, interrupted: bool
-) -> tuple[RunResult, ...] | str:
-    """The runs that may be judged, or why none may.
+    runs: Sequence[RunResult], asked: int | None, stop: Stop
+) -> tuple[RunResult, ...] | None:
+    """The runs that may be judged, None if none may.
 
-    Whoever stops when he likes the figures must not get a verdict by it: after an interruption
-    only the last look counts that was reached, or the fixed number of pairs if it was.
+    Whoever stops when he likes the figures must not get a verdict by it: after a stop only the
+    last look counts that was reached, or the fixed number of pairs if it was.
 
     :param asked: the fixed number of pairs, None where looks decide.
     """
-    if not interrupted:
+    if stop == "done":
         return tuple(runs)
     pairs = pairs_of(runs)
     looks = LOOKS if asked is None else (asked,)
     look = max((look for look in looks if look <= len(pairs)), default=None)
     if look is None:
-        return (
-            f"no verdict: interrupted after {len(pairs)} complete pairs, and the first look comes "
-            f"at {looks[0]}"
-        )
+        return None
     last_round = pairs[look - 1].without.round
     return tuple(run for run in runs if run.round <= last_round)
 
 
-def save_best(request: Request, prepared: Prepared, runs: Sequence[RunResult]) -> str | None:
+def _too_few(
+    recipe: Recipe, prepared: Prepared, pairs: int, stop: Stop, round_seconds: float | None
+) -> str:
+    """Why there is no verdict, and what budget would bring one."""
+    measure = recipe.measure
+    first_look = LOOKS[0] if measure.pairs == "auto" else measure.pairs
+    if stop == "interrupted":
+        return (
+            f"no verdict: interrupted after {pairs} complete pairs, and the first look comes at "
+            f"{first_look}"
+        )
+    needed = prepared.seconds + LOOKS[0] * (round_seconds or 0.0)
+    budget = math.ceil(1.2 * needed / 60)
+    return (
+        f"no verdict: four pairs take about {seconds_in_words(needed)} and do not fit the budget "
+        f"of {seconds_in_words(measure.budget_seconds)}; --budget {budget}m would do"
+    )
+
+
+def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
+    """What the runs say of the circumstances under which they were made."""
+    said = [disturbed_in_words([run for run in runs if run.ok])]
+    repeated = {run.round for run in runs if run.status == "repeated"}
+    if repeated:
+        rounds = "1 round was" if len(repeated) == 1 else f"{len(repeated)} rounds were"
+        said.append(f"{rounds} repeated because the machine was disturbed; the first runs of them "
+                    "are kept and count for nothing")  # fmt: skip
+    started = Counter(run.started for run in runs if run.ok)
+    if len(started) > 1:
+        ways = " and ".join(f"{count} {way}" for way, count in sorted(started.items()))
+        said.append(f"runs were started in different ways ({ways}): a fork did not start")
+    return tuple(sentence for sentence in said if sentence is not None)
+
+
+def isolating_seconds(request: Request, runs: Sequence[RunResult], pairs: int) -> float | None:
+    """About what it would take to isolate each plugin; None where there is nothing to isolate."""
+    extras, _ = leave_one_out(request.plugins)
+    if len(request.plugins) < 2 or not any(run.process_seconds for run in runs):
+        return None
+    return pairs * seconds_of_round(runs, [*baseline_and_full(request.plugins), *extras])
+
+
+def save_best(request: Request, judgement: Judgement, runs: Sequence[RunResult]) -> str | None:
     """Copy the model of the full variant's best run to where it was asked for.
 
     :returns: where it is and which run's it is, in words; None if there is nothing to save.
     :raises InputError: if it cannot be written; says where the model lies instead.
     """
     target = request.save_to
-    candidates = [run for run in runs if run.ok and run.variant == FULL]
-    if target is None or not candidates:
+    folders = {
+        run.id: run_folder(request.folder, run.round, run.position, run.variant) for run in runs
+    }
+    # a run that was made before a resume may have kept no model, one that was cut short is none
+    candidates = [
+        run
+        for run in runs
+        if run.ok
+        and run.variant == FULL
+        and run.fit.complete
+        and (folders[run.id] / MODEL_FILE).exists()
+    ]
+    if target is None:
         return None
-    judgement = judgement_of(request, prepared)
+    if not candidates:
+        raise InputError(f'no model was saved to "{target}": no run with the stack ended with one')
     metric, sign = judgement.metric, 1 if judgement.direction == "max" else -1
     worst = -sign * float("inf")
     best = max(candidates, key=lambda run: sign * run.fit.metrics.get(metric, worst))
-    folders = {
-        run.id: run_folder(request.folder, run.round, run.position, run.variant)
-        for run in candidates
-    }
     replace_file(folders[best.id] / MODEL_FILE, target)
-    for folder in folders.values():
-        (folder / MODEL_FILE).unlink(missing_ok=True)
+    for run in candidates:
+        (folders[run.id] / MODEL_FILE).unlink(missing_ok=True)
     value = best.fit.metrics.get(metric)
     said = "" if value is None else f", {metric} {value:.4f}"
     return f"{target} (run {best.id}{said})"

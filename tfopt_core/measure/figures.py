@@ -18,8 +18,8 @@ def compared_seconds(
     as MLPerf has it.
     """
     sides = [p.without for p in pairs], [p.with_ for p in pairs]
-    if judgement.kind == "end-to-end":
-        return [wall_seconds(run) for run in sides[0]], [wall_seconds(run) for run in sides[1]]
+    if judgement.kind != "time-to-target":
+        return [total_seconds(run) for run in sides[0]], [total_seconds(run) for run in sides[1]]
     figures = []
     for side in sides:
         missed = [run for run in side if run.fit.seconds_to_target is None]
@@ -30,6 +30,14 @@ def compared_seconds(
             )
         figures.append(_with_slowest(side))
     return figures[0], figures[1]
+
+
+def total_seconds(run: RunResult) -> float:
+    """The wall time of a whole training: measured, or projected where the run was cut short."""
+    if run.fit.complete:
+        return wall_seconds(run)
+    assert run.fit.projected_seconds is not None  # a run is cut short once it can be projected
+    return run.fit.projected_seconds
 
 
 def _with_slowest(side: Sequence[RunResult]) -> list[float]:

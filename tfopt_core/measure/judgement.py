@@ -8,6 +8,7 @@ from typing import Literal
 import attrs
 
 from tfopt_core.hooks.card import MATHS, Math
+from tfopt_core.measure.certify import Certificate
 from tfopt_core.measure.statistics import FIXED_LEVEL, LOOK_LEVEL, QUALITY_LOOK_LEVEL
 from tfopt_core.recipe import TargetSpec
 
@@ -28,6 +29,8 @@ class Judgement:
     :param math: what the stack as a whole does to the mathematics of training.
     :param sequential: whether the number of pairs is decided at looks (98% intervals) or was
         fixed before (95%).
+    :param projected: whether some run was cut short, so that totals are projected.
+    :param certificate: what a replay of fixed batches showed, None where none was made.
     """
 
     metric: str
@@ -37,6 +40,8 @@ class Judgement:
     math: Math
     target: TargetSpec | None
     sequential: bool
+    projected: bool = False
+    certificate: Certificate | None = None
 
     @property
     def level(self) -> float:
@@ -49,9 +54,11 @@ class Judgement:
         return QUALITY_LOOK_LEVEL if self.sequential else FIXED_LEVEL
 
     @property
-    def kind(self) -> Literal["end-to-end", "time-to-target"]:
+    def kind(self) -> Literal["end-to-end", "steady", "time-to-target"]:
         """A stack that changes the algorithm is judged by its time to the target."""
-        return "time-to-target" if self.math == "changes" else "end-to-end"
+        if self.math == "changes":
+            return "time-to-target"
+        return "steady" if self.projected else "end-to-end"
 
     def tolerance_for(self, baseline: float) -> float:
         """The tolerance, given the baseline's mean of the metric."""

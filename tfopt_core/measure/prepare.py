@@ -18,6 +18,7 @@ from tfopt_core.hooks.card import card, math_of
 from tfopt_core.hooks.guards import describe, named_after
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.measure.estimate import training_seconds
 from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.task import Task
@@ -65,6 +66,7 @@ def prepare(task: Task) -> dict[str, Any]:
         versions=_versions(),
         gpus=job.machine.gpus,
         warnings=_warnings(workload),
+        training_seconds=training_seconds(job, workload) if task.estimate else None,
     )
     return dict(unstructure(prepared))
 

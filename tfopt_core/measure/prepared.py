@@ -42,8 +42,9 @@ class Prepared:
     """The stack on this workload and machine, before any training.
 
     `quality_direction` is None where neither recipe, workload nor the metric's name tells it.
-    `gpus` are those that TensorFlow uses, whatever else the machine has. `seconds` is what the
-    process took that found this out.
+    `gpus` are those that TensorFlow uses, whatever else the machine has. `training_seconds` is
+    about what one training without the stack takes, None where that was not asked or cannot be
+    told. `seconds` is what it took to find all this out.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -63,7 +64,14 @@ class Prepared:
     versions: dict[str, str]
     gpus: tuple[Gpu, ...] = ()
     warnings: tuple[str, ...] = ()
+    training_seconds: float | None = None
     seconds: float = 0.0
+
+    @property
+    def can_be_cut_short(self) -> bool:
+        """Whether the rest of a training can be projected, and is not what the stack changes."""
+        changes = any(plugin.math == "changes" for plugin in self.plugins)
+        return self.steps_per_epoch is not None and not changes
 
     @property
     def resolved(self) -> dict[str, dict[str, Any]]:

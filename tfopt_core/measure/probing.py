@@ -93,7 +93,7 @@ class ProcessProbe:
         job = attrs.evolve(self.job, plugins=tuple(chosen), folder=Path(self.job.folder) / "probe")
         job.folder.mkdir(parents=True, exist_ok=True)
         built = build(job, self.workload, overrides=training_options)
-        return _timed_steps(built)
+        return timed_steps(built)
 
 
 def _sizes(plan: DataPlan) -> Iterator[int]:
@@ -129,8 +129,11 @@ def _tensor_bytes(tensor: Any) -> int:
     return int(tf.size(tensor)) * int(tensor.dtype.size)
 
 
-def _timed_steps(built: Any) -> float:
-    """Seconds of a step: the train function called in a row, its first call left out."""
+def timed_steps(built: Any, seconds: float = PROBE_SECONDS) -> float:
+    """Seconds of a step: the train function called in a row, its first calls left out.
+
+    :param seconds: how long to go on, in steps of at most `PROBE_CALLS`.
+    """
     import itertools
 
     import tensorflow as tf
@@ -151,6 +154,6 @@ def _timed_steps(built: Any) -> float:
         before = perf_counter()
         model.train_function(iterator)
         times.append((perf_counter() - before) / per_call)
-        if perf_counter() - start > PROBE_SECONDS:
+        if perf_counter() - start > seconds:
             break
     return median(times)

@@ -22,6 +22,7 @@ from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe
 from tfopt_core.store.results import RunResult
 from tfopt_core.training.job import Job
+from tfopt_core.training.replayed import Replayed
 from tfopt_core.training.runtime import process_environment
 
 # What a run leaves in its folder for later: its output, and the model if one was asked for.
@@ -48,14 +49,18 @@ class Processes:
     runner: Runner
     debug: bool = False
 
-    def prepare(self, plugins: tuple[StackedPlugin, ...], seed: int) -> Prepared:
+    def prepare(
+        self, plugins: tuple[StackedPlugin, ...], seed: int, *, estimate: bool = False
+    ) -> Prepared:
         """Resolve the stack and build it dry.
 
+        :param estimate: time some steps without the stack too.
         :raises InputError: for what the user can mend.
         :raises PreparationFailed: for what would fail in every run.
         """
         folder = self.folder / "prepare"
         task, environment = self._task("prepare", Variant(FULL, plugins), seed, folder)
+        task = attrs.evolve(task, estimate=estimate)
         outcome = self.runner(task, environment, lambda message: None)
         _tidy(folder)
         message = outcome.message
@@ -74,10 +79,27 @@ class Processes:
             raise InputError(text)
         raise PreparationFailed(text)
 
-    def run(self, turn: Turn, run_id: str, tell: Tell, *, save: bool = False) -> RunResult:
-        """Train one turn of the schedule; failures are results too."""
+    def run(
+        self,
+        turn: Turn,
+        run_id: str,
+        tell: Tell,
+        *,
+        save: bool = False,
+        stop_when_steady: bool = False,
+        adapt: bool = False,
+    ) -> RunResult:
+        """Train one turn of the schedule; failures are results too.
+
+        :param save: keep the trained model in the run's folder.
+        :param stop_when_steady: stop once the steady step time is known.
+        :param adapt: find the fastest exact loop in the first seconds, and keep it.
+        """
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
+        # what a killed run left there, the lock of a disk cache say, would harm this one
+        shutil.rmtree(folder, ignore_errors=True)
         task, environment = self._task("run", turn.variant, turn.seed, folder)
+        task = attrs.evolve(task, stop_when_steady=stop_when_steady, adapt=adapt)
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)
@@ -85,9 +107,31 @@ class Processes:
         result = RunResult(
             id=run_id, variant=turn.variant.name, round=turn.round, position=turn.position,
             seed=turn.seed, status="failed", process_seconds=outcome.seconds,
+            started=outcome.started,
             output_path=str(outcome.output_path) if outcome.output_path else None,
         )  # fmt: skip
         return _with_outcome(result, outcome)
+
+    def replay(self, variant: Variant, seed: int, shared: Path) -> Replayed | str:
+        """Replay a short training, the variant without plugins first; or why that failed.
+
+        :param shared: the folder in which both variants' processes leave what is compared.
+        """
+        folder = self.folder / "replay" / variant.name
+        shutil.rmtree(folder, ignore_errors=True)
+        task, environment = self._task("replay", variant, seed, folder)
+        task = attrs.evolve(task, replay_folder=shared)
+        outcome = self.runner(task, environment, lambda message: None)
+        _tidy(folder)
+        message = outcome.message
+        if message is None:
+            return outcome.cause or "no cause is known"
+        if message["type"] != "replayed":
+            return str(message.get("message", "sent no replay"))
+        try:
+            return structure(message["replayed"], Replayed)
+        except Exception as error:  # whatever the pipe brought, it is the replay that failed
+            return f"sent no valid replay: {error}"
 
     def _task(
         self, kind: Any, variant: Variant, seed: int, folder: Path

@@ -15,9 +15,16 @@ class Preparing:
     """The dry build and the plugins' `resolve` are under way."""
 
 
+@attrs.frozen
+class Certifying:
+    """Fixed batches are replayed without and with the stack."""
+
+
 @attrs.frozen(kw_only=True)
 class Ready:
-    """Set-up is done: what will be trained. `total_runs` is the most that may be needed."""
+    """Set-up is done: what will be trained. `total_runs` is how many there are until the first
+    look, or of all pairs; `estimated_seconds` is about what they will take, None where unknown;
+    `length` says whether they train to the end."""
 
     seconds: float
     resolved: Mapping[str, Mapping[str, object]]
@@ -25,6 +32,16 @@ class Ready:
     steps_per_epoch: int | None
     total_runs: int
     warnings: tuple[str, ...]
+    estimated_seconds: float | None = None
+    length: str = "full"
+    runs_done: int = 0
+
+
+@attrs.frozen
+class Noted:
+    """Something that the one who looks on should know: a change of course, say."""
+
+    text: str
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +79,7 @@ class RunEnded:
     seconds_left: float | None
 
 
-Event = Preparing | Ready | RunStarted | RunProgress | RunEnded
+Event = Preparing | Certifying | Ready | Noted | RunStarted | RunProgress | RunEnded
 
 
 class Observer(Protocol):

@@ -4,23 +4,58 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
+
+import attrs
 
 from tfopt_core.measure.judgement import Judgement
 from tfopt_core.measure.pairs import Pair
 from tfopt_core.measure.statistics import t_interval
 from tfopt_core.store.results import Quality
 
+# What the statistics alone say.
+_WORDS: dict[str, str] = {
+    "not worse": "not worse",
+    "worse": "worse",
+    "not established": "not established either way",
+}
+
 
 def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
-    """The metric's paired difference, higher is better, with one-sided bounds.
+    """The certificate where there is one, and the metric's paired difference where there is one.
 
-    Not worse: the lower bound lies above -tolerance. Worse: the upper bound lies below it.
+    The difference is higher where it is better, with one-sided bounds. Not worse: the lower bound
+    lies above -tolerance. Worse: the upper bound lies below it. A certified stack needs no such
+    bound; it is called worse only if it surely is, for then the replay missed something.
 
-    :returns: None if a run lacks the metric or there are fewer than two pairs.
+    :returns: None without a certificate, where a finished run lacks the metric or there are fewer
+        than two pairs.
     """
+    certificate = judgement.certificate
+    measured = _measured(pairs, judgement)
+    if certificate is None:
+        if measured is None and _cut_short(pairs):
+            return _without_figures(judgement, "no run trained to its end")
+        return measured
+    if measured is None:
+        unknown = "no run trained to its end" if _cut_short(pairs) else "too few runs report it"
+        quality = _without_figures(judgement, unknown)
+    else:
+        quality = measured
+    quality = attrs.evolve(quality, certificate=certificate.statement)
+    if not certificate.certified or quality.verdict == "worse":
+        return quality
+    figures = "" if measured is None else f"; {_means(measured)}"
+    return attrs.evolve(quality, verdict="certified", statement=f"{certificate.statement}{figures}")
+
+
+def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
+    """The statistics alone; None where a run was cut short or lacks the metric."""
     metric = judgement.metric
     if len(pairs) < 2 or any(
-        metric not in run.fit.metrics for pair in pairs for run in (pair.without, pair.with_)
+        metric not in run.fit.metrics or not run.fit.complete
+        for pair in pairs
+        for run in (pair.without, pair.with_)
     ):
         return None
     baseline = [pair.without.fit.metrics[metric] for pair in pairs]
@@ -30,29 +65,43 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
     # one-sided bounds at level a are the ends of a two-sided interval at level 2 a
     bounds = t_interval(differences, 2 * judgement.quality_level)
     mean_baseline = math.fsum(baseline) / len(baseline)
-    mean_optimized = math.fsum(optimized) / len(optimized)
     tolerance = judgement.tolerance_for(mean_baseline)
+    verdict: Literal["not worse", "worse", "not established"] = "not established"
     if bounds.low > -tolerance:
-        verdict, words = "not worse", "not worse"
+        verdict = "not worse"
     elif bounds.high < -tolerance:
-        verdict, words = "worse", "worse"
-    else:
-        verdict, words = "not established", "not established either way"
-    return Quality(
+        verdict = "worse"
+    quality = Quality(
         metric=metric,
         direction=judgement.direction,
         baseline=mean_baseline,
-        optimized=mean_optimized,
+        optimized=math.fsum(optimized) / len(optimized),
         difference=bounds.mean,
         low=bounds.low,
         high=bounds.high,
         tolerance=tolerance,
         resolution=_resolution(mean_baseline, judgement),
         certificate=None,
-        verdict=verdict,  # type: ignore[arg-type]
-        statement=_statement(metric, words, mean_baseline, mean_optimized, bounds.low, bounds.high,
-                             tolerance, judgement),
+        verdict=verdict,
+        statement="",
+    )
+    return attrs.evolve(
+        quality, statement=_statement(quality, bounds.low, bounds.high, tolerance, judgement)
+    )
+
+
+def _without_figures(judgement: Judgement, why: str) -> Quality:
+    return Quality(
+        metric=judgement.metric, direction=judgement.direction, baseline=None, optimized=None,
+        difference=None, low=None, high=None, tolerance=judgement.tolerance, resolution=None,
+        certificate=None, verdict="not established",
+        statement=f"quality not established by {judgement.metric}: {why}",
     )  # fmt: skip
+
+
+def _cut_short(pairs: Sequence[Pair]) -> bool:
+    """Whether some run ended once its step time was known: its metrics are no result."""
+    return any(not run.fit.complete for pair in pairs for run in (pair.without, pair.with_))
 
 
 def _resolution(share: float, judgement: Judgement) -> float | None:
@@ -63,17 +112,19 @@ def _resolution(share: float, judgement: Judgement) -> float | None:
     return math.sqrt(share * (1 - share) / judgement.examples)
 
 
+def _means(quality: Quality) -> str:
+    return f"{quality.metric} {quality.baseline:.4f} -> {quality.optimized:.4f}"
+
+
 def _statement(
-    metric: str, words: str, baseline: float, optimized: float, low: float, high: float,
-    tolerance: float, judgement: Judgement,
-) -> str:  # fmt: skip
+    quality: Quality, low: float, high: float, tolerance: float, judgement: Judgement
+) -> str:
     # `low` and `high` are oriented; a reader wants the change of the metric itself
     ends = (low, high) if judgement.direction == "max" else (-high, -low)
     text = (
-        f"quality {words}: {metric} {baseline:.4f} -> {optimized:.4f} "
+        f"quality {_WORDS[quality.verdict]}: {_means(quality)} "
         f"(change {ends[0]:+.4f} to {ends[1]:+.4f}, tolerance {tolerance:.4g})"
     )
-    resolution = _resolution(baseline, judgement)
-    if resolution is not None and judgement.examples is not None:
-        text += f"; {judgement.examples:,} examples resolve {resolution:.4f}"
+    if quality.resolution is not None and judgement.examples is not None:
+        text += f"; {judgement.examples:,} examples resolve {quality.resolution:.4f}"
     return text

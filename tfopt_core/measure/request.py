@@ -39,9 +39,12 @@ class Request:
     debug: bool = False
 
 
-def prepare(request: Request, runner: Runner) -> tuple[Prepared, Request]:
+def prepare(
+    request: Request, runner: Runner, *, estimate: bool = False
+) -> tuple[Prepared, Request]:
     """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
 
+    :param estimate: time some steps without the stack too, for what a training will take.
     :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
         sees it.
     :raises RecipeError: for a workload that cannot be built, and for a metric of quality or a
@@ -51,18 +54,25 @@ def prepare(request: Request, runner: Runner) -> tuple[Prepared, Request]:
     """
     reading = request.reading
     try:
-        prepared = processes_of(request, runner).prepare(request.plugins, seed=request.seed or 1)
+        prepared = processes_of(request, runner).prepare(
+            request.plugins, seed=request.seed or 1, estimate=estimate
+        )
     except WorkloadError as error:
         spec = request.recipe.workload
         key = "workload.use" if spec.use is not None else "workload.factory"
         raise RecipeError([reading.problem(key, str(error))]) from error
     _check_metrics(request, prepared)
+    return prepared, with_prepared(request, prepared)
+
+
+def with_prepared(request: Request, prepared: Prepared) -> Request:
+    """The request with the resolved plugins, on the machine as TensorFlow sees it."""
     resolved = tuple(
         StackedPlugin(s.name, type(s.plugin)(**_as_fields(plan.settings)))
         for s, plan in zip(request.plugins, prepared.plugins, strict=True)
     )
     machine = attrs.evolve(request.machine, gpus=prepared.gpus)
-    return prepared, attrs.evolve(request, plugins=resolved, machine=machine)
+    return attrs.evolve(request, plugins=resolved, machine=machine)
 
 
 def _check_metrics(request: Request, prepared: Prepared) -> None:

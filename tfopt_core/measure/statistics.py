@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -42,15 +43,21 @@ def t_interval(values: Sequence[float], level: float) -> Interval:
     :param level: the two-sided error rate, 0.05 for a 95% interval.
     :raises ValueError: for fewer than two values.
     """
-    from scipy import stats
-
     count = len(values)
     if count < 2:
         raise ValueError(f"an interval needs two values, got {count}")
     mean = math.fsum(values) / count
     deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (count - 1))
-    half = float(stats.t.ppf(1 - level / 2, count - 1)) * deviation / math.sqrt(count)
+    half = _t_quantile(1 - level / 2, count - 1) * deviation / math.sqrt(count)
     return Interval(mean, mean - half, mean + half, deviation, count, level)
+
+
+# A look into scipy costs more than the rest of a comparison.
+@functools.cache
+def _t_quantile(probability: float, freedom: int) -> float:
+    from scipy import stats
+
+    return float(stats.t.ppf(probability, freedom))
 
 
 def log_ratios(baseline: Sequence[float], optimized: Sequence[float]) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfopt_core.measure.project import projected_seconds
 from tfopt_core.measure.statistics import median
 from tfopt_core.measure.steady import steady_state
 from tfopt_core.recipe import TargetSpec
@@ -20,8 +21,12 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
     blocks = tuple(Block(b.steps, b.seconds, b.epoch, b.cold) for b in outcome.blocks)
     steady = steady_state(blocks)
     reached = epochs_to_target(outcome.history, target) if target else None
+    one_time = one_time_seconds(outcome, blocks, steady.step_seconds)
+    projected = None
+    if outcome.cut_short:
+        projected = projected_seconds(outcome, one_time, steady.step_seconds)
     return FitResult(
-        one_time_seconds=one_time_seconds(outcome, blocks, steady.step_seconds),
+        one_time_seconds=one_time,
         blocks=blocks,
         steady=steady.steady,
         step_seconds=steady.step_seconds,
@@ -32,9 +37,14 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         epochs_to_target=reached,
         seconds_to_target=None if reached is None else outcome.epoch_end_seconds[reached - 1],
         jit_compile=outcome.jit_compile,
-        metrics={name: values[-1] for name, values in outcome.history.items()},
+        # those of a training that was cut short compare with nothing
+        metrics={
+            name: values[-1] for name, values in outcome.history.items() if not outcome.cut_short
+        },
         history={name: tuple(values) for name, values in outcome.history.items()},
         stop_reason=outcome.stop_reason,
+        complete=not outcome.cut_short,
+        projected_seconds=projected,
     )
 
 

@@ -10,34 +10,50 @@ import attrs
 from tfopt_core.training.job import Job
 
 
+Kind = Literal["prepare", "run", "replay"]
+
+
 @attrs.frozen(kw_only=True)
 class Task:
     """One job for one process.
 
-    "prepare" resolves the stack's settings and builds everything up to `compile`, untimed;
-    "run" trains. `save_to` is where the trained model goes, None to keep none.
+    "prepare" resolves the stack's settings and builds everything up to `compile`, untimed; "run"
+    trains; "replay" trains a few fixed batches for the equivalence certificate, untimed.
+
+    :param estimate: a preparation also times some steps without the stack.
+    :param save_to: where the trained model goes, None to keep none.
+    :param stop_when_steady: a run ends once its steady step time is known.
+    :param adapt: a run looks for the fastest exact loop in its first seconds, and keeps it.
+    :param replay_folder: where a replay reads and writes what is compared.
     """
 
-    kind: Literal["prepare", "run"]
+    kind: Kind
     job: Job
+    estimate: bool = False
     save_to: Path | None = None
+    stop_when_steady: bool = False
+    adapt: bool = False
+    replay_folder: Path | None = None
     debug: bool = False
 
 
 # What each type of message must hold; anything else on the pipe is a failure of the run.
 MESSAGES: dict[str, frozenset[str]] = {
+    "started": frozenset(),
     "step": frozenset({"epoch", "step"}),
     "epoch": frozenset({"epoch", "metrics"}),
+    "adapted": frozenset({"adapted"}),
     "prepared": frozenset({"prepared"}),
+    "replayed": frozenset({"replayed"}),
     "result": frozenset({"run"}),
     "error": frozenset({"error", "message", "exit_code"}),
 }
-FINAL = frozenset({"prepared", "result", "error"})
+FINAL = frozenset({"prepared", "replayed", "result", "error"})
 # The last word of a process that did what it was asked to.
-ANSWERS = {"prepare": "prepared", "run": "result"}
+ANSWERS = {"prepare": "prepared", "run": "result", "replay": "replayed"}
 
 
-def checked_message(data: Any, kind: Literal["prepare", "run"]) -> dict[str, Any]:
+def checked_message(data: Any, kind: Kind) -> dict[str, Any]:
     """A message as the pipe brought it.
 
     :param kind: of the task that the process carries out.

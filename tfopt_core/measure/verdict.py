@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from tfopt_core.measure.disturbance import no_difference_claimed
 from tfopt_core.measure.figures import compared_seconds
 from tfopt_core.measure.judgement import INDIFFERENCE, Judgement
 from tfopt_core.measure.pairs import Pair, applied_plugins, pairs_of, wall_seconds
@@ -15,7 +16,6 @@ from tfopt_core.measure.statistics import (
     FIXED_LEVEL,
     LOOKS,
     MINIMUM_PAIRS,
-    SUSPICIOUS_DEVIATION,
     Interval,
     log_ratios,
     median,
@@ -23,14 +23,17 @@ from tfopt_core.measure.statistics import (
     speedup_interval,
     t_interval,
 )
+from tfopt_core.measure.suspicion import identical_timings
 from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.store.results import Comparison, Quality, RunResult
 
 # Verdicts after which more pairs could change nothing that is printed.
 # Past so many pairs nobody waits, and what is left to find is of no interest to anybody.
 RESOLVABLE_PAIRS = 100
+# What is added to "faster" and "slower": of which figure that is true.
+_OF_KIND = {"time-to-target": " to the target", "steady": " (projected)"}
 SETTLED = frozenset(
-    {"faster", "slower", "no difference", "worse", "not applied", "suspicious", "void"}
+    {"faster", "slower", "no difference", "disturbed", "worse", "not applied", "suspicious", "void"}
 )
 
 
@@ -58,7 +61,8 @@ def compare(
     comparison = _judged(draft, pairs, runs, judgement, pair_seconds)
     failed = [run for run in runs if run.status == "failed"]
     if failed:
-        note = f"{len(failed)} of {len(runs)} runs failed"
+        counted = sum(run.status != "repeated" for run in runs)
+        note = f"{len(failed)} of {counted} runs failed"
         comparison = attrs.evolve(comparison, statement=f"{comparison.statement}; {note}")
     return comparison
 
@@ -83,7 +87,7 @@ def _judged(
     if isinstance(figures, str):
         return attrs.evolve(draft, verdict="void", statement=figures)
     interval = t_interval(log_ratios(*figures), judgement.level)
-    if interval.deviation < SUSPICIOUS_DEVIATION:
+    if identical_timings(pairs, figures, interval):
         return attrs.evolve(
             draft,
             verdict="suspicious",
@@ -95,6 +99,13 @@ def _judged(
         break_even_step=break_even_step(pairs),
     )  # fmt: skip
     verdict, statement = _statement(measured, interval, runs, pair_seconds)
+    if verdict == "no difference":
+        judged = [run for pair in pairs for run in (pair.without, pair.with_)]
+        disturbed = no_difference_claimed(
+            judged, interval_in_words(interval), _OF_KIND.get(measured.kind, "")
+        )
+        if disturbed is not None:
+            verdict, statement = "disturbed", disturbed
     if judgement.kind == "end-to-end":
         statement += _not_repaid(measured, pairs)
     return attrs.evolve(measured, verdict=verdict, statement=statement)
@@ -106,7 +117,7 @@ def _statement(
     assert measured.low is not None
     assert measured.high is not None
     figures = interval_in_words(interval)
-    target = " to the target" if measured.kind == "time-to-target" else ""
+    target = _OF_KIND.get(measured.kind, "")
     if measured.low > 1:
         failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
         if failed:
@@ -131,16 +142,20 @@ def _faster(measured: Comparison, figures: str, target: str) -> tuple[str, str]:
         return "faster", f"faster{target}: {figures}{band}"
     quality = measured.quality
     if quality is not None and quality.verdict == "worse":
+        assert quality.difference is not None
         return "worse", (
             f"faster but worse: {quality.metric} {_fell(quality)} by "
             f"{abs(quality.difference):.4f} ({figures})"
         )
-    if quality is None or quality.verdict == "not established":
-        why = "" if quality else " (the metric was not reported)"
+    if quality is not None and quality.verdict != "not established":
+        return "faster", f"faster{target}: {figures}{band}"
+    if measured.kind == "steady":
         return "quality open", (
-            f"training is faster; quality not established{why}: {figures}{band}"
+            f"steps are faster; quality not established: {figures}{band}{target}"
         )
-    return "faster", f"faster: {figures}{band}"
+    reported = quality is not None and quality.baseline is not None
+    why = "" if reported else " (the metric was not reported)"
+    return "quality open", f"training is faster; quality not established{why}: {figures}{band}"
 
 
 def _fell(quality: Quality) -> str:

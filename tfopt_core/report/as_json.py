@@ -15,13 +15,12 @@ from typing import Any, TextIO
 import attrs
 
 from tfopt_core.errors import InputError
-from tfopt_core.store.results import Results
 
 STANDARD_OUTPUT = "-"
 
 
-def to_json(results: Results) -> dict[str, Any]:
-    """The results as dicts, lists, strings, numbers, booleans and None.
+def to_json(results: attrs.AttrsInstance) -> dict[str, Any]:
+    """Results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
 
     JSON knows no NaN and no infinity: such a number (the loss of a run that diverged) becomes
     None, `null` in the file. Anything that JSON has no form for becomes its text.
@@ -31,7 +30,9 @@ def to_json(results: Results) -> dict[str, Any]:
     return data
 
 
-def write_json(results: Results, target: Path | str, stdout: TextIO | None = None) -> None:
+def write_json(
+    results: attrs.AttrsInstance, target: Path | str, stdout: TextIO | None = None
+) -> None:
     """Write the results to a file, or to standard output for "-".
 
     A file is there whole or not at all: an old one stays as it was until the new one is on disk.

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from tfopt_core.measure.progress import Event, Preparing, Ready, RunEnded
+from tfopt_core.measure.progress import Certifying, Event, Noted, Preparing, Ready, RunEnded
 from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.report import units
 from tfopt_core.report.console import plain
@@ -28,6 +28,8 @@ from tfopt_core.report.progress import (
 # MEASUREMENT.md, section 2: the parent redraws at most once a second, so as not to disturb.
 REDRAWS_PER_SECOND = 1
 BAR_WIDTH = 32
+PREPARING = "preparing: building the model and resolving the settings"
+CERTIFYING = "replaying fixed batches without and with the stack"
 
 
 class View(Protocol):
@@ -129,17 +131,32 @@ def lines_of(event: Event) -> Iterator[str]:
     """The lines that an event is worth: none for the start and the progress of a run."""
     match event:
         case Preparing():
-            yield "preparing: building the model and resolving the settings"
+            yield PREPARING
+        case Certifying():
+            yield CERTIFYING
+        case Noted():
+            yield plain(event.text)
         case Ready():
-            steps = f" of {event.steps_per_epoch:,} steps" if event.steps_per_epoch else ""
-            epochs = f"{event.epochs:,} {'epoch' if event.epochs == 1 else 'epochs'}"
-            yield (
-                f"prepared in {units.seconds_text(event.seconds)}: "
-                f"at most {event.total_runs} runs, each {epochs}{steps}"
-            )
+            yield from _ready(event)
             yield from (f"warning: {plain(warning)}" for warning in event.warnings)
         case RunEnded():
             yield _ended(event)
+
+
+def _ready(event: Ready) -> Iterator[str]:
+    steps = f" of {event.steps_per_epoch:,} steps" if event.steps_per_epoch else ""
+    epochs = f"{event.epochs:,} {'epoch' if event.epochs == 1 else 'epochs'}"
+    each = f"each {epochs}{steps}"
+    if event.length == "steady":
+        each = f"each until its step time is known, of {epochs}{steps}"
+    yield (
+        f"prepared in {units.seconds_text(event.seconds)}: {event.total_runs} runs to the first "
+        f"verdict, {each}"
+    )
+    if event.runs_done:
+        yield f"resumed: {event.runs_done} runs are there already"
+    elif event.estimated_seconds is not None:
+        yield f"that takes about {seconds_in_words(event.estimated_seconds)}"
 
 
 def _ended(event: RunEnded) -> str:
@@ -159,7 +176,7 @@ def _ended(event: RunEnded) -> str:
 def render_state(state: State, now: float) -> RenderableType:
     """The live view as a pure function of what is known and of the time."""
     if state.run is None:
-        text = "preparing: building the model and resolving the settings"
+        text = CERTIFYING if state.certifying else PREPARING
         return Page((words(text if state.ready is None else "starting the first run", "dim"),))
     run, at = state.run, state.progress
     rows: list[tuple[RenderableType, ...]] = []

@@ -26,7 +26,8 @@ def render_failures(results: Results) -> tuple[RenderableType, ...]:
     failed = results.failed
     if not failed:
         return ()
-    title = f"{len(failed)} of {len(results.runs)} runs failed"
+    counted = sum(run.status != "repeated" for run in results.runs)
+    title = f"{len(failed)} of {counted} runs failed"
     causes = bullets(
         f"{cause} ({_of_whom([run for run in failed if _cause(run) == cause])})"
         for cause in dict.fromkeys(map(_cause, failed))
@@ -60,8 +61,9 @@ def render_verdict(comparison: Comparison) -> RenderableType:
     if comparison.quality is not None:
         style = _QUALITY_STYLES.get(comparison.quality.verdict, "")
         body.append(paragraph(comparison.quality.statement, style))
-        if comparison.quality.certificate:
-            body.append(paragraph(comparison.quality.certificate))
+        certificate = comparison.quality.certificate
+        if certificate and certificate not in comparison.quality.statement:
+            body.append(paragraph(certificate))
     step = comparison.break_even_step
     if step is not None and f"before step {step:,}" not in comparison.statement:
         body.append(Text(f"the dearer start is repaid after step {step:,}"))
@@ -82,7 +84,8 @@ def render_rest(results: Results) -> tuple[RenderableType, ...]:
 
 def _kept(results: Results) -> Iterator[RenderableType]:
     if results.interrupted:
-        yield words("interrupted: what had been measured until then is kept", "yellow")
+        text = "interrupted: what had been measured until then is kept; --resume goes on with it"
+        yield words(text, "yellow")
     if results.saved_model:
         yield words(f"model saved to {results.saved_model}")
     count = len(results.runs)

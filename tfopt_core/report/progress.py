@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import attrs
 
 from tfopt_core.measure.progress import (
+    Certifying,
     Event,
+    Noted,
     Preparing,
     Ready,
     RunEnded,
@@ -24,6 +26,8 @@ class State:
     """What the events have told so far. `runs_done` counts those that ended well or not;
     `ends_at` is when, by the clock of the view, the measurement may be done."""
 
+    certifying: bool = False
+    note: str = ""
     ready: Ready | None = None
     run: RunStarted | None = None
     progress: RunProgress | None = None
@@ -41,6 +45,10 @@ def after(state: State, event: Event, now: float) -> State:
     match event:
         case Preparing():
             return State()
+        case Certifying():
+            return attrs.evolve(state, certifying=True)
+        case Noted():
+            return attrs.evolve(state, note=event.text)
         case Ready():
             return attrs.evolve(state, ready=event)
         case RunStarted():

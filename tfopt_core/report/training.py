@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tfopt_core.measure.adapted import Adapted
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.report.console import plain
 from tfopt_core.report.layout import grid, paragraph, words
@@ -25,6 +26,21 @@ def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
     shown = {name: value for name, value in metrics.items() if name not in hidden}
     figures = [f"{plain(name)} {metric_text(value)}" for name, value in shown.items()]
     return Text(f"epoch {epoch}/{epochs}  " + "  ".join(figures))
+
+
+def render_adapted(adapted: Adapted) -> RenderableType:
+    """Which loops a training compared, with what result, and which one it keeps."""
+    said = [*(contrast.statement for contrast in adapted.contrasts), *adapted.left_out]
+    if adapted.reason not in said:
+        said.append(f"kept: {adapted.kept} ({adapted.reason})")
+    if adapted.steps:
+        steps = f"{adapted.steps:,}"
+        if adapted.total_steps is not None:
+            steps += f" of {adapted.total_steps:,}"
+        took = seconds_text(adapted.seconds)
+        said.append(f"comparing took {took} of training and {steps} steps, first calls included")
+    heads = ["loop", *[""] * (len(said) - 1)]
+    return grid([(words(head), paragraph(line)) for head, line in zip(heads, said, strict=True)])
 
 
 def render_training(run: RunResult, prepared: Prepared, saved_to: Path | None) -> RenderableType:

@@ -14,6 +14,26 @@ MATHEMATICS = {
     "changes": "another training algorithm",
 }
 
+# How a verdict of the JSON is called where there is no room for its whole sentence.
+VERDICTS = {
+    "faster": "faster",
+    "slower": "slower",
+    "no difference": "no measurable difference",
+    "disturbed": "machine disturbed",
+    "worse": "faster but worse",
+    "quality open": "faster, quality not established",
+    "inconclusive": "inconclusive",
+    "not applied": "not applied",
+    "void": "void",
+    "suspicious": "suspiciously identical timings",
+    "none": "no verdict",
+}
+
+
+def verdict_in_words(verdict: str) -> str:
+    """`no measurable difference`; a verdict of a later version as it is."""
+    return VERDICTS.get(verdict, verdict)
+
 
 def variant_in_words(variant: str) -> str:
     """`baseline`, `with the stack`, `without cache`, `cache alone`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import attrs
 from cattrs import Converter
 
 from tfopt_core.errors import StoreError
+from tfopt_core.store.overview import Overview, make_overview
 from tfopt_core.store.results import Results, RunResult
 
 DATABASE_VERSION = 1
@@ -38,6 +40,17 @@ CREATE INDEX IF NOT EXISTS run_of_measurement ON run (measurement, round, positi
 """
 
 _converter = Converter()
+
+
+@attrs.frozen
+class Unfinished:
+    """A measurement that may be resumed."""
+
+    id: str
+    created_at: str
+    recipe: str
+    recipe_sha256: str
+    request: Mapping[str, Any]
 
 
 class Store:
@@ -92,6 +105,30 @@ class Store:
             (run.id, measurement, run.round, run.position, run.variant, run.status, data),
         )
 
+    def replace_run(self, run: RunResult) -> None:
+        """Keep a run anew that is there already: it was set aside, say."""
+        data = json.dumps(_converter.unstructure(run))
+        self._write("UPDATE run SET status = ?, data = ? WHERE id = ?", (run.status, data, run.id))
+
+    def update_request(self, measurement: str, request: Mapping[str, Any]) -> None:
+        """Keep anew what it takes to understand and to resume a measurement."""
+        self._write(
+            "UPDATE measurement SET request = ? WHERE id = ?", (json.dumps(request), measurement)
+        )
+
+    def unfinished(self) -> tuple[Unfinished, ...]:
+        """The measurements that were begun and never concluded, or interrupted; newest first."""
+        rows = self._read(
+            "SELECT id, created_at, recipe, recipe_sha256, request FROM measurement "
+            "WHERE results IS NULL OR json_extract(results, '$.interrupted') "
+            "ORDER BY created_at DESC, id DESC",
+            (),
+        )
+        return tuple(
+            Unfinished(id_, created_at, recipe, sha256, json.loads(request))
+            for id_, created_at, recipe, sha256, request in rows
+        )
+
     def finish(self, results: Results) -> None:
         """Keep what was concluded; the runs are there already."""
         concluded = _converter.unstructure(attrs.evolve(results, runs=()))
@@ -119,6 +156,60 @@ class Store:
         return tuple(
             row[0] for row in self._read("SELECT id FROM measurement ORDER BY created_at, id", ())
         )
+
+    @classmethod
+    def existing(cls, path: Path) -> Store | None:
+        """What is kept there, for reading only; None where nothing was ever kept.
+
+        Nothing is created: no file, no folder, no table.
+
+        :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
+        """
+        store = cls.__new__(cls)
+        store.path = path
+        try:
+            if not path.is_file():
+                return None
+            # not "ro": that one leaves its -wal and -shm behind, and cannot read after a crash;
+            # where these cannot be made there must be none, and then nobody is writing
+            written = path.with_name(f"{path.name}-wal").exists()
+            how = "rw" if written or os.access(path.parent, os.W_OK) else "ro&immutable=1"
+            place = f"{path.absolute().as_uri()}?mode={how}"
+            store._connection = sqlite3.connect(place, uri=True, timeout=30)
+            store._connection.execute("PRAGMA query_only = ON")
+            (version,) = store._connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:  # another process is about to make the tables
+                store.close()
+                return None
+            store._set_up()  # refuses what is newer; there is nothing else left to set up
+        except (OSError, sqlite3.Error) as error:
+            raise store._failure("cannot be opened", error) from error
+        return store
+
+    def overview(self) -> tuple[Overview, ...]:
+        """Every measurement in short, the oldest first; what its runs hold is not read."""
+        rows = self._read(
+            "SELECT id, created_at, recipe, recipe_sha256, request, results, "
+            "(SELECT COUNT(DISTINCT b.round) FROM run AS b JOIN run AS f USING (measurement, round)"
+            " WHERE measurement = m.id AND b.variant = 'baseline' AND f.variant = 'full'"
+            " AND b.status = 'ok' AND f.status = 'ok'), "
+            "(SELECT COUNT(*) FROM run WHERE measurement = m.id) "
+            "FROM measurement AS m ORDER BY created_at, id",
+            (),
+        )
+        return tuple(
+            make_overview(
+                id_=id_, created_at=created_at, recipe=recipe, recipe_sha256=sha256,
+                request=json.loads(request), concluded=json.loads(results) if results else None,
+                pairs=pairs, runs=runs,
+            )
+            for id_, created_at, recipe, sha256, request, results, pairs, runs in rows
+        )  # fmt: skip
+
+    def request_of(self, measurement: str) -> Mapping[str, Any]:
+        """What `begin` was given for it; empty for an unknown measurement."""
+        rows = self._read("SELECT request FROM measurement WHERE id = ?", (measurement,))
+        return dict(json.loads(rows[0][0])) if rows else {}
 
     def _set_up(self) -> None:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()

@@ -9,7 +9,8 @@ import attrs
 
 SCHEMA_VERSION = 1
 
-RunStatus = Literal["ok", "failed"]
+# "repeated": the machine was disturbed, so the round was measured again and the run set aside.
+RunStatus = Literal["ok", "failed", "repeated"]
 Kind = Literal["end-to-end", "steady", "in-run", "time-to-target"]
 
 
@@ -38,7 +39,9 @@ class FitResult:
     `one_time_seconds` are tracing, compilation and cache filling; `step_seconds` is the median
     of the steady blocks, None if there are none; `metrics` are the last epoch's, `history` all
     epochs'. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
-    training) are None without a target or if it was not reached.
+    training) are None without a target or if it was not reached. A fit that ended once its step
+    time was known is not `complete`: its metrics are no result, and `projected_seconds` is what
+    the whole training would take, None where that cannot be told.
     """
 
     one_time_seconds: float
@@ -55,6 +58,8 @@ class FitResult:
     metrics: Mapping[str, float]
     history: Mapping[str, tuple[float, ...]]
     stop_reason: str | None = None
+    complete: bool = True
+    projected_seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -62,8 +67,11 @@ class RunResult:
     """One run: one training in one process.
 
     `variant` is "baseline", "full", "without NAME" or "alone NAME"; `round` and `position`
-    count from 0 and say when it ran. A run that did not end well has its cause in `error`, the
-    end of its output in `output_tail`, and counts for nothing.
+    count from 0 and say when it ran; `started` says how its process began ("spawned" or
+    "forked"). `process_seconds` hold its whole process, and `cpu_seconds` are what that computed;
+    `disturbance` is what else the machine did meanwhile. A run that did not end well has its cause
+    in `error`, the end of its output in `output_tail`, and counts for nothing; neither does one
+    that was "repeated".
     """
 
     id: str
@@ -76,6 +84,8 @@ class RunResult:
     process_seconds: float | None = None
     peak_rss_bytes: int | None = None
     peak_device_bytes: int | None = None
+    cpu_seconds: float | None = None
+    started: str = "spawned"
     disturbance: Mapping[str, float] = attrs.field(factory=dict)
     effects: Mapping[str, EffectResult] = attrs.field(factory=dict)
     fits: tuple[FitResult, ...] = ()
@@ -99,20 +109,22 @@ class Quality:
     """The quality of the optimized model against the baseline's, in the metric's own unit.
 
     `difference` is oriented: positive is better. `low` and `high` bound its mean; `resolution`
-    is the standard error that the validation set's size allows, None for no share.
+    is the standard error that the validation set's size allows, None for no share. `certificate`
+    is what a replay of fixed batches showed; where it certified the same training, no statistics
+    are needed, and where no training was finished the figures are None.
     """
 
     metric: str
     direction: Literal["max", "min"]
-    baseline: float
-    optimized: float
-    difference: float
-    low: float
-    high: float
-    tolerance: float
+    baseline: float | None
+    optimized: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    tolerance: float | None
     resolution: float | None
     certificate: str | None
-    verdict: Literal["not worse", "worse", "not established"]
+    verdict: Literal["certified", "not worse", "worse", "not established"]
     statement: str
 
 
@@ -161,7 +173,9 @@ class Results:
 
     `resolved` are every plugin's settings without "auto"; `setup_seconds` is what resolving and
     the dry build took, and `seconds` the whole measurement with it; `baseline` says what the
-    workload trains without a stack; `observations` are further paired contrasts in words.
+    workload trains without a stack; `observations` are further paired contrasts in words;
+    `length` says whether runs trained to their end; `resumed` counts how often the measuring was
+    stopped and taken up again.
     """
 
     id: str
@@ -186,6 +200,8 @@ class Results:
     observations: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
     saved_model: str | None = None
+    length: Literal["full", "steady"] = "full"
+    resumed: int = 0
 
     def of_variant(self, variant: str) -> tuple[RunResult, ...]:
         """The runs of a variant that count."""

@@ -52,6 +52,7 @@ class StepClock:
     on_call: Callable[[int, int], None] | None = None
     blocks: list[TimedBlock] = attrs.field(factory=list)
     validation_seconds: list[float] = attrs.field(factory=list)
+    epoch_begins: list[int] = attrs.field(factory=list)
     epoch_ends: list[int] = attrs.field(factory=list)
     first_step_start: int | None = None
     _traces: int = 0
@@ -75,17 +76,41 @@ class StepClock:
         """An epoch's first step is about to fetch its input."""
         self._epoch, self._done, self._steps = epoch, 0, 0
         self._start = self.now()
+        self.epoch_begins.append(self._start)
         if self.first_step_start is None:
             self.first_step_start = self._start
 
-    def timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same train function with its calls timed."""
+    @property
+    def at_edge(self) -> bool:
+        """Whether a block has just ended and none has begun."""
+        return self._steps == 0
+
+    def leave_out(self) -> None:
+        """What happened since the last block's end is none of the next block's time."""
+        assert self.at_edge
+        self._start = self.now()
+
+    @property
+    def traces(self) -> int:
+        """Traces and compilations so far."""
+        return self._traces
+
+    def timed(
+        self, function: Callable[..., Any], steps_made: Callable[[], int] | None = None
+    ) -> Callable[..., Any]:
+        """The same train function with its calls timed.
+
+        :param steps_made: asked after each call how many steps it made, where that varies; a call
+            without a step is part of what the next one takes.
+        """
         now = self.now
 
         def train_function(iterator: Any) -> Any:
             traces, begin = self._traces, now()
             result = function(iterator)
-            steps = self._steps_of_call()
+            steps = self._steps_of_call() if steps_made is None else steps_made()
+            if steps_made is not None and not steps:
+                return result
             self._done += steps
             if self._traces != traces or self._compiled_tail():
                 # what ran before the traced call is a block of its own

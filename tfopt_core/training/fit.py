@@ -10,16 +10,20 @@ import attrs
 
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import TimedBlock
+from tfopt_core.training.loops import Adapt
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 from tfopt_core.training.segments import segmented_callbacks
-from tfopt_core.training.watch import Report, Watch
+from tfopt_core.training.switching import switching_loop
+from tfopt_core.training.watch import Known, Report, Watch
 
 
 @attrs.frozen(kw_only=True)
 class FitOutcome:
     """What one fit took and reached. Seconds count from the start of its build.
 
-    `setup_seconds` lie before the first step; `epoch_end_seconds` hold one figure an epoch;
+    `setup_seconds` lie before the first step; `epoch_begin_seconds` and `epoch_end_seconds` hold
+    one figure an epoch, of the last one too where the fit was `cut_short` in it; `epochs` are
+    those that were finished, of `planned_epochs`;
     `batch_size` is None where the workload batches its own data.
     """
 
@@ -27,7 +31,11 @@ class FitOutcome:
     setup_seconds: float
     blocks: tuple[TimedBlock, ...]
     validation_seconds: tuple[float, ...]
+    epoch_begin_seconds: tuple[float, ...]
     epoch_end_seconds: tuple[float, ...]
+    cut_short: bool
+    planned_epochs: int
+    steps_per_epoch: int | None
     epochs: int
     steps: int
     batch_size: int | None
@@ -39,18 +47,29 @@ class FitOutcome:
     history: dict[str, list[float]]
 
 
-def train(built: Built, started: int, report: Report) -> FitOutcome:
+def train(
+    built: Built,
+    started: int,
+    report: Report,
+    known: Known | None = None,
+    adapt: Adapt | None = None,
+) -> FitOutcome:
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 
     :param started: `perf_counter_ns` at the start of the build; the wall time counts from there.
     :param report: told of progress, as plain data.
+    :param known: told of the blocks so far; once it says that the step time is known, the training
+        is cut short.
+    :param adapt: makes what compares exact loops while the training goes on, and keeps one.
     :raises TrainingDiverged: once the training loss is no finite number.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
     model, run = built.model, built.run
-    watch = Watch(built, report)
+    watch = Watch(built, report, known=known)
     with run.strategy.scope():
         watch.penalties = add_data_loss(model, run.element_spec)
+    if adapt is not None:
+        watch.loop = switching_loop(built, watch.clock, adapt, report)
     watch.install()
     callbacks = segmented_callbacks(
         [*built.training.callbacks, watch.callback()],
@@ -60,13 +79,18 @@ def train(built: Built, started: int, report: Report) -> FitOutcome:
     )
     while True:
         callbacks.last = True
-        watch.before_new_data = lambda: setattr(callbacks, "last", False)
+        watch.before_new_segment = lambda: setattr(callbacks, "last", False)
         _fit(built, callbacks, initial_epoch=watch.epochs_done)
         if callbacks.last:
             break
-        built.rebuild_training_data()
-        watch.clock.new_data(watch.epochs_done, built.run.steps_per_epoch)
+        if watch.wants_new_data:
+            built.rebuild_training_data()
+            watch.clock.new_data(watch.epochs_done, built.run.steps_per_epoch)
+        if watch.loop is not None:
+            watch.loop.begin_segment()
+        model._initial_epoch = None  # where Keras' BackupAndRestore began, which was the first time
     ended = perf_counter_ns()
+    kept = None if watch.loop is None else watch.loop.finish()
     watch.uninstall()
     remove_data_loss(model)
     clock = watch.clock
@@ -75,13 +99,17 @@ def train(built: Built, started: int, report: Report) -> FitOutcome:
         setup_seconds=((clock.first_step_start or ended) - started) / 1e9,
         blocks=tuple(clock.blocks),
         validation_seconds=tuple(clock.validation_seconds),
+        epoch_begin_seconds=tuple((begin - started) / 1e9 for begin in clock.epoch_begins),
         epoch_end_seconds=tuple((end - started) / 1e9 for end in clock.epoch_ends),
+        cut_short=watch.cut_short,
+        planned_epochs=run.epochs,
+        steps_per_epoch=built.run.steps_per_epoch,
         epochs=watch.epochs_done,
         steps=clock.steps,
         batch_size=run.batch_size,
         replicas=run.replicas,
         trainable_parameters=sum(math.prod(v.shape) for v in model.trainable_variables),
-        jit_compile=bool(model.jit_compile),
+        jit_compile=bool(model.jit_compile) if kept is None else kept.jit_compile,
         float32_layers=built.float32_layers,
         stop_reason=watch.stop_reason,
         history=watch.history,

@@ -73,6 +73,7 @@ def start_tensorflow(options: RuntimeOptions, *, debug: bool) -> None:
 
         apply_in_process(options)
         tf.config.list_logical_devices()
+        tf.zeros(1).numpy()  # whoever cannot use its devices hangs here, before any training
     if debug:
         import keras
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,13 +13,19 @@ import attrs
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
-from tfopt_core.training.clock import StepClock
+from tfopt_core.training.clock import StepClock, TimedBlock
 from tfopt_core.training.penalties import Penalties, with_data_loss
+from tfopt_core.training.switching import SwitchingLoop
 
 # Progress is told at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
 
+# Whether the step time is known is asked after so many blocks, and each time after half as many
+# again: the search for changes of level costs more the more blocks there are.
+FIRST_CHECK_BLOCKS, CHECK_GROWTH = 20, 1.5
+
 Report = Callable[[dict[str, Any]], None]
+Known = Callable[[Sequence[TimedBlock]], bool]
 
 
 @attrs.define(eq=False)
@@ -28,17 +34,25 @@ class Watch:
 
     The clock sits around `model.train_function`, not in a batch callback: a callback that acts
     on batches makes Keras convert the logs of every step.
+
+    :param known: asked now and then, with the blocks so far, whether the step time is known;
+        then the training is cut short. None trains to the end.
     """
 
     built: Built
     report: Report
-    before_new_data: Callable[[], None] = lambda: None
+    before_new_segment: Callable[[], None] = lambda: None
+    known: Known | None = None
     clock: StepClock = attrs.field(init=False)
     history: dict[str, list[float]] = attrs.field(factory=dict)
     epochs_done: int = 0
     penalties: Penalties = "unknown"
     stop_reason: str | None = None
+    cut_short: bool = False
+    loop: SwitchingLoop | None = None
+    wants_new_data: bool = False
     _told: int = 0
+    _next_check: int = FIRST_CHECK_BLOCKS
 
     @clock.default
     def _make_clock(self) -> StepClock:
@@ -48,7 +62,7 @@ class Watch:
             fills_cache=self.built.fills_cache,
             compiles=bool(self.built.model.jit_compile),
             sync=_device_sync(self.built),
-            on_call=self._tell_step,
+            on_call=self._after_call,
         )
 
     def install(self) -> None:
@@ -75,7 +89,7 @@ class Watch:
 
         class Watching(keras.callbacks.Callback):  # type: ignore[misc]
             def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-                watch.clock.begin_epoch(epoch)
+                watch.begin_epoch(epoch)
 
             def on_test_begin(self, logs: Any = None) -> None:
                 watch.clock.begin_validation()
@@ -88,12 +102,21 @@ class Watch:
 
         return Watching()
 
+    def begin_epoch(self, epoch: int) -> None:
+        """An epoch's first step is about to fetch its input."""
+        if self.loop is not None:
+            self.loop.begin_epoch()
+        self.clock.begin_epoch(epoch)
+
     def end_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
         """Keep the epoch's metrics, call the plugins, and do what they ask for.
 
         :raises TrainingDiverged: if the training loss is no finite number.
         """
         self.clock.end_epoch()
+        if self.cut_short:
+            self._validate_again()
+            return
         self.epochs_done = epoch + 1
         metrics = with_data_loss(
             {name: float(value) for name, value in logs.items() if _is_number(value)},
@@ -117,12 +140,18 @@ class Watch:
         if control.stop_reason is not None:
             self.stop_reason = control.stop_reason
             model.stop_training = True
-        elif control.wants_new_data and not model.stop_training and self.epochs_done < run.epochs:
-            self.before_new_data()
-            model.stop_training = True
+        elif not model.stop_training and self.epochs_done < run.epochs:
+            self.wants_new_data = control.wants_new_data
+            if self.wants_new_data or (self.loop is not None and self.loop.wants_segment):
+                self.before_new_segment()
+                model.stop_training = True
 
     def _wrap_train_function(self) -> None:
-        model = self.built.model
+        model, loop = self.built.model, self.loop
+        if loop is not None:
+            loop.forget_functions()
+            model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
+            return
         model.make_train_function()
         model.train_function = self.clock.timed(model.train_function)
 
@@ -133,6 +162,29 @@ class Watch:
             return step(*args, **kwargs)
 
         return train_step
+
+    def _after_call(self, epoch: int, done: int) -> None:
+        self._tell_step(epoch, done)
+        if self.known is not None and not self.cut_short and self.clock.at_edge:
+            self._ask_whether_known(self.known)
+
+    def _ask_whether_known(self, known: Known) -> None:
+        blocks = self.clock.blocks
+        if len(blocks) < self._next_check:
+            return
+        self._next_check = round(CHECK_GROWTH * len(blocks))
+        if known(blocks):
+            self.cut_short = self.built.model.stop_training = True
+        self.clock.leave_out()
+
+    def _validate_again(self) -> None:
+        """The first validation traces its function: a second one tells what later ones take."""
+        validation = self.built.run.datasets.get("validation")
+        if validation is None or len(self.clock.validation_seconds) != 1:
+            return
+        self.clock.begin_validation()
+        self.built.model.evaluate(validation, verbose=0)
+        self.clock.end_validation()
 
     def _tell_step(self, epoch: int, done: int) -> None:
         now = perf_counter_ns()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tfopt_core.store.database import Store, store_path
+
 HEAVY = ("tensorflow", "keras", "numpy", "scipy", "ruptures", "psutil")
 PROGRAM = f"""
 import json, sys
@@ -50,6 +52,10 @@ def run(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
         (["--version"], 0, "tfopt "),
         (["recipes"], 0, "quickstart"),
         (["recipes", "copy", "quickstart"], 0, "tfopt apply quickstart.toml"),
+        (["runs"], 0, "nothing was measured yet"),
+        (["report", "last"], 2, "nothing was measured yet"),
+        (["compare", "last", "a348"], 2, "nothing was measured yet"),
+        (["compare", "bad.toml", "last"], 2, "is no JSON"),
         (["plugins"], 0, "mixed-precision"),
         (["plugins", "show", "cache"], 0, "What it does"),
         (["plugins", "show", "cahce"], 2, "did you mean"),
@@ -75,6 +81,16 @@ def test_it_answers_without_importing_anything_heavy(arguments, code, said, tmp_
     assert said in printed
     assert ended == code
     assert heavy == []
+
+
+def test_what_was_measured_is_listed_and_reported_without_anything_heavy(tmp_path):
+    # as a measurement begins; those that were concluded are in the integration tests
+    with Store(store_path(tmp_path)) as store:
+        store.begin("20261121-125813-785d", "2026-11-21T12:58:18+00:00", "mine", "ab", {})
+    for arguments, said in ((["runs"], "unfinished"), (["report", "last"], "no verdict")):
+        code, heavy, printed = run(*arguments, cwd=tmp_path)
+        assert said in printed
+        assert (code, heavy) == (0, [])
 
 
 def test_what_authors_import_is_light():

@@ -10,15 +10,19 @@ from cattrs import unstructure
 from measure_runs import make_fit
 
 from tfopt_core import hookimpl
-from tfopt_core.errors import InputError, PreparationFailed
+from tfopt_core.errors import InputError, PreparationFailed, StoreError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.isolate import ProcessOutcome
+from tfopt_core.measure.pace import World
 from tfopt_core.measure.prepared import PluginPlan, Prepared
-from tfopt_core.measure.progress import Ready, RunEnded, RunStarted
+from tfopt_core.measure.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measure.request import Request
+from tfopt_core.measure.resume import resume
 from tfopt_core.measure.session import measure
+from tfopt_core.measure.telemetry import Counters
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.store.database import Store
+from tfopt_core.store.lock import held
 from tfopt_core.testing import make_machine
 
 
@@ -35,9 +39,16 @@ class Plugin:
 
 
 class FakeRunner:
-    """Answers at once. `walls` gives the seconds of a variant, or an error, by its name."""
+    """Answers at once, and its clock says how long that would have taken. `walls` gives the
+    seconds of a variant, or an error, by its name; `training_seconds` is what a dry build
+    estimates, and `disturbed` says of a run's number whether the machine is disturbed in it."""
 
-    def __init__(self, walls=None, prepare_error=None, noise=0.003, math="exact"):
+    def __init__(
+        self, walls=None, prepare_error=None, noise=0.003, math="exact", training_seconds=None,
+        disturbed=lambda number: False,
+    ):  # fmt: skip
+        self.now, self.steal, self.number = 100.0, 0.0, -1
+        self.training_seconds, self.disturbed = training_seconds, disturbed
         self.walls = {"baseline": 10.0, "full": 8.0, **(walls or {})}
         self.prepare_error = prepare_error
         self.noise = random.Random(3), noise
@@ -47,12 +58,18 @@ class FakeRunner:
     def __call__(self, task, environment, tell):
         self.tasks.append(task)
         self.environments.append(environment)
+        self.now += 1.0
         if task.kind == "prepare":
             return self._prepared(task)
+        if task.kind == "replay":
+            return outcome(None, cause="there is nothing to replay here")
+        self.number += 1
         wall = self.walls[task.job.variant]
         wall = wall(task) if callable(wall) else wall
         if isinstance(wall, str):
             return outcome(None, cause=wall)
+        self.now += wall
+        self.steal += 0.5 * wall if self.disturbed(self.number) else 0.0
         tell({"type": "step", "epoch": 0, "step": 5})
         tell({"type": "epoch", "epoch": 0, "metrics": {"val_accuracy": 0.5}})
         source, noise = self.noise
@@ -60,8 +77,15 @@ class FakeRunner:
             "wall_seconds": wall * (1 + source.gauss(0, noise)),
             "peak_rss_bytes": 1, "peak_device_bytes": None,
             "effects": {p.name: {"applied": True, "detail": "set"} for p in task.job.plugins},
-            "fits": [unstructure(make_fit())],
-        }})  # fmt: skip
+            "fits": [unstructure(self._fit(task, wall))],
+        }}, seconds=wall + 1.0)  # fmt: skip
+
+    def _fit(self, task, wall):
+        if not task.stop_when_steady:
+            return make_fit()
+        source, noise = self.noise
+        total = 10 * wall * (1 + source.gauss(0, noise))
+        return make_fit(complete=False, projected_seconds=total, metrics={})
 
     def _prepared(self, task):
         if self.prepare_error:
@@ -78,13 +102,27 @@ class FakeRunner:
             quality_direction="max", epochs=2, steps_per_epoch=10,
             batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
             policy="float32", baseline="", versions={"tensorflow": "2.21"},
+            training_seconds=self.training_seconds,
         )  # fmt: skip
         return outcome({"type": "prepared", "prepared": unstructure(prepared)})
 
 
-def outcome(message, cause=None):
+def outcome(message, cause=None, seconds=1.0):
     return ProcessOutcome(
-        message=message, cause=cause, seconds=1.0, output_path=None, output_tail="the tail"
+        message=message, cause=cause, seconds=seconds, output_path=None, output_tail="the tail"
+    )
+
+
+def world_of(runner, busy=None):
+    """The clock of a runner, and a machine that is idle but for what the runner says."""
+    return World(
+        now=lambda: runner.now,
+        watch_idle=lambda: (busy,) if busy else (),
+        counters=lambda: Counters(
+            seconds=runner.now,
+            cpus=1,
+            cpu_seconds={"total": runner.now, "busy": 0.0, "steal": runner.steal},
+        ),
     )
 
 
@@ -92,7 +130,7 @@ def outcome(message, cause=None):
 def world(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
 
-    def go(runner, plugins=("p",), save_to=None, **spec):
+    def go(runner, plugins=("p",), save_to=None, resuming=False, busy=None, **spec):
         recipe = Recipe(
             name="r",
             workload=WorkloadSpec(use="w"),
@@ -108,7 +146,12 @@ def world(tmp_path):
             save_to=save_to,
         )
         events = []
-        return measure(request, runner=runner, store=store, observer=events.append), events
+        conduct = resume if resuming else measure
+        results = conduct(
+            request, runner=runner, store=store, observer=events.append,
+            world=world_of(runner, busy),
+        )
+        return results, events
 
     go.store = store
     return go
@@ -156,7 +199,8 @@ def test_an_open_verdict_goes_on_to_the_next_look(world):
 
 
 def test_no_look_is_begun_that_the_budget_does_not_hold(world):
-    results, _ = world(FakeRunner({"full": 10.0}, noise=0.2), budget_seconds=1e-9)
+    # a pair takes 22 s: four of them fit, eight do not
+    results, _ = world(FakeRunner({"full": 10.0}, noise=0.2), budget_seconds=120)
     assert results.comparison.pairs == 4
 
 
@@ -261,7 +305,7 @@ def test_a_model_that_cannot_be_saved_costs_no_verdict(world, tmp_path):
     results, _ = world(FakeRunner(), pairs=4, save_to=tmp_path / "model.keras")
     assert results.comparison.verdict == "faster"
     assert results.saved_model is None
-    assert any("cannot write" in warning for warning in results.warnings)
+    assert any("no model was saved" in warning for warning in results.warnings)
     assert world.store.results(results.id) == results
 
 
@@ -282,3 +326,206 @@ def test_progress_says_which_run_of_how_many(world):
     assert ended[0].speedup_so_far is None
     assert ended[1].speedup_so_far == pytest.approx(1.25, rel=0.02)
     assert ended[-1].seconds_left == 0
+
+
+# The budget
+
+
+def test_what_it_takes_is_said_before_the_first_run_and_after_each(world):
+    _, events = world(FakeRunner(training_seconds=10.0))
+    ready = next(event for event in events if isinstance(event, Ready))
+    assert ready.estimated_seconds == pytest.approx(8 * 11.0)
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert ended[1].seconds_left == pytest.approx(3 * (11 + 9))
+
+
+def test_the_budget_is_overrun_by_no_more_than_a_round(world):
+    slower = iter([10.0] * 8 + [90.0] * 30)
+    runner = FakeRunner({"baseline": lambda task: next(slower), "full": 10.0}, noise=0.2)
+    begun = runner.now
+    results, _ = world(runner, budget_seconds=300.0, length="full")
+    assert 300 < runner.now - begun <= 300 + 102
+    assert len(results.runs) == 2 * 10
+    assert results.comparison.pairs == 8  # as of the last look that was reached
+
+
+def test_where_four_pairs_do_not_fit_there_is_no_verdict_but_a_budget_that_would_do(world):
+    runner = FakeRunner()
+    results, _ = world(runner, budget_seconds=30.0, length="full")
+    assert len(results.runs) == 2
+    assert results.comparison.verdict == "none"
+    assert results.comparison.speedup is None
+    assert "four pairs take about 82 s" in results.comparison.statement
+    assert "--budget 2m would do" in results.comparison.statement
+
+
+def test_a_fixed_number_of_pairs_knows_no_budget(world):
+    results, _ = world(FakeRunner(), pairs=4, budget_seconds=1e-9)
+    assert results.comparison.pairs == 4
+
+
+# The length of a run
+
+
+def test_auto_trains_to_the_end_where_four_pairs_fit_the_budget(world):
+    results, events = world(FakeRunner(training_seconds=10.0), budget_seconds=200.0)
+    assert results.length == "full"
+    assert results.comparison.kind == "end-to-end"
+
+
+def test_auto_stops_runs_once_they_are_steady_where_four_pairs_do_not_fit(world):
+    runner = FakeRunner({"baseline": 1.0, "full": 0.8}, training_seconds=100.0)
+    results, events = world(runner, budget_seconds=200.0)
+    assert next(event for event in events if isinstance(event, Ready)).length == "steady"
+    assert results.length == "steady"
+    assert results.comparison.kind == "steady"
+    assert results.comparison.speedup == pytest.approx(1.25, rel=0.02)
+    assert "(projected)" in results.comparison.statement
+
+
+def test_auto_changes_its_course_when_the_first_pair_took_too_long(world):
+    runner = FakeRunner(training_seconds=5.0)
+    # the estimate was far too short; what is cut short takes a tenth
+    runner.walls = {name: lambda task, w=w: w / 10 if task.stop_when_steady else w
+                    for name, w in (("baseline", 100.0), ("full", 80.0))}  # fmt: skip
+    results, events = world(runner, budget_seconds=300.0)
+    assert [run.fit.complete for run in results.runs[:2]] == [True, True]
+    assert not any(run.fit.complete for run in results.runs[2:])
+    assert any("from now on runs stop" in event.text for event in events if isinstance(event, Noted))
+    assert results.comparison.pairs == 4
+
+
+def test_steady_is_taken_at_its_word(world):
+    results, _ = world(FakeRunner(), pairs=4, length="steady")
+    assert results.comparison.kind == "steady"
+    # nothing was certified and no training was finished
+    assert results.comparison.verdict == "quality open"
+    assert "steps are faster; quality not established" in results.comparison.statement
+
+
+# A disturbed machine
+
+
+def test_a_disturbed_round_is_repeated_once_and_counted(world):
+    runner = FakeRunner(disturbed=lambda number: number == 3)
+    results, events = world(runner, pairs=4)
+    assert [run.status for run in results.runs].count("repeated") == 2
+    assert len(results.runs) == 10
+    assert results.comparison.pairs == 4
+    assert any("1 round was repeated" in warning for warning in results.warnings)
+    assert world.store.results(results.id) == results
+    seeds = {run.seed for run in results.runs if run.round == 1}
+    assert len(seeds) == 1  # the same pair once more
+
+
+def test_an_undisturbed_machine_repeats_nothing(world):
+    results, _ = world(FakeRunner(), pairs=4)
+    assert all(run.status == "ok" for run in results.runs)
+    assert results.warnings == ()
+
+
+def test_a_machine_that_stays_disturbed_is_not_waited_for(world):
+    results, _ = world(FakeRunner(disturbed=lambda number: True), pairs=8)
+    assert len({run.round for run in results.runs if run.status == "repeated"}) == 2
+    assert any("runs were disturbed: " in warning for warning in results.warnings)
+
+
+def test_a_busy_machine_is_said_at_the_start(world, tmp_path):
+    results, events = world(FakeRunner(), pairs=4, busy="the machine is busy: it brews")
+    assert "the machine is busy: it brews" in results.warnings
+    ready = next(event for event in events if isinstance(event, Ready))
+    assert "the machine is busy: it brews" in ready.warnings
+
+
+# Resuming
+
+
+def stopped_at(count, error=KeyboardInterrupt):
+    """The seconds of a run; the one of this number is stopped."""
+
+    def wall(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        if len(seen) == count:
+            raise error
+        return 10.0
+
+    return wall
+
+
+class Killed(BaseException):
+    """Stands in for the end of the process: nothing after it is carried out."""
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Killed])
+def test_resuming_repeats_only_the_run_that_was_under_way(world, stop):
+    runner = FakeRunner({"baseline": stopped_at(3, stop)})
+    if stop is Killed:
+        with pytest.raises(Killed):
+            world(runner, pairs=4)
+    else:
+        world(runner, pairs=4)
+    [measurement] = world.store.measurements()
+    before = world.store.runs(measurement)
+    again = FakeRunner()
+    results, events = world(again, pairs=4, resuming=True)
+    assert results.id == measurement
+    assert results.runs[: len(before)] == before
+    assert [task.kind for task in again.tasks] == ["run"] * (8 - len(before))
+    assert results.comparison.pairs == 4
+    assert not results.interrupted
+    assert results.resumed == 1
+    assert next(event for event in events if isinstance(event, Ready)).runs_done == len(before)
+
+
+def test_a_resumed_measurement_makes_the_runs_that_an_undisturbed_one_makes(world):
+    plan = {"plugins": ("p", "q"), "attribution": "leave-one-out", "pairs": 4}
+    walls = {"without p": 9.9, "without q": 8.0}
+    whole, _ = world(FakeRunner(walls), **plan)
+    world(FakeRunner({**walls, "without p": stopped_at(2)}), **plan)
+    resumed, _ = world(FakeRunner(walls), **plan, resuming=True)
+    made = [[(run.round, run.position, run.variant, run.seed) for run in results.runs]
+            for results in (whole, resumed)]  # fmt: skip
+    assert made[0] == made[1]
+
+
+def test_resuming_keeps_what_was_decided_on_the_way(world):
+    plan = {"plugins": ("p", "q"), "attribution": "auto"}
+    walls = {"without p": 9.9, "without q": 8.0}
+    with pytest.raises(Killed):
+        world(FakeRunner({**walls, "without p": stopped_at(2, Killed)}), **plan)
+    results, _ = world(FakeRunner(walls), **plan, resuming=True)
+    assert {row.plugin for row in results.attribution} == {"p", "q"}
+
+
+def test_resuming_refuses_another_recipe_and_names_the_key(world):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    with pytest.raises(InputError, match=r"recipe: measure\.pairs was 4, is 8"):
+        world(FakeRunner(), pairs=8, resuming=True)
+
+
+def test_resuming_refuses_other_code_and_another_environment(world, monkeypatch):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    kept = dict(world.store.unfinished()[0].request)
+    kept["fingerprint"] = {
+        **kept["fingerprint"], 'code of plugin "p"': "0" * 64,
+        "environment variable OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    world.store.update_request(measurement, kept)
+    with pytest.raises(InputError) as caught:
+        world(FakeRunner(), pairs=4, resuming=True)
+    assert 'code of plugin "p" changed' in str(caught.value)
+    assert "OMP_NUM_THREADS was 1, is 2" in str(caught.value)
+
+
+def test_a_finished_measurement_is_not_resumed(world):
+    world(FakeRunner(), pairs=4)
+    with pytest.raises(InputError, match="nothing to resume"):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_a_measurement_that_another_process_holds_is_not_resumed(world, tmp_path):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    with held(tmp_path / "runs" / measurement), pytest.raises(StoreError, match="under way"):
+        world(FakeRunner(), pairs=4, resuming=True)

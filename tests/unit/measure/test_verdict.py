@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from measure_runs import make_judgement, make_pairs, make_run
 
@@ -9,6 +10,7 @@ from tfopt_core.measure.attribute import attribute, unattributed
 from tfopt_core.measure.schedule import Contrast
 from tfopt_core.measure.verdict import compare
 from tfopt_core.recipe import TargetSpec
+from tfopt_core.store.results import Block
 
 BASE = [10.0, 10.1, 9.9, 10.05]
 FAST = [8.0, 8.1, 7.95, 8.02]
@@ -240,3 +242,66 @@ def test_credit_is_the_mean_of_both_contrasts_in_log_time():
     [row] = attribute(runs, ["p"], LEFT_OUT, alone, make_judgement())
     assert row.credit == pytest.approx((row.left_out * row.alone) ** 0.5)
     assert unattributed(runs, [row], make_judgement()) == pytest.approx(1.0, abs=0.01)
+
+
+def disturbed(runs, count, **figures):
+    """The same runs, the first `count` of them disturbed."""
+    return [attrs.evolve(r, disturbance=figures) if i < count else r for i, r in enumerate(runs)]
+
+
+def test_on_a_disturbed_machine_no_difference_is_not_claimed():
+    runs = disturbed(make_pairs(BASE, SAME), 3, steal_share=0.12)
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "disturbed"
+    assert comparison.statement.startswith(
+        "machine disturbed: at worst steal 12% of CPU time in 3 of 8 runs; "
+        "no difference may be claimed: 1.00x (95% interval"
+    )
+    assert comparison.speedup is not None
+
+
+def test_what_disturbs_no_run_or_another_variant_blocks_no_claim():
+    quiet = disturbed(make_pairs(BASE, SAME), 8, steal_share=0.01, cpu_pressure_share=0.9)
+    assert compare(quiet, make_judgement()).verdict == "no difference"
+    elsewhere = [
+        *make_pairs(BASE, SAME),
+        attrs.evolve(make_run("without p", 0, 10.0), disturbance={"steal_share": 0.5}),
+    ]
+    assert compare(elsewhere, make_judgement()).verdict == "no difference"
+
+
+def test_a_difference_that_shows_through_a_disturbance_is_still_one():
+    runs = disturbed(make_pairs(BASE, FAST), 3, steal_share=0.12)
+    assert compare(runs, make_judgement()) == compare(make_pairs(BASE, FAST), make_judgement())
+
+
+BLOCKS = tuple(Block(10, 0.05 + i / 1e6) for i in range(30))
+
+
+def test_a_side_of_one_and_the_same_time_is_suspicious():
+    assert compare(make_pairs(BASE, [8.0] * 4), make_judgement()).verdict == "suspicious"
+    assert compare(make_pairs([10.0] * 4, FAST), make_judgement()).verdict == "suspicious"
+
+
+def test_a_replayed_run_is_suspicious_though_the_others_vary():
+    replayed = [8.0, 8.1, 8.0, 8.02]
+    runs = make_pairs(BASE, replayed, blocks=BLOCKS)
+    assert compare(runs, make_judgement()).verdict == "suspicious"
+    # a coarse clock may show one wall time twice, but not every block
+    assert compare(make_pairs(BASE, replayed), make_judgement()).verdict == "faster"
+    assert compare(make_pairs(BASE, FAST, blocks=BLOCKS), make_judgement()).verdict == "faster"
+
+
+@pytest.mark.parametrize("left_out", [[10.0] * 4, [f * 1.2 for f in FAST]])
+def test_identical_timings_are_credited_to_no_plugin(left_out):
+    [row] = attribute(three_variants(left_out), ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out is None
+    assert row.statement == "p: not isolated: suspiciously identical timings"
+
+
+def test_the_figure_of_another_contrast_is_credited_to_no_plugin():
+    # the fault that this project began with: one run's figure, printed for two stacks
+    runs = [*make_pairs(BASE, FAST, blocks=BLOCKS, plugins=("p", "q"))]
+    runs += [make_run("without p", r, w, plugins=("q",), blocks=BLOCKS) for r, w in enumerate(FAST)]
+    [row] = attribute(runs, ["p"], LEFT_OUT, [], make_judgement())
+    assert row.statement == "p: not isolated: suspiciously identical timings"

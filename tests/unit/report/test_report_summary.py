@@ -254,6 +254,15 @@ def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(verdict: str, cod
     assert f"{code}so it is" in stream.getvalue()
 
 
+def test_a_certificate_that_decides_is_printed_once() -> None:
+    certificate = "same training, certified: 100 steps replayed"
+    quality = make_quality(
+        verdict="certified", certificate=certificate, statement=f"{certificate}; val_loss 1 -> 1",
+        baseline=None, optimized=None, difference=None, low=None, high=None, tolerance=None,
+    )  # fmt: skip
+    assert summary(comparison=make_comparison(quality=quality)).count("same training") == 1
+
+
 def test_the_quality_stands_beneath_the_verdict() -> None:
     quality = make_quality(certificate="same training, certified")
     text = summary(comparison=make_comparison(quality=quality))

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 
+import attrs
 import pytest
 
 from tfopt_core.errors import StoreError
 from tfopt_core.store.database import Store
-from tfopt_core.store.results import Block, EffectResult, FitResult, RunResult
+from tfopt_core.store.results import (
+    Block,
+    Comparison,
+    EffectResult,
+    FitResult,
+    Results,
+    RunResult,
+)
 
 FIT = FitResult(
     one_time_seconds=1.0, blocks=(Block(1, 0.5, 0, "trace"), Block(10, 0.1)), steady=False,
@@ -85,3 +93,107 @@ def test_an_unfinished_transaction_leaves_nothing(path):
     connection.close()  # never committed, as after a crash
     with Store(path) as store:
         assert store.measurements() == ()
+
+
+# Reading what was kept
+
+COMPARISON = Comparison(
+    kind="end-to-end", verdict="faster", speedup=1.2, low=1.1, high=1.3, confidence=0.95, pairs=4,
+    run_ids=(), statement="faster",
+)  # fmt: skip
+RESULTS = Results(
+    id="m", recipe="r", recipe_sha256="abc", resolved={}, machine={}, environment={}, runs=(),
+    comparison=COMPARISON, workload="flights",
+)  # fmt: skip
+REQUEST = {"recipe": {"workload": {"factory": "f.py:build"}}, "seed": 1}
+
+
+def test_a_store_that_does_not_exist_is_not_created_by_reading(path):
+    assert Store.existing(path) is None
+    assert not path.parent.exists()
+
+
+def test_a_file_without_tables_is_left_as_it_is(path):
+    path.parent.mkdir()
+    path.touch()
+    assert Store.existing(path) is None
+    assert path.read_bytes() == b""
+
+
+def test_an_existing_store_is_read_only_and_leaves_nothing_beside_it(path):
+    with Store(path) as store:
+        store.begin("m", "1", "r", "x", REQUEST)
+    before = path.read_bytes()
+    with Store.existing(path) as store:
+        assert store.measurements() == ("m",)
+        assert store.request_of("m") == REQUEST
+        assert store.request_of("n") == {}
+        with pytest.raises(StoreError, match="readonly"):
+            store.add_run("m", RUN)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == ["runs.sqlite"]
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_is_read(path):
+    with Store(path) as store:
+        store.begin("m", "1", "r", "x", REQUEST)
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        with Store.existing(path) as store:
+            assert store.measurements() == ("m",)
+    finally:
+        path.parent.chmod(0o755)
+
+
+def test_what_another_process_is_writing_can_be_read(path):
+    with Store(path) as writer:
+        writer.begin("m", "1", "r", "x", REQUEST)
+        with Store.existing(path) as reader:
+            assert reader.measurements() == ("m",)
+        writer.add_run("m", RUN)
+        assert writer.runs("m") == (RUN,)
+
+
+def test_reading_refuses_a_newer_schema_and_a_damaged_file(path):
+    with Store(path) as store:
+        store._write("PRAGMA user_version = 99", ())
+    with pytest.raises(StoreError, match="written by a newer tfopt"):
+        Store.existing(path)
+    path.write_bytes(b"no database at all " * 100)
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Store.existing(path)
+
+
+def test_the_overview_tells_what_was_concluded(path):
+    with Store(path) as store:
+        store.begin("m", "1", "r", "abc", REQUEST)
+        store.add_run("m", RUN)
+        store.finish(RESULTS)
+        [found] = store.overview()
+    assert (found.id, found.recipe, found.workload) == ("m", "r", "flights")
+    assert (found.state, found.verdict, found.speedup) == ("finished", "faster", 1.2)
+    assert (found.low, found.high, found.confidence) == (1.1, 1.3, 0.95)
+    assert (found.pairs, found.runs) == (4, 1)
+
+
+def test_the_overview_counts_the_pairs_of_what_was_never_concluded(path):
+    with Store(path) as store:
+        store.begin("m", "1", "r", "abc", REQUEST)
+        for round_, statuses in enumerate((("ok", "ok"), ("ok", "failed"), ("repeated", "ok"))):
+            for variant, status in zip(("baseline", "full"), statuses, strict=True):
+                run = attrs.evolve(RUN, id=f"{variant} {round_}", variant=variant, round=round_)
+                store.add_run("m", attrs.evolve(run, status=status))
+        [found] = store.overview()
+    assert (found.state, found.verdict, found.workload) == ("unfinished", None, "f.py:build")
+    assert (found.pairs, found.runs) == (1, 6)
+
+
+def test_the_overview_has_the_oldest_first_and_tells_interrupted_ones(path):
+    with Store(path) as store:
+        for id_, created_at in (("b", "2"), ("a", "1")):
+            store.begin(id_, created_at, "r", "abc", {})
+        store.finish(attrs.evolve(RESULTS, id="b", interrupted=True))
+        assert [(o.id, o.state) for o in store.overview()] == [
+            ("a", "unfinished"), ("b", "interrupted"),
+        ]  # fmt: skip

@@ -1,0 +1,425 @@
+"""Switching between exact loops in one training changes nothing of it but its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from in_process import build_here
+from tfopt_distribute.one_device import OneDevice
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+from tfopt_runtime.xla import Xla
+from tfopt_workloads import flights
+
+from tfopt_core import Workload
+from tfopt_core.errors import TrainingDiverged
+from tfopt_core.hooks import hookimpl
+from tfopt_core.measure.explore import Explorer
+from tfopt_core.training.fit import train
+from tfopt_core.training.loops import Loop, Offer
+from tfopt_core.training.offer import offer_loops
+from tfopt_core.training.switching import restarting_changes_nothing
+
+pytestmark = pytest.mark.tensorflow
+
+# 1,010 flights in batches of 16 are 64 steps, the last of them of 2 examples.
+EXAMPLES, BATCH_SIZE, EPOCHS, SEED = 1_010, 16, 3, 11
+STEPS = 64
+
+
+@attrs.define(eq=False)
+class Scripted:
+    """A decider that takes loops in turn and keeps the last one after so many calls."""
+
+    offer: Offer
+    sync: object
+    loops: tuple[Loop, ...]
+    calls: int = 12
+    kept: Loop | None = None
+    made: list[tuple[Loop, int]] = attrs.field(factory=list)
+    failures: dict[Loop, str] = attrs.field(factory=dict)
+    _asked: int = 0
+
+    def choose(self):
+        self._asked += 1
+        if self._asked > self.calls:
+            self.kept = self.loops[-1]
+            return self.kept
+        usable = [loop for loop in self.loops if loop not in self.failures]
+        return usable[self._asked % len(usable)] if usable else self.offer.reference
+
+    def called(self, loop, steps, *, traced):
+        self.made.append((loop, steps))
+
+    def failed(self, loop, reason):
+        self.failures[loop] = reason
+
+    def cut(self):
+        pass
+
+    def summary(self):
+        return {"kept": None if self.kept is None else self.kept.name}
+
+
+def loops(*pairs):
+    return tuple(Loop(steps, jit_compile) for steps, jit_compile in pairs)
+
+
+def workload(**changes):
+    """Real flights; nothing random in the model."""
+    whole = flights.build(examples=EXAMPLES, prepare="ahead")
+    return attrs.evolve(whole, validation=whole.validation.take(200), **changes)
+
+
+def trained(folder, *plugins, adapt=None, trains=None, epochs=EPOCHS):
+    """A finished training: what was built, its outcome, its messages and its decider."""
+    told, deciders = [], []
+
+    def remembered(offer, sync):
+        deciders.append(adapt(offer, sync))
+        return deciders[-1]
+
+    built = build_here(
+        trains or workload(), *plugins, folder=folder, seed=SEED, epochs=epochs,
+        batch_size=BATCH_SIZE,
+    )  # fmt: skip
+    outcome = train(
+        built, perf_counter_ns(), told.append, adapt=remembered if adapt is not None else None
+    )
+    return built, outcome, told, deciders[0] if deciders else None
+
+
+def weights_of(built):
+    return built.model.get_weights()
+
+
+def assert_same_training(ours, plain, *, within):
+    (built, outcome, *_), (plain_built, plain_outcome, *_) = ours, plain
+    assert set(outcome.history) == set(plain_outcome.history)
+    for name, values in plain_outcome.history.items():
+        assert outcome.history[name] == pytest.approx(values, abs=within), name
+    for mine, theirs in zip(weights_of(built), weights_of(plain_built), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=within)
+    assert int(built.model.optimizer.iterations) == STEPS * outcome.epochs
+    assert outcome.steps == STEPS * outcome.epochs
+    assert outcome.epochs == plain_outcome.epochs
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("plain"))
+
+
+MIXES = {
+    "four": loops((1, False), (4, False)),
+    "sixteen": loops((1, False), (4, False), (16, False)),
+    "none kept": loops((16, False), (1, False)),
+}
+
+
+@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
+def test_several_steps_a_call_change_no_digit(mix, plain, tmp_path):
+    ours = trained(tmp_path, adapt=partial(Scripted, loops=mix))
+    assert_same_training(ours, plain, within=0)
+    made = ours[3].made
+    assert {loop for loop, _ in made} == set(mix)
+    assert all(steps == loop.steps for loop, steps in made)
+
+
+def test_xla_in_between_is_the_same_training_to_rounding(plain, tmp_path):
+    mix = loops((1, False), (16, False), (1, True), (16, True))
+    ours = trained(tmp_path, adapt=partial(Scripted, loops=mix))
+    assert_same_training(ours, plain, within=1e-3)
+    assert ours[1].jit_compile is True
+    assert ours[0].model.jit_compile is False  # the model is left as it was
+
+
+@pytest.mark.parametrize("calls", [3, 10_000], ids=["decided", "undecided"])
+def test_an_epoch_that_the_steps_do_not_divide_is_not_overrun(calls, plain, tmp_path):
+    """64 steps by 24: 16 are left to the reference while `fit` counts single steps."""
+    mix = loops((1, False), (24, False))
+    ours = trained(tmp_path, adapt=partial(Scripted, loops=mix, calls=calls))
+    assert_same_training(ours, plain, within=0)
+    assert ours[0].model.steps_per_execution == 1
+
+
+def test_the_stacks_own_steps_a_call_are_kept_as_the_unit(plain, tmp_path):
+    mix = loops((3, False), (12, False))
+    ours = trained(tmp_path, StepsPerExecution(steps=3), adapt=partial(Scripted, loops=mix))
+    assert_same_training(ours, plain, within=0)
+    assert ours[3].offer.reference == Loop(3, False)
+    assert ours[3].offer.steps == (12,)
+    assert ours[0].model.steps_per_execution == 3
+    effects = ours[0].stack.report_effects(ours[0].run, ours[0].model)
+    assert effects["StepsPerExecution"].detail == "3 steps a call"
+
+
+def test_from_the_next_epoch_on_fit_itself_counts_by_the_loop_that_is_kept(tmp_path):
+    seen = []
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Counting:
+        @hookimpl
+        def on_epoch_end(self, run, model, epoch, logs, control):
+            seen.append(model.steps_per_execution)
+
+    trained(tmp_path, Counting(), adapt=partial(Scripted, loops=MIXES["four"]))
+    assert seen == [1, 4, 4]
+
+
+def with_moving_averages():
+    import keras
+
+    return workload(optimizer=keras.optimizers.Adam(use_ema=True, ema_momentum=0.9))
+
+
+@pytest.mark.parametrize(
+    ("make", "plugins"),
+    [(workload, (OneDevice(),)), (with_moving_averages, ())],
+    ids=["a strategy", "moving averages"],
+)
+def test_where_another_fit_would_train_otherwise_there_is_one(make, plugins, tmp_path):
+    before = trained(tmp_path, *plugins, trains=make())
+    adapt = partial(Scripted, loops=MIXES["four"])
+    ours = trained(tmp_path, *plugins, trains=make(), adapt=adapt)
+    assert ours[3].kept == Loop(4, False)
+    assert not restarting_changes_nothing(ours[0])
+    assert_same_training(ours, before, within=0)
+
+
+def test_callbacks_see_one_training(plain, tmp_path):
+    import keras
+
+    heard = []
+
+    class Heard(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            heard.append("begin")
+
+        def on_epoch_end(self, epoch, logs=None):
+            heard.append((epoch, self.params["epochs"]))
+
+        def on_train_end(self, logs=None):
+            heard.append("end")
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Listens:
+        @hookimpl(wrapper=True)
+        def configure_training(self, run):
+            options = yield
+            return attrs.evolve(options, callbacks=(*options.callbacks, Heard()))
+
+    trained(tmp_path, Listens(), adapt=partial(Scripted, loops=MIXES["sixteen"]))
+    assert heard == ["begin", (0, 3), (1, 3), (2, 3), "end"]
+
+
+def test_retracing_and_new_data_go_on_with_the_loop_that_is_kept(plain, tmp_path):
+    @attrs.frozen(kw_only=True, eq=False)
+    class Restless:
+        @hookimpl
+        def on_epoch_end(self, run, model, epoch, logs, control):
+            control.retrace()
+            control.rebuild_data()
+
+    adapt = partial(Scripted, loops=MIXES["four"])
+    built, outcome, *_ = trained(tmp_path, Restless(), adapt=adapt)
+    assert outcome.steps == STEPS * EPOCHS
+    assert int(built.model.optimizer.iterations) == STEPS * EPOCHS
+    traces = [block.epoch for block in outcome.blocks if block.cold == "trace"]
+    assert set(traces) == {0, 1, 2}
+
+
+def test_the_clock_counts_a_call_of_many_steps_once(tmp_path):
+    adapt = partial(Scripted, loops=MIXES["sixteen"], calls=3)
+    _, outcome, *_ = trained(tmp_path, adapt=adapt)
+    per_epoch = [sum(b.steps for b in outcome.blocks if b.epoch == e) for e in range(EPOCHS)]
+    assert per_epoch == [STEPS] * EPOCHS
+    assert all(block.seconds > 0 for block in outcome.blocks)
+    assert all(b.steps % 16 == 0 for b in outcome.blocks if b.epoch)
+
+
+@attrs.frozen(eq=False)
+class FailsWhen:
+    """A plugin whose training step does something first, while it is traced."""
+
+    fails: Callable[[Any], None]
+
+    @hookimpl(wrapper=True)
+    def configure_training(self, run, model):
+        options = yield
+
+        def wrap(step):
+            def train_step(data):
+                self.fails(model)
+                return step(data)
+
+            return train_step
+
+        return attrs.evolve(options, wrap_train_step=wrap)
+
+
+def test_a_loop_that_fails_while_it_is_traced_is_dropped_and_no_batch_is_lost(plain, tmp_path):
+    def no_loops(model):
+        if model.steps_per_execution > 1:
+            raise ValueError("no loops here")
+
+    ours = trained(
+        tmp_path, FailsWhen(no_loops),
+        adapt=partial(Scripted, loops=loops((4, False), (16, False), (1, False))),
+    )  # fmt: skip
+    assert_same_training(ours, plain, within=0)
+    failures = ours[3].failures
+    assert set(failures) == set(loops((4, False), (16, False)))
+    assert "no loops here" in failures[Loop(4, False)]
+
+
+def test_a_loop_that_xla_cannot_compile_is_dropped_and_no_batch_is_lost(plain, tmp_path):
+    """That is found when the step runs, after its batch was fetched."""
+
+    def not_for_xla(model):
+        import tensorflow as tf
+
+        tf.raw_ops.StringLength(input=tf.strings.as_string(model.optimizer.iterations))
+        tf.debugging.check_numerics(
+            tf.cast(tf.strings.length(tf.strings.as_string(model.optimizer.iterations)), "float32"),
+            "used, so that it is not pruned",
+        )
+
+    ours = trained(
+        tmp_path, FailsWhen(not_for_xla),
+        adapt=partial(Scripted, loops=loops((1, True), (4, True), (1, False))),
+    )  # fmt: skip
+    assert set(ours[3].failures) == set(loops((1, True), (4, True)))
+    assert_same_training(ours, plain, within=0)
+
+
+def test_a_loss_that_is_no_number_is_found(tmp_path):
+    diverging = workload(optimizer=partial_sgd(1e30))
+    with pytest.raises(TrainingDiverged):
+        trained(tmp_path, adapt=partial(Scripted, loops=MIXES["four"]), trains=diverging)
+
+
+def partial_sgd(rate):
+    import keras
+
+    return keras.optimizers.SGD(rate)
+
+
+def offered(folder, *plugins, trains=None):
+    """What a training offers to compare, and what it is told when that is nothing."""
+    _, _, told, decider = trained(
+        folder, *plugins, adapt=partial(Explorer, seed=1), trains=trains, epochs=1
+    )
+    adapted = [message["adapted"] for message in told if message["type"] == "adapted"]
+    assert len(adapted) == 1
+    return decider.offer, adapted[0]
+
+
+def test_an_empty_stack_is_offered_more_steps_a_call_and_xla(tmp_path):
+    offer, _ = offered(tmp_path)
+    assert (offer.reference, offer.steps) == (Loop(1, False), (4, 16))  # 64 fit but once
+    assert offer.other_jit_compile is True
+    assert offer.total_steps == STEPS
+
+
+def test_what_the_stack_asks_for_by_name_is_not_compared(tmp_path):
+    offer, _ = offered(tmp_path, Xla())
+    assert offer.reference == Loop(1, True)
+    assert offer.other_jit_compile is False
+
+
+def test_a_callback_that_acts_on_batches_leaves_single_steps(tmp_path):
+    import keras
+
+    class EveryBatch(keras.callbacks.Callback):
+        batches = 0
+
+        def on_train_batch_end(self, batch, logs=None):
+            EveryBatch.batches += 1
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Adds:
+        @hookimpl(wrapper=True)
+        def configure_training(self, run):
+            options = yield
+            return attrs.evolve(options, callbacks=(EveryBatch(),))
+
+    offer, adapted = offered(tmp_path, Adds())
+    assert offer.steps == ()
+    assert any("EveryBatch acts on every batch" in reason for reason in adapted["left_out"])
+    assert EveryBatch.batches == STEPS
+
+
+def test_several_replicas_are_left_alone(tmp_path):
+    built = build_here(workload(), folder=tmp_path, batch_size=BATCH_SIZE)
+    built.run = attrs.evolve(built.run, replicas=2)
+    [reason] = offer_loops(built).left_out
+    assert "nothing to adapt: over 2 replicas" in reason
+
+
+def nothing(model_class=None, **compiled):
+    """A workload whose model cannot be adapted."""
+    import keras
+
+    def build_model():
+        inputs = keras.Input((2,))
+        made = (model_class or keras.Model)(inputs, keras.layers.Dense(1)(inputs))
+        for name, value in compiled.items():
+            setattr(made, name, value)
+        return made
+
+    x = np.linspace(-1, 1, 2_000, dtype="float32").reshape(-1, 2)
+    return Workload(train=(x, x[:, :1]), build_model=build_model, optimizer="sgd", loss="mse")
+
+
+def test_a_train_function_of_the_models_own_is_left_alone(tmp_path):
+    import keras
+
+    class Own(keras.Model):
+        def make_train_function(self, force=False):
+            return super().make_train_function(force)
+
+    _, adapted = offered(tmp_path, trains=nothing(Own))
+    assert adapted["reason"] == "nothing to adapt: the model has a make_train_function of its own"
+    assert adapted["contrasts"] == [] or adapted["contrasts"] == ()
+
+
+def test_a_model_that_runs_eagerly_is_left_alone(tmp_path):
+    @attrs.frozen(kw_only=True, eq=False)
+    class Eager:
+        @hookimpl(wrapper=True)
+        def configure_training(self, run, model):
+            options = yield
+            compiled = model.compile
+
+            def compile(**kwargs):
+                compiled(**{**kwargs, "run_eagerly": True, "jit_compile": False})
+
+            model.compile = compile
+            return options
+
+    _, adapted = offered(tmp_path, Eager(), trains=nothing())
+    assert adapted["reason"] == "nothing to adapt: the model runs eagerly"
+
+
+def test_an_unknown_number_of_steps_leaves_single_steps(tmp_path):
+    def examples():
+        for number in range(500):
+            yield np.full(2, number / 500, "float32"), np.full(1, number / 500, "float32")
+
+    offer, adapted = offered(tmp_path, trains=attrs.evolve(nothing(), train=examples))
+    assert offer.steps == ()
+    assert any("the number of steps in an epoch is unknown" in r for r in adapted["left_out"])
+
+
+def test_the_real_thing_trains_the_same_and_says_what_it_found(plain, tmp_path):
+    ours = trained(tmp_path, adapt=partial(Explorer, seed=2), epochs=EPOCHS)
+    assert_same_training(ours, plain, within=1e-3)
+    [adapted] = [message["adapted"] for message in ours[2] if message["type"] == "adapted"]
+    assert adapted["kept"]
+    assert all("in-run" in contrast["statement"] for contrast in adapted["contrasts"])

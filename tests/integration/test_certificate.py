@@ -1,0 +1,403 @@
+"""Replays of real trainings: exact plugins are certified, and plugins that lie are caught."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import attrs
+import numpy as np
+import pytest
+from in_process import InProcessRunner
+from real_process import make_project
+from tfopt_data.autotune import Autotune
+from tfopt_data.cache import Cache
+from tfopt_data.parallel_map import ParallelMap
+from tfopt_data.prefetch import Prefetch
+from tfopt_model.l2 import L2
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+
+from tfopt_core import hookimpl
+from tfopt_core.data import Batch, Opaque, Take
+from tfopt_core.data import Cache as CacheStage
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure.certificate import certify, replay_both
+from tfopt_core.measure.isolate import SpawnRunner
+from tfopt_core.measure.processes import Processes
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.testing import make_machine
+from tfopt_core.training import replay_data
+from tfopt_core.training.job import Job
+from tfopt_core.training.replay import replay
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
+
+# Small networks on 90 points in batches of 8, the last one of 2.
+POINTS = """
+    import numpy as np
+    from tfopt_core import DataPlan, Workload
+
+    X = np.linspace(-1, 1, 180, dtype="float32").reshape(90, 2)
+    Y = (X[:, :1] > 0).astype("float32") + X[:, 1:]
+
+    def line():
+        import keras
+        return keras.Sequential([
+            keras.layers.Dense(8, activation="tanh"), keras.layers.Dropout(0.2),
+            keras.layers.BatchNormalization(), keras.layers.Dense(1),
+        ])
+
+    def two_inputs():
+        import keras
+        a, b = keras.Input((2,), name="a"), keras.Input((1,), name="b")
+        hidden = keras.layers.Dense(8)(keras.layers.Concatenate()([a, b]))
+        return keras.Model({"a": a, "b": b}, keras.layers.Dense(1)(hidden))
+
+    def halves():
+        import keras
+
+        class Halves(keras.utils.PyDataset):
+            def __len__(self):
+                return 2
+
+            def __getitem__(self, index):
+                return X[index::2], Y[index::2]
+
+        return Halves()
+
+    def jitter(x, y):
+        import tensorflow as tf
+        return x + tf.random.normal(tf.shape(x)), y
+
+    def fickle():
+        rng = np.random.default_rng()
+        for x, y in zip(X, Y):
+            yield x + rng.normal(size=2).astype("float32"), y
+
+    def build(kind="plain"):
+        weights = np.ones(90, "float32")
+        model = two_inputs if kind == "dict" else line
+        train = {
+            "plain": lambda: DataPlan.from_arrays(X, Y).map(lambda x, y: (x * 2, y)),
+            "augmented": lambda: DataPlan.from_arrays(X, Y).map(jitter),
+            "dict": lambda: ({"a": X, "b": X[:, :1]}, Y, weights),
+            "pydataset": halves,
+            "fickle": lambda: fickle,
+        }[kind]()
+        return Workload(train=train, build_model=model, optimizer="adam", loss="mse")
+"""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Exact:
+    """Declares that it changes nothing, and says what it does in its subclasses."""
+
+    def math(self):
+        return "exact"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Drops(Exact):
+    @hookimpl(wrapper=True)
+    def build_dataset(self, split):
+        return (yield).insert(1, Take(count=89))
+
+
+def second_for_first(dataset):
+    return dataset.skip(1).concatenate(dataset.take(2).skip(1))
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Duplicates(Exact):
+    @hookimpl(wrapper=True)
+    def build_dataset(self, split):
+        return (yield).insert(1, Opaque(function=second_for_first))
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Freezes(Exact):
+    """Caches what is random: before the batches, so behind shuffle and augmentation."""
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, split):
+        plan = yield
+        return plan.insert(plan.find(Batch), CacheStage())
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Reorders(Exact):
+    declared: str = "exact"
+
+    def math(self):
+        return self.declared
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, split):
+        plan = yield
+        return plan.insert(plan.find(Batch), Opaque(function=lambda d: d.shuffle(90, seed=3)))
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LearnsFaster(Exact):
+    @hookimpl(wrapper=True)
+    def configure_training(self):
+        options = yield
+        import keras
+
+        return attrs.evolve(options, optimizer=keras.optimizers.Adam(0.0011))
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LearnsAtRandom(Exact):
+    """Stands for a machine that computes nothing twice."""
+
+    @hookimpl(wrapper=True)
+    def configure_training(self):
+        options = yield
+        import keras
+
+        rate = 0.001 * (1 + random.SystemRandom().random())
+        return attrs.evolve(options, optimizer=keras.optimizers.Adam(rate))
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class FreezesLayers(Exact):
+    @hookimpl(wrapper=True)
+    def wrap_model(self):
+        model = yield
+        model.layers[0].trainable = False
+        return model
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Replaces(Exact):
+    @hookimpl(wrapper=True)
+    def wrap_model(self):
+        yield
+        import keras
+
+        return keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(1)])
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ActsBetweenSteps(Exact):
+    @hookimpl(wrapper=True)
+    def configure_training(self):
+        options = yield
+        import keras
+
+        slower = keras.callbacks.LearningRateScheduler(lambda epoch: 0.001 / (epoch + 1))
+        return attrs.evolve(options, callbacks=(*options.callbacks, slower))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return make_project(tmp_path_factory.mktemp("replays"), 'name = "points"', points=POINTS)
+
+
+@pytest.fixture(scope="module")
+def replayed(project):
+    """`replayed(kind, *plugins)`: the certificate of these plugins, in this process; each kind of
+    workload is replayed without them once."""
+    baselines = {}
+
+    def job_of(kind, *plugins):
+        spec = WorkloadSpec(
+            factory="points.py:build", options={"kind": kind}, epochs=2,
+            batch_size=None if kind == "pydataset" else 8,
+        )  # fmt: skip
+        return Job(
+            recipe=Recipe(name="points", workload=spec, path=project / "recipe.toml"),
+            plugins=tuple(StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins),
+            variant="full" if plugins else "baseline",
+            seed=7,
+            machine=make_machine(),
+            folder=project / "run",
+        )
+
+    def certificate(kind, *plugins, math="exact"):
+        shared = project / f"shared-{kind}"
+        if kind not in baselines:
+            baselines[kind] = replay(job_of(kind), shared)
+        return certify(math, baselines[kind], replay(job_of(kind, *plugins), shared))
+
+    return certificate
+
+
+@pytest.mark.parametrize(
+    ("kind", "plugins"),
+    [
+        ("plain", (Cache(storage="memory"),)),
+        ("plain", (ParallelMap(calls=2), Autotune(mode="off"), Prefetch())),
+        ("plain", (StepsPerExecution(steps=5),)),  # 12 batches: the last call makes two steps
+        ("augmented", (Cache(storage="memory"), Prefetch())),
+        ("dict", (Prefetch(), StepsPerExecution(steps=5))),
+    ],
+    ids=["cache", "input", "steps", "augmented", "dict"],
+)
+def test_exact_plugins_are_certified(replayed, kind, plugins):
+    certificate = replayed(kind, *plugins)
+    assert certificate.certified, certificate.statement
+    assert certificate.examples == 90
+    assert certificate.batches == 96
+    # what is exact is exact on a CPU: no digit differs
+    assert certificate.max_relative_loss_difference == 0.0
+    assert certificate.max_weight_difference == 0.0
+
+
+def test_a_pydataset_is_certified_without_its_data(replayed):
+    certificate = replayed("pydataset", StepsPerExecution(steps=2))
+    assert certificate.certified, certificate.statement
+    assert "Keras itself reads the PyDataset" in certificate.statement
+    assert certificate.batches == 100
+
+
+def test_another_order_of_the_same_examples_is_certified_as_such(replayed):
+    for plugin in (ParallelMap(calls=4, ordered=False), Reorders(declared="order")):
+        certificate = replayed("plain", plugin, math="order")
+        assert certificate.certified, certificate.statement
+        assert "same training up to the order of examples" in certificate.statement
+
+
+@pytest.mark.parametrize(
+    ("kind", "plugin", "said"),
+    [
+        ("plain", Drops(), "epoch 1 has 89 examples instead of 90"),
+        ("plain", Duplicates(), "epoch 1 holds other examples"),
+        ("plain", Freezes(), "epoch 2 repeats the order of epoch 1"),
+        ("augmented", Freezes(), "epoch 2 repeats the examples of epoch 1"),
+        ("plain", Reorders(), "the batches differ from batch 0 on"),
+        ("plain", LearnsFaster(), "96 replayed steps diverge: losses by up to"),
+        ("plain", FreezesLayers(), "96 replayed steps diverge: losses by up to"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exact) else None,
+)
+def test_a_plugin_that_declares_itself_exact_and_is_not_is_caught(replayed, kind, plugin, said):
+    certificate = replayed(kind, plugin)
+    assert certificate.kind == "diverges"
+    assert certificate.statement.startswith(f"declared exact, but {said}")
+
+
+def test_what_acts_outside_of_the_replayed_steps_certifies_nothing(replayed):
+    certificate = replayed("plain", ActsBetweenSteps())
+    assert certificate.kind == "impossible"
+    assert certificate.statement.endswith("a replay leaves out the callback LearningRateScheduler")
+
+
+def test_a_training_that_does_not_repeat_itself_is_held_against_nobody(replayed):
+    certificate = replayed("plain", LearnsAtRandom())
+    assert certificate.kind == "impossible"
+    assert "does not repeat itself" in certificate.statement
+
+
+def test_data_that_no_seed_repeats_accuse_no_plugin(replayed):
+    certificate = replayed("fickle", Prefetch())
+    assert certificate.kind == "impossible"
+    assert "differ each time that they are built" in certificate.statement
+
+
+def test_mixed_precision_diverges_by_a_figure(replayed):
+    certificate = replayed("dict", MixedPrecision(policy="mixed_bfloat16"), math="rounding")
+    assert certificate.kind == "diverges"
+    assert certificate.statement.startswith("the stack rounds differently: over 96 replayed steps")
+    assert 1e-4 < certificate.max_relative_loss_difference < 0.5
+
+
+def test_data_that_take_too_long_are_cut_down_for_both_sides(project, monkeypatch):
+    """A clock that jumps makes the first epoch last; the next ones are quick."""
+    times = iter([0.0, *range(1, 9), 99.0])
+    workload = points(project).build()
+    from tfopt_core.training.sources import as_plan
+
+    def plan_of(workload):
+        return as_plan(workload.train, "train").batch(8)
+
+    data = replay_data.read_first(
+        workload, plan_of(workload), plan_of, now=lambda: next(times, 99.0)
+    )
+    assert data.shortened_to == 72 // 4
+    assert [epoch.examples for epoch in data.epochs] == [18, 18]
+    assert data.unread is None
+    slow = replay_data.read_first(
+        workload, plan_of(workload), plan_of, now=iter(range(0, 10**6, 50)).__next__
+    )
+    assert slow.unread == "the data are too large to compare whole"
+
+
+def points(project):
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("points_again", project / "points.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def processes(project, folder, runner):
+    spec = WorkloadSpec(factory="points.py:build", epochs=2, batch_size=8)
+    return Processes(
+        recipe=Recipe(name="points", workload=spec, path=project / "recipe.toml"),
+        machine=make_machine(),
+        folder=folder,
+        environment=dict(os.environ),
+        runner=runner,
+    )
+
+
+def stacked(*plugins):
+    return tuple(StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins)
+
+
+def test_two_processes_certify_a_stack_of_all_exact_plugins(project, tmp_path):
+    plugins = stacked(
+        ParallelMap(calls=2), Cache(storage="disk"), Autotune(mode="off"), Prefetch(),
+        StepsPerExecution(steps=5),
+    )  # fmt: skip
+    certificate = replay_both(processes(project, tmp_path, SpawnRunner()), plugins, seed=7)
+    assert certificate.statement == (
+        "same training, certified: 96 steps replayed, losses and weights are identical; "
+        "90 examples an epoch compared"
+    )
+    # what they shared is gone, what they printed stays
+    assert sorted(p.name for p in (tmp_path / "replay").rglob("*")) == [
+        "baseline", "full", "output.txt", "output.txt",
+    ]  # fmt: skip
+
+
+def test_a_stack_that_changes_the_algorithm_starts_no_process(project, tmp_path):
+    def runner(*_):
+        raise AssertionError("started")
+
+    changing = stacked(Prefetch(), L2(strength=0.01))
+    assert replay_both(processes(project, tmp_path, runner), changing, seed=7) is None
+
+
+def test_a_replay_that_fails_is_no_error_of_the_measurement(project, tmp_path):
+    runner = InProcessRunner()
+    certificate = replay_both(processes(project, tmp_path, runner), stacked(Replaces()), seed=7)
+    assert certificate.kind == "impossible"
+    assert certificate.statement == (
+        "no certificate: the replay with the stack failed: the models have different variables"
+    )
+    assert not (tmp_path / "replay" / "shared").exists()
+
+
+def test_weights_of_any_type_come_back(tmp_path):
+    import keras
+
+    from tfopt_core.training.weights import restore_variables, save_variables, weight_difference
+
+    variables = [
+        keras.Variable(np.array([1.5, -2.0]), dtype="bfloat16"),
+        keras.Variable(7, dtype="int64"),
+        keras.Variable(np.zeros(3), dtype="float32"),
+    ]
+    save_variables(tmp_path / "v.npz", variables)
+    assert weight_difference(tmp_path / "v.npz", variables) == 0.0
+    variables[0].assign([1.0, -2.0])
+    assert weight_difference(tmp_path / "v.npz", variables) == pytest.approx(0.25)
+    restore_variables(tmp_path / "v.npz", variables)
+    assert weight_difference(tmp_path / "v.npz", variables) == 0.0
+    variables[2].assign([0.0, np.nan, 0.0])
+    assert weight_difference(tmp_path / "v.npz", variables) == np.inf

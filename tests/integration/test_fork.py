@@ -1,0 +1,140 @@
+"""A forked run is equal to a spawned one, cheap, and used only where that is known."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import attrs
+import psutil
+import pytest
+from real_process import TINY, make_project
+
+from tfopt_core.hooks.machine import Gpu
+from tfopt_core.measure import fork
+from tfopt_core.measure.fork import ForkRunner, why_not_forked
+from tfopt_core.measure.isolate import SpawnRunner
+from tfopt_core.measure.task import Task
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.testing import make_machine
+from tfopt_core.training.job import Job
+from tfopt_core.training.runtime import process_environment
+
+# Everything that draws random numbers: weights, dropout, the order of examples, augmentation.
+RANDOM = """
+    import keras, numpy as np, tensorflow as tf
+    from tfopt_core import Workload
+
+    def build(**options):
+        x = np.random.default_rng(1).normal(size=(512, 8)).astype("float32")
+        noisy = lambda x, y: (x + tf.random.normal((8,), stddev=0.1), y)
+        data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).map(noisy)
+        def build_model():
+            return keras.Sequential([
+                keras.layers.Input((8,)), keras.layers.Dense(32, activation="relu"),
+                keras.layers.Dropout(0.3), keras.layers.Dense(1)])
+        return Workload(train=data, validation=data, build_model=build_model, loss="mse")
+"""
+
+
+def task_in(folder: Path, name: str, **changes) -> Task:
+    recipe = Recipe(
+        name="r",
+        workload=WorkloadSpec(factory=f"{name}.py:build", epochs=2, batch_size=32),
+        path=folder / "recipe.toml",
+    )
+    job = Job(
+        recipe=recipe, plugins=(), variant="baseline", seed=5, machine=make_machine(),
+        folder=folder / "runs" / changes.pop("run", "r"),
+    )  # fmt: skip
+    return Task(**{"kind": "run", "job": job, **changes})
+
+
+def environment_of(task: Task, **changes: str) -> dict[str, str]:
+    return process_environment({**os.environ, **changes}, task.job.runtime, debug=False)
+
+
+def told(outcome):
+    assert outcome.message is not None, (outcome.cause, outcome.output_tail)
+    assert outcome.message["type"] == "result", (outcome.message, outcome.output_tail)
+    return outcome.message["run"]
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_forked_run_and_a_spawned_one_have_the_same_losses(tmp_path):
+    project = make_project(tmp_path, "", noisy=RANDOM)
+    with ForkRunner() as forked:
+        for changes in ({}, {"TF_NUM_INTRAOP_THREADS": "1"}):
+            histories = []
+            for runner in (SpawnRunner(), forked):
+                task = task_in(project, "noisy", run=f"{len(changes)}{runner is forked}")
+                outcome = runner(task, environment_of(task, **changes), lambda message: None)
+                assert outcome.started == ("forked" if runner is forked else "spawned")
+                histories.append(told(outcome)["fits"][0]["history"])
+            assert histories[0] == histories[1]
+            assert len(histories[0]["loss"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path):
+    says = """import os, sys
+        print("my process", os.getpid(), os.getsid(0), sys.argv[0] != "")
+        os.environ["LEFT_BEHIND"] = os.environ.get("LEFT_BEHIND", "") + "x"
+        print("left behind:", os.environ["LEFT_BEHIND"])"""
+    project = make_project(tmp_path, "", tiny=TINY.format(says=says))
+    before = psutil.Process().children()
+    with ForkRunner() as runner:
+        outputs = []
+        for number in range(2):
+            task = task_in(project, "tiny", run=str(number))
+            outcome = runner(task, environment_of(task), lambda message: None)
+            run = told(outcome)
+            assert run["cpu_seconds"] > 0
+            assert run["peak_rss_bytes"] > 100 * 2**20
+            outputs.append(outcome.output_path.read_text())
+    pids = {line.split()[2] for out in outputs for line in out.splitlines() if "process" in line}
+    assert len(pids) == 2
+    assert all(f"my process {pid} {pid} " in "".join(outputs) for pid in pids)
+    assert all("left behind: x\n" in out for out in outputs)
+    assert psutil.Process().children() == before
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_fork_that_gives_no_sign_of_life_is_replaced_by_a_new_process(tmp_path, monkeypatch):
+    # what a fork of a process does that had used TensorFlow
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, time, sys\n"
+        "if 'fork_server' in ' '.join(sys.orig_argv):\n"
+        "    os.register_at_fork(after_in_child=lambda: time.sleep(600))\n"
+    )
+    project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
+    monkeypatch.setattr(fork, "START_SECONDS", 2.0)
+    task = task_in(project, "tiny")
+    with ForkRunner() as runner:
+        environment = environment_of(task, PYTHONPATH=str(tmp_path))
+        outcome = runner(task, environment, lambda message: None)
+        assert outcome.started == "spawned"
+        told(outcome)
+        # and from then on all of them
+        assert runner(task, environment, lambda message: None).started == "spawned"
+
+
+def test_what_may_not_be_forked_is_spawned(tmp_path):
+    task = task_in(tmp_path, "tiny")
+    assert why_not_forked(task, {}) is None
+    gpu = attrs.evolve(make_machine(), gpus=(Gpu("a GPU", (9, 0), 2**36),))
+    refused = {
+        "driver": attrs.evolve(task, job=attrs.evolve(task.job, machine=gpu)),
+        "script": attrs.evolve(
+            task,
+            job=attrs.evolve(
+                task.job, recipe=Recipe(name="r", workload=WorkloadSpec(script="train.py"))
+            ),
+        ),
+        "messages": attrs.evolve(task, debug=True),
+    }
+    for word, what in refused.items():
+        assert word in str(why_not_forked(what, {}))

@@ -1,0 +1,271 @@
+"""`tfopt runs`, `report` and `compare` on a store that the test wrote: nothing is trained."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+from real_process import Done, run, tfopt
+
+from tfopt_core.report.as_json import write_json
+from tfopt_core.store.database import Store, store_path
+from tfopt_core.store.results import (
+    Comparison,
+    EffectResult,
+    FitResult,
+    Results,
+    RunResult,
+)
+
+FIRST, SECOND, BEGUN = "20261120-090000-aa01", "20261121-100000-bb02", "20261121-110000-bb03"
+PROGRAM = """
+import sys
+from tfopt_core.cli.main import run
+code = run(sys.argv[1:])
+heavy = ("tensorflow", "keras", "numpy", "scipy", "ruptures", "psutil")
+print("heavy:", [name for name in heavy if name in sys.modules])
+sys.exit(code)
+"""
+
+
+def make_run(id_: str, variant: str, round_: int, seconds: float) -> RunResult:
+    fit = FitResult(
+        one_time_seconds=1.0, blocks=(), steady=True, step_seconds=0.01, examples_per_second=3200.0,
+        trainable_parameters=10, epochs=2, steps=100, epochs_to_target=None,
+        seconds_to_target=None, jit_compile=False,
+        metrics={"val_accuracy": 0.9 + round_ / 1000}, history={},
+    )  # fmt: skip
+    return RunResult(
+        id=f"{id_}-{round_}-{variant}", variant=variant, round=round_, position=0, seed=round_,
+        status="ok", wall_seconds=seconds * (1 + round_ / 300), fits=(fit,),
+        effects={"cache": EffectResult(True, "in memory")} if variant == "full" else {},
+    )  # fmt: skip
+
+
+def make_results(id_: str, created_at: str, seconds: float, storage: str) -> Results:
+    """Four pairs; a run with the stack takes so many seconds, one without ten."""
+    runs = [
+        made
+        for round_ in range(4)
+        for made in (make_run(id_, "baseline", round_, 10.0),
+                    make_run(id_, "full", round_, seconds + round_ / 100))
+    ]  # fmt: skip
+    speedup = 10 / seconds
+    return Results(
+        id=id_, created_at=created_at, recipe=f"in-{storage}", recipe_sha256=storage,
+        resolved={"cache": {"storage": storage}}, machine={"cpu_model": "cpu", "cpu_count": 2},
+        environment={"python": "3.12.9", "tensorflow": "2.21.0"}, runs=tuple(runs),
+        workload="flights", baseline="stock fit", seconds=60.0,
+        comparison=Comparison(
+            kind="end-to-end", verdict="faster", speedup=speedup, low=speedup - 0.01,
+            high=speedup + 0.01, confidence=0.95, pairs=4, run_ids=tuple(made.id for made in runs),
+            statement=f"faster: {speedup:.2f}x",
+        ),
+    )  # fmt: skip
+
+
+FIRST_RESULTS = make_results(FIRST, "2026-11-20T09:00:00+00:00", 8.0, "disk")
+SECOND_RESULTS = make_results(SECOND, "2026-11-21T10:00:00+00:00", 6.66, "memory")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with two finished measurements and one that was only begun."""
+    folder = tmp_path_factory.mktemp("measured")
+    with Store(store_path(folder)) as store:
+        for results in (SECOND_RESULTS, FIRST_RESULTS):
+            keep(store, results)
+        store.begin(BEGUN, "2026-11-21T11:00:00+00:00", "begun", "ab", {"recipe": {}})
+        store.add_run(BEGUN, make_run(BEGUN, "baseline", 0, 10.0))
+    return folder
+
+
+def keep(store: Store, results: Results) -> None:
+    recipe = {"workload": {"use": results.workload, "epochs": 2}}
+    store.begin(results.id, results.created_at, results.recipe, results.recipe_sha256,
+                {"recipe": recipe, "seed": 1, "more": "of a later version"})  # fmt: skip
+    for made in results.runs:
+        store.add_run(results.id, made)
+    store.finish(results)
+
+
+def flowing(done: Done) -> str:
+    assert done.code == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "\x1b" not in done.out
+    return " ".join(done.out.split())
+
+
+# runs
+
+
+def test_runs_lists_every_measurement_the_newest_last(project):
+    done = tfopt("runs", cwd=project)
+    text = flowing(done)
+    assert [text.index(id_) for id_ in (FIRST, SECOND, BEGUN)] == sorted(
+        text.index(id_) for id_ in (FIRST, SECOND, BEGUN)
+    )
+    assert f"{SECOND} in-memory faster 4 pairs finished" in text
+    assert "flights 1.50x (1.49 to 1.51) 8 runs" in text
+    assert f"{BEGUN} begun - 0 pairs unfinished" in text
+
+
+def test_runs_answers_from_a_folder_below_and_from_elsewhere(project, tmp_path):
+    below = project / "src" / "models"
+    below.mkdir(parents=True)
+    assert tfopt("runs", cwd=below).out == tfopt("runs", "--project", project, cwd=tmp_path).out
+
+
+def test_runs_creates_nothing_where_nothing_was_measured(tmp_path):
+    (tmp_path / "setup.py").touch()
+    done = tfopt("runs", cwd=tmp_path)
+    place = tmp_path / ".tfopt" / "runs.sqlite"
+    assert done.code == 0
+    said = "nothing was measured yet: there is no measurement in"
+    assert "".join(done.out.split()) == f'{said} "{place}"'.replace(" ", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["setup.py"]
+
+
+def test_runs_writes_json(project):
+    done = tfopt("runs", "--json", "-", cwd=project)
+    data = json.loads(done.out)
+    assert [entry["id"] for entry in data["measurements"]] == [FIRST, SECOND, BEGUN]
+    assert data["measurements"][0]["speedup"] == 1.25
+    assert data["measurements"][2]["state"] == "unfinished"
+    assert FIRST in done.err
+
+
+def test_runs_of_a_project_that_does_not_exist_is_bad_input(project):
+    assert tfopt("runs", "--project", "nowhere", cwd=project).code == 2
+
+
+@pytest.mark.parametrize("arguments", [("runs",), ("report", FIRST)])
+def test_what_was_concluded_is_shown_without_importing_anything_heavy(project, arguments):
+    done = run([sys.executable, "-c", PROGRAM, *arguments], cwd=project)
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "heavy: []"
+
+
+# report
+
+
+@pytest.mark.parametrize("asked", [SECOND, "bb02", "20261121-10"])
+def test_report_prints_the_page_again_by_any_unambiguous_part_of_the_id(project, asked):
+    text = flowing(tfopt("report", asked, cwd=project))
+    assert "in-memory on flights" in text
+    assert "faster: 1.50x" in text
+    assert f"all samples kept as {SECOND}" in text
+
+
+def test_report_last_of_an_unfinished_measurement_lists_its_runs(project):
+    text = flowing(tfopt("report", "last", cwd=project))
+    assert f"id {BEGUN}" in text
+    assert "baseline pair 1 10.0 s" in text
+    assert "unfinished: begun and never concluded" in text
+    assert "so there is no verdict" in text
+
+
+def test_report_writes_the_json_that_apply_wrote(project, tmp_path):
+    write_json(FIRST_RESULTS, tmp_path / "apply.json")
+    done = tfopt("report", "aa01", "--json", tmp_path / "report.json", cwd=project)
+    assert done.code == 0, done.err
+    assert (tmp_path / "report.json").read_text() == (tmp_path / "apply.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("20261121", f'"20261121" may be 2 measurements: {SECOND}, {BEGUN}; add to it'),
+        ("", f'no measurement is named ""; the latest are: {FIRST}, {SECOND}, {BEGUN}'),
+        ("20261121-100000-bb22", f'did you mean "{SECOND}"?'),
+    ],
+)
+def test_an_id_that_is_not_one_names_candidates(project, asked, said):
+    done = tfopt("report", asked, cwd=project)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_report_where_nothing_was_measured_says_where_it_looked(tmp_path):
+    (tmp_path / "setup.py").touch()
+    done = tfopt("report", "last", cwd=tmp_path)
+    assert done.code == 2
+    assert f'there is no "{tmp_path / ".tfopt" / "runs.sqlite"}"' in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["setup.py"]
+
+
+def test_a_damaged_store_is_no_traceback(tmp_path):
+    place = store_path(tmp_path)
+    place.parent.mkdir()
+    place.write_bytes(b"no database at all " * 100)
+    done = tfopt("runs", cwd=tmp_path)
+    assert done.code == 70
+    assert "cannot be opened" in done.err
+    assert "Traceback" not in done.err
+
+
+# compare
+
+
+def test_compare_sets_two_stacks_side_by_side(project):
+    text = flowing(tfopt("compare", "aa01", SECOND, cwd=project))
+    assert f"id {FIRST} {SECOND}" in text
+    assert "cache storage = disk in A, memory in B" in text
+    assert "B's stack is faster than A's: 1.20x (95% interval" in text
+    assert "4 and 4 pairs, each against its own baseline)" in text
+
+
+def test_compare_takes_json_files_and_writes_json(project, tmp_path):
+    write_json(SECOND_RESULTS, tmp_path / "b.json")
+    done = tfopt("compare", FIRST, tmp_path / "b.json", "--json", "-", cwd=project)
+    assert done.code == 0, done.err
+    data = json.loads(done.out)
+    assert (data["a"]["id"], data["b"]["id"], data["verdict"]) == (FIRST, SECOND, "faster")
+    assert data["low"] < data["speedup"] < data["high"]
+    assert "B's stack is faster" in " ".join(done.err.split())
+
+
+def test_files_are_compared_where_there_is_no_store(tmp_path):
+    for name, results in (("a.json", FIRST_RESULTS), ("b.json", SECOND_RESULTS)):
+        write_json(results, tmp_path / name)
+    assert tfopt("compare", "a.json", "b.json", cwd=tmp_path).code == 0
+
+
+def test_compare_refuses_with_every_reason_at_once(project, tmp_path):
+    other = attrs.evolve(SECOND_RESULTS, machine={"cpu_model": "other", "cpu_count": 4},
+                         environment={"python": "3.12.9", "tensorflow": "2.22.0"})  # fmt: skip
+    write_json(other, tmp_path / "other.json")
+    done = tfopt("compare", FIRST, tmp_path / "other.json", cwd=project)
+    assert done.code == 2
+    assert done.out == ""
+    reasons = [line.partition("compared: ")[2] for line in done.err.splitlines()]
+    assert reasons == [
+        'other machine: the CPU is "cpu" in A and "other" in B',
+        "other machine: the number of usable CPUs is 2 in A and 4 in B",
+        'other version: tensorflow is "2.21.0" in A and "2.22.0" in B',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (BEGUN, f'"{BEGUN}" is unfinished, so there is no verdict to compare'),
+        (FIRST, "it is the same measurement twice"),
+        ("zzz", 'no measurement is named "zzz"'),
+        ("absent.json", '"absent.json" cannot be read: No such file or directory'),
+    ],
+)
+def test_what_cannot_be_compared_says_why(project, asked, said):
+    done = tfopt("compare", FIRST, asked, cwd=project)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_the_json_of_another_command_is_no_measurement(project, tmp_path):
+    assert tfopt("runs", "--json", tmp_path / "runs.json", cwd=project).code == 0
+    done = tfopt("compare", FIRST, tmp_path / "runs.json", cwd=project)
+    assert done.code == 2
+    assert "is not a measurement; name a file that `tfopt apply RECIPE --json FILE`" in done.err

@@ -1,0 +1,44 @@
+"""Finished measurements made by hand, for tests of what is concluded from two of them."""
+
+from __future__ import annotations
+
+import attrs
+from measure_runs import make_judgement, make_pairs
+
+from tfopt_core.measure.comparable import Measured
+from tfopt_core.measure.verdict import compare
+from tfopt_core.store.results import Results
+
+BASE = (10.0, 10.1, 9.9, 10.05)
+RECIPE = {"workload": {"use": "w", "epochs": 2, "batch_size": 32, "options": {"classes": 5}}}
+MACHINE = {"cpu_model": "cpu", "cpu_count": 2, "memory_bytes": 8 * 2**30, "gpus": []}
+ENVIRONMENT = {"python": "3.12.9", "tensorflow": "2.21.0", "keras": "3.15.0", "numpy": "2.0",
+               "OMP_NUM_THREADS": "2"}  # fmt: skip
+
+
+def make_measured(
+    id_, optimized, baseline=BASE, *, runs=None, judgement=None, recipe=RECIPE, comparison=None,
+    fit=None, described="stock fit", **changes,
+):  # fmt: skip
+    """A measurement with these wall times, judged as it would have been.
+
+    :param described: the baseline in words.
+    :param fit: changes to the fits of the optimized runs.
+    :param comparison: changes to what was concluded.
+    """
+    made = make_pairs(baseline, optimized, **(fit or {})) if runs is None else runs
+    concluded = compare(made, judgement or make_judgement())
+    results = Results(
+        id=id_, recipe="r", recipe_sha256=id_, resolved={"p": {}}, machine=MACHINE,
+        environment=ENVIRONMENT, runs=tuple(made), workload="w", baseline=described,
+        comparison=attrs.evolve(concluded, **(comparison or {})),
+    )  # fmt: skip
+    return Measured(name=id_, results=attrs.evolve(results, **changes), recipe=recipe)
+
+
+def with_metric(runs, name, values):
+    """The runs with a metric's values, one after the other."""
+    return [
+        attrs.evolve(run, fits=(attrs.evolve(run.fit, metrics={name: value}),))
+        for run, value in zip(runs, values, strict=True)
+    ]

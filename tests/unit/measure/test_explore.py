@@ -1,0 +1,178 @@
+"""What a training compares, in which order and within which budget, and what it keeps."""
+
+from __future__ import annotations
+
+import random
+
+from cattrs import structure
+from in_run_clock import Hands, train
+
+from tfopt_core.measure.adapted import Adapted, candidates, fastest
+from tfopt_core.measure.explore import Explorer
+from tfopt_core.measure.in_run import InRun
+from tfopt_core.training.loops import Loop, Offer
+
+ONE = Loop(1, False)
+OFFER = Offer(reference=ONE, steps=(4, 16, 64), other_jit_compile=True, total_steps=100_000)
+
+
+def found(loop, verdict, speedup=None, low=None):
+    return InRun(
+        alternative=loop.name, reference=ONE.name, verdict=verdict, speedup=speedup,
+        low=low or speedup, statement="",
+    )  # fmt: skip
+
+
+def planned(offer, answers):
+    """The loops that are compared, given the speedup that each turns out to have."""
+    plan, loops, result = candidates(offer), [], None
+    while True:
+        try:
+            loop = plan.send(result)
+        except StopIteration:
+            return loops
+        loops.append(loop)
+        speedup = answers.get(loop, 1.0)
+        result = found(loop, "faster" if speedup > 1 else "no difference", speedup)
+
+
+def dispatch_bound(loop):
+    """Half a millisecond of dispatch a call, a tenth of computing a step, which XLA halves."""
+    return 0.0005 / loop.steps + (0.00005 if loop.jit_compile else 0.0001)
+
+
+def explored(step_seconds, offer=OFFER, **options):
+    """A finished exploration of a training with 2% noise, and the loops of its calls."""
+    hands, noise = Hands(), random.Random(4)
+    explorer = Explorer(offer, seed=3, now=hands)
+    made = train(
+        explorer, hands, lambda loop: step_seconds(loop) * noise.uniform(0.98, 1.02),
+        **{"steps": 100_000, **options},
+    )  # fmt: skip
+    return explorer, made
+
+
+def statements(explorer):
+    return {result.alternative: result.statement for result in explorer.adapted().contrasts}
+
+
+def test_more_steps_come_first_and_then_xla_with_the_best_of_them():
+    answers = {Loop(4, False): 2.0, Loop(16, False): 3.0, Loop(64, False): 3.2}
+    assert planned(OFFER, answers) == [*answers, Loop(64, True)]
+
+
+def test_where_one_size_gains_little_the_next_is_not_tried():
+    answers = {Loop(4, False): 2.0, Loop(16, False): 2.04}
+    assert planned(OFFER, answers) == [Loop(4, False), Loop(16, False), Loop(16, True)]
+    answers = {Loop(4, False): 2.0, Loop(16, False): 1.5}
+    assert planned(OFFER, answers)[-1] == Loop(4, True)
+    assert planned(OFFER, {}) == [Loop(4, False), Loop(1, True)]
+
+
+def test_xla_is_compared_without_where_it_is_on():
+    offer = Offer(reference=Loop(1, True), other_jit_compile=True)
+    assert planned(offer, {}) == [Loop(1, False)]
+
+
+def test_only_what_is_faster_can_be_kept():
+    slow, quick, open_ = Loop(4, False), Loop(16, False), Loop(64, False)
+    results = {
+        slow: found(slow, "slower", 0.5), quick: found(quick, "faster", 1.1),
+        open_: found(open_, "inconclusive", 9.0),
+    }  # fmt: skip
+    assert fastest(results) == quick
+    assert fastest({open_: results[open_]}) is None
+
+
+def test_a_gain_that_is_sure_goes_before_one_that_may_be_large():
+    sure, noisy = Loop(16, False), Loop(16, True)
+    results = {sure: found(sure, "faster", 3.2, 2.3), noisy: found(noisy, "faster", 3.7, 1.3)}
+    assert fastest(results) == sure
+
+
+def test_the_fastest_loop_is_kept_and_the_words_say_so():
+    explorer, made = explored(dispatch_bound)
+    assert explorer.kept == Loop(64, True)
+    assert made[0] == ONE
+    adapted = explorer.adapted()
+    assert adapted.reason == "the largest gain that is sure"
+    assert list(statements(explorer)) == [
+        "4 steps a call", "16 steps a call", "64 steps a call", "64 steps a call, XLA",
+    ]  # fmt: skip
+    assert "99.5% interval" in statements(explorer)["4 steps a call"]  # 98%, divided by four
+    assert structure(explorer.summary(), Adapted) == adapted
+    truth = dispatch_bound(ONE) / dispatch_bound(Loop(4, False))
+    assert adapted.contrasts[0].low < truth < adapted.contrasts[0].high
+
+
+def test_time_outside_the_steps_is_not_counted():
+    explorer, _ = explored(dispatch_bound)
+    assert explorer.adapted().seconds < 5  # a validation of 5 s an epoch lies in between
+
+
+def test_nothing_faster_keeps_the_stacks_own_loop_and_says_so():
+    explorer, _ = explored(lambda loop: 0.02)
+    assert explorer.kept == ONE
+    assert explorer.adapted().reason == "the stack's own loop; nothing compared with it is faster"
+    assert [result.verdict for result in explorer.adapted().contrasts] == ["no difference"] * 2
+
+
+def test_an_xla_loop_fifteen_times_slower_is_dropped_after_a_few_steps():
+    explorer, made = explored(lambda loop: 0.15 if loop.jit_compile else 0.01)
+    assert explorer.kept == ONE
+    assert "dropped: its first block is already" in statements(explorer)["1 step a call, XLA"]
+    assert sum(loop.jit_compile for loop in made) <= 3
+
+
+def test_a_loop_that_fails_is_dropped_with_its_reason_and_the_next_is_compared():
+    explorer, _ = explored(dispatch_bound, fails=lambda loop: loop == Loop(4, False))
+    said = statements(explorer)
+    assert said["4 steps a call"] == "in-run: 4 steps a call dropped: it raised ValueError: no"
+    assert explorer.kept == Loop(1, True)
+
+
+def test_no_more_than_a_quarter_of_the_steps_is_used_for_comparing():
+    offer = Offer(reference=ONE, steps=(4, 16, 64), other_jit_compile=True, total_steps=4_000)
+    explorer, _ = explored(dispatch_bound, offer, steps=4_000)
+    assert explorer.adapted().steps <= 1_200  # a first look that has begun is finished
+    assert "(1 in 4 of all) 0 are left" in statements(explorer)["16 steps a call"]
+    assert explorer.kept == Loop(4, False)
+
+
+def test_comparing_that_takes_too_long_is_not_begun():
+    offer = Offer(reference=ONE, steps=(4,), other_jit_compile=True, total_steps=100_000)
+    explorer, _ = explored(lambda loop: 0.001, offer, first_call=lambda loop: 8.0)
+    assert explorer.kept == ONE
+    assert "takes about 2" in statements(explorer)["1 step a call, XLA"]
+    assert "more than is left of 20 s" in statements(explorer)["1 step a call, XLA"]
+
+
+def test_a_long_training_may_compare_longer():
+    offer = Offer(reference=ONE, other_jit_compile=True, total_steps=100_000)
+    explorer, _ = explored(
+        lambda loop: 0.5 if loop.jit_compile else 0.6, offer, steps=3_000,
+        first_call=lambda loop: 30.0,
+    )  # fmt: skip
+    assert explorer.kept == Loop(1, True)
+
+
+def test_a_training_that_ends_first_says_what_is_known():
+    explorer, _ = explored(dispatch_bound, steps=60)
+    assert explorer.kept is None
+    adapted = explorer.adapted()
+    assert adapted.kept == ONE.name
+    assert "the training ended before" in adapted.contrasts[0].statement
+
+
+def test_nothing_on_offer_is_settled_at_once():
+    explorer = Explorer(Offer(reference=ONE, left_out=("nothing to adapt: why",)))
+    assert explorer.kept == ONE
+    assert explorer.adapted().reason == "nothing to adapt: why"
+
+
+def test_the_same_seed_draws_the_same_order():
+    assert explored(dispatch_bound)[1] == explored(dispatch_bound)[1]
+
+
+def test_a_loop_has_a_name():
+    assert (ONE.name, Loop(4, True).name) == ("1 step a call", "4 steps a call, XLA")

@@ -1,0 +1,103 @@
+"""Two measurements side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from report_results import make_results, make_run, show
+
+from tfopt_core.measure.across import Across, compare_stacks
+from tfopt_core.measure.comparable import Measured
+from tfopt_core.report.across import render_across
+from tfopt_core.report.as_json import to_json
+from tfopt_core.store.results import EffectResult
+
+LONG = "long-" * 30
+HOSTILE = "[/red]\x1b[31m"
+
+
+def compared(share: float = 0.8, **changes: Any) -> Across:
+    """A, and a B whose runs with the stack take this share of A's; `changes` are made to B."""
+    a = make_results(id="a")
+    runs = tuple(
+        attrs.evolve(run, wall_seconds=(run.wall_seconds or 0) * share * (1 + number / 500))
+        if run.variant == "full" else run
+        for number, run in enumerate(a.runs)
+    )  # fmt: skip
+    b = attrs.evolve(a, **{"id": "b", "recipe_sha256": "cd" * 32, "runs": runs, **changes})
+    return compare_stacks(Measured(name="a", results=a), Measured(name="b.json", results=b))
+
+
+def page(width: int = 80, **changes: Any) -> str:
+    return show(render_across(compared(**changes)), width)
+
+
+def test_both_sides_stand_beside_each_other() -> None:
+    text = page(recipe="other")
+    assert text.startswith("B's stack against A's on fashion-mnist\n")
+    flowing = " ".join(text.split())
+    for part in (
+        "id a b", "from b.json", "recipe fashion-fast other", "own verdict faster faster",
+        "1.25x (98% interval 1.24", "val_accuracy 0.9012 -> 0.9015", "2 min 3 s (median)",
+    ):  # fmt: skip
+        assert part in flowing
+
+
+def test_the_verdict_and_the_quality_stand_under_their_heading() -> None:
+    flowing = " ".join(page().split())
+    assert "Verdict B's stack is faster than A's: 1.2" in flowing
+    assert "each against its own baseline) quality" in flowing
+    assert "Mind" not in flowing
+
+
+def test_what_differs_is_named_with_its_settings() -> None:
+    resolved = {"cache": {"storage": "disk"}, "prefetch": {"buffer_size": 2}, "bare": {}}
+    text = " ".join(page(resolved=resolved, width=100).split())
+    assert "cache storage = memory in A, disk in B" in text
+    assert "mixed-precision in A only: policy = mixed_bfloat16" in text
+    assert "prefetch in B only: buffer_size = 2" in text
+    assert "bare in B only" in text
+
+
+def test_stacks_that_do_not_differ_are_said_so() -> None:
+    assert "Plugins that differ\n  none\n" in page()
+
+
+def test_the_same_recipe_measured_twice_is_said() -> None:
+    assert "the same recipe measured twice" in page(recipe_sha256="ab" * 32)
+
+
+def test_another_order_is_a_difference() -> None:
+    resolved = dict(reversed(make_results().resolved.items()))
+    assert "the plugins of both stand in another order" in page(resolved=resolved)
+
+
+def test_a_plugin_that_was_not_applied_is_marked() -> None:
+    effects = {"mixed-precision": EffectResult(True, "x"), "cache": EffectResult(False, "y")}
+    runs = tuple(
+        make_run(n, "full", effects=effects) if n % 4 in (1, 2) else make_run(n) for n in range(8)
+    )
+    assert "cache (not applied)" in " ".join(page(runs=runs).split())
+
+
+def test_what_must_be_known_beside_the_verdict_stands_below_it() -> None:
+    doubtful = attrs.evolve(make_results().comparison, verdict="worse", statement="but worse")
+    assert page(comparison=doubtful).endswith("Mind\n  - B's own verdict is: but worse\n")
+
+
+@pytest.mark.parametrize("name", [LONG, HOSTILE])
+@pytest.mark.parametrize("width", [40, 80])
+def test_long_and_hostile_names_fit_and_are_inert(name: str, width: int) -> None:
+    across = compared(recipe=name, resolved={name: {name: name}})
+    text = show(render_across(attrs.evolve(across, workload=name, notes=(name,))), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+
+
+def test_the_json_holds_the_samples_of_both_sides() -> None:
+    data = to_json(compared())
+    assert [len(data[side]["log_ratios"]) for side in "ab"] == [4, 4]
+    assert data["schema_version"] == 1
+    assert data["verdict"] == "faster"

@@ -1,0 +1,107 @@
+"""What `--json` wrote is read back whole; anything else is refused with its reason."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import attrs
+import pytest
+
+from tfopt_core.errors import InputError
+from tfopt_core.report.as_json import to_json, write_json
+from tfopt_core.store.exported import read_results
+from tfopt_core.store.results import (
+    Block,
+    Comparison,
+    EffectResult,
+    FitResult,
+    Results,
+    RunResult,
+)
+
+FIT = FitResult(
+    one_time_seconds=1.0, blocks=(Block(10, 0.1),), steady=False, step_seconds=None,
+    examples_per_second=None, trainable_parameters=10, epochs=2, steps=11, epochs_to_target=None,
+    seconds_to_target=None, jit_compile=False, metrics={"loss": 0.5}, history={"loss": (0.7, 0.5)},
+)  # fmt: skip
+RUN = RunResult(
+    id="m-00", variant="full", round=0, position=1, seed=3, status="ok", wall_seconds=2.5,
+    effects={"cache": EffectResult(True, "in memory")}, fits=(FIT,),
+)  # fmt: skip
+RESULTS = Results(
+    id="m", recipe="r", recipe_sha256="ab", resolved={"cache": {"storage": "memory"}},
+    machine={"cpu_count": 2}, environment={"python": "3.12.9"}, runs=(RUN,),
+    comparison=Comparison(
+        kind="end-to-end", verdict="none", speedup=None, low=None, high=None, confidence=None,
+        pairs=0, run_ids=(), statement="no verdict",
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "results.json"
+
+
+def refused(path, text):
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_results(path)
+    return str(caught.value)
+
+
+def test_results_come_back_as_they_were_written(path):
+    write_json(RESULTS, path)
+    assert read_results(path) == RESULTS
+
+
+def test_a_number_that_json_does_not_have_comes_back_as_nan(path):
+    fit = attrs.evolve(FIT, metrics={"loss": math.nan}, history={"loss": (0.7, math.inf)})
+    write_json(attrs.evolve(RESULTS, runs=(attrs.evolve(RUN, fits=(fit,)),)), path)
+    [run] = read_results(path).runs
+    assert math.isnan(run.fit.metrics["loss"])
+    assert math.isnan(run.fit.history["loss"][1])
+    assert run.fit.step_seconds is None
+
+
+def test_a_field_of_a_later_version_is_ignored(path):
+    path.write_text(json.dumps({**to_json(RESULTS), "mood": "good"}))
+    assert read_results(path) == RESULTS
+
+
+def test_a_newer_schema_is_refused(path):
+    said = refused(path, json.dumps({**to_json(RESULTS), "schema_version": 2}))
+    assert "was written by a newer tfopt (schema 2, this one knows 1); upgrade tfopt" in said
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"measurements": []}', '{"id": "m", "runs": []}'])
+def test_other_json_is_refused_with_what_is_wanted(path, text):
+    assert "is not a measurement; name a file that `tfopt apply" in refused(path, text)
+
+
+@pytest.mark.parametrize("text", ["", "name = 1", "{", "[" * 100_000])
+def test_what_is_no_json_is_refused(path, text):
+    assert refused(path, text).endswith("is no JSON")
+
+
+def test_a_recipe_is_told_from_a_measurement(tmp_path):
+    said = refused(tmp_path / "r.toml", 'name = "r"\n')
+    assert said.endswith("is no JSON; a recipe is measured with `tfopt apply`")
+
+
+def test_an_edited_file_is_refused_with_the_place(path):
+    data = to_json(RESULTS)
+    data["runs"][0]["seed"] = "many"
+    del data["comparison"]["kind"]
+    said = refused(path, json.dumps(data))
+    assert "is damaged, or was edited: " in said
+    assert "runs[0].seed" in said
+    assert "kind" in said
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_results(tmp_path / "absent.json")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        read_results(tmp_path)

@@ -1,0 +1,16 @@
+"""Which folder is the project that a folder lies in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# What marks the root of a project.
+MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
+
+
+def project_of(start: Path) -> Path:
+    """The nearest folder, from this one upwards, that looks like a project's; else this one."""
+    for folder in (start, *start.parents):
+        if any((folder / marker).exists() for marker in MARKERS):
+            return folder
+    return start

@@ -1,0 +1,131 @@
+"""The controls of the measuring itself: a plugin that does nothing, and one that does harm.
+
+They are no optimizations and in no entry point: only `tfopt selftest` stacks them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from tfopt_core.hooks import Effect, hookimpl
+from tfopt_core.training.workload import Workload
+
+# Sleeping takes some 60 µs longer than it is asked to, so that what is owed is saved up first.
+SLEEP_AT_LEAST_SECONDS = 0.005
+
+CLASSES, FEATURES, EXAMPLES, BATCH = 10, 256, 8192, 128
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Nothing:
+    """Changes nothing, and says that it took effect."""
+
+    targets = ("compute",)
+
+    def math(self) -> str:
+        """Nothing changes."""
+        return "exact"
+
+    @hookimpl
+    def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:
+        """Applied, so that the comparison is made."""
+        return Effect.applied_as("does nothing, on purpose")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Sleeps:
+    """Makes every step longer by a share of itself.
+
+    :param share: of the time that the train function takes.
+    """
+
+    share: float = 0.05
+
+    targets = ("compute",)
+
+    def math(self) -> str:
+        """The arithmetic stays the same."""
+        return "exact"
+
+    @hookimpl(wrapper=True)
+    def wrap_model(self, run: Any) -> Any:
+        """The model with a train function that sleeps."""
+        model = yield
+        make = model.make_train_function
+
+        def make_train_function(force: bool = False) -> None:
+            if force or model.train_function is None:
+                make(force=force)
+                model.train_function = sleeping(model.train_function, self.share)
+
+        model.make_train_function = make_train_function
+        return model
+
+    @hookimpl
+    def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:
+        """Applied wherever the model was wrapped."""
+        return Effect.applied_as(f"each step sleeps {self.share:.0%} of its time, on purpose")
+
+
+def sleeping(
+    function: Callable[..., Any],
+    share: float,
+    now: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Callable[..., Any]:
+    """The same function, taking longer by this share of its own time.
+
+    What it owes is paid in sleeps that are long enough to be exact; a sleep that took too long
+    counts as paid ahead.
+    """
+    owed = 0.0
+
+    def train_function(iterator: Any) -> Any:
+        nonlocal owed
+        begun = now()
+        result = function(iterator)
+        owed += share * (now() - begun)
+        if owed >= SLEEP_AT_LEAST_SECONDS:
+            begun = now()
+            sleep(owed)
+            owed -= now() - begun
+        return result
+
+    return train_function
+
+
+def workload() -> Workload:
+    """A small dense network on random data, whose steps take about the same time every time."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    source = np.random.default_rng(0)
+    x = source.normal(size=(EXAMPLES, FEATURES)).astype("float32")
+    y = source.integers(CLASSES, size=EXAMPLES)
+
+    # without tf.data's tuning thread, which ends an epoch up to seconds late
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(EXAMPLES).batch(BATCH)
+
+    def build_model() -> Any:
+        return keras.Sequential([
+            keras.layers.Input((FEATURES,)),
+            keras.layers.Dense(512, activation="relu"),
+            keras.layers.Dense(512, activation="relu"),
+            keras.layers.Dense(CLASSES),
+        ])  # fmt: skip
+
+    return Workload(
+        train=data.with_options(options),
+        build_model=build_model,
+        optimizer="sgd",
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        quality_metric="loss",
+        baseline="a dense network on random data, by stock fit",
+    )

@@ -1,0 +1,44 @@
+"""About how long a training will take, before there was one."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import attrs
+
+from tfopt_core.measure.probing import timed_steps
+from tfopt_core.measure.schedule import BASELINE
+from tfopt_core.training.build import Built, build
+from tfopt_core.training.job import Job
+from tfopt_core.training.workload import Workload
+
+SECONDS = 0.5
+# A forward pass alone takes about a third of a step.
+VALIDATION_SHARE = 1 / 3
+
+
+def training_seconds(job: Job, workload: Workload) -> float | None:
+    """What one training without the stack will take, from its first steps; good for "about".
+
+    :returns: seconds, None where the number of steps is unknown.
+    :raises Exception: whatever the workload raises in a step; it would do so in every run.
+    """
+    started = perf_counter()
+    built = build(attrs.evolve(job, plugins=(), variant=BASELINE), workload)
+    steps = _steps_per_epoch(built)
+    if steps is None:
+        return None
+    step = timed_steps(built, SECONDS)
+    set_up = max(0.0, perf_counter() - started - SECONDS)
+    return set_up + built.run.epochs * steps * step
+
+
+def _steps_per_epoch(built: Built) -> float | None:
+    """Training steps, and what validation takes in their unit."""
+    train = built.run.steps_per_epoch
+    if train is None:
+        return None
+    validation = built.plans.get("validation")
+    if validation is None or validation.count is None or not built.run.batch_size:
+        return float(train)
+    return train + VALIDATION_SHARE * validation.count / built.run.batch_size

@@ -1,0 +1,212 @@
+"""Cheap runs: processes forked from one that has imported TensorFlow already.
+
+Importing takes seconds and is no part of a training. A fork server, one for each distinct
+environment, imports once and never touches a device; each run is a fork of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from tfopt_core.measure.isolate import OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
+from tfopt_core.measure.supervise import NeverStarted, Tell, converse, end_group
+from tfopt_core.measure.task import Task
+
+# Importing TensorFlow takes 2 to 4 s here; a cold disk may take many times that.
+READY_SECONDS = 120.0
+# A fork opens its devices in a fraction of a second, or it hangs for good: TensorFlow had been
+# used before the fork.
+START_SECONDS = 60.0
+
+
+class ServerFailed(Exception):
+    """A fork server did not start, or is gone."""
+
+
+def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
+    """Why a task must have a process of its own from the first line on, None if it need not.
+
+    Where a fork is not known to be equal to a new process, it is not used.
+    """
+    if not sys.platform.startswith("linux"):
+        return "forking is tested on Linux only"
+    if task.job.recipe.workload.script is not None:
+        return "a script must be the first that a process runs"
+    if task.job.machine.gpus or environment.get("TPU_NAME"):
+        return "a driver may hold what a fork cannot share"
+    if task.debug:
+        return "TensorFlow's start-up messages are to be shown"
+    return None
+
+
+@attrs.define(eq=False)
+class ForkRunner:
+    """Runs each task in a fork where that is allowed, else in a new process.
+
+    Leave it as a context: that ends the servers.
+
+    :param spawn: carries out what may not be forked.
+    """
+
+    spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
+    _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict, init=False)
+    _trusted: bool = attrs.field(default=True, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all servers."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+
+    def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
+        if not self._trusted or why_not_forked(task, environment) is not None:
+            return self.spawn(task, environment, tell)
+        try:
+            return self._forked(self._server(environment), task, tell)
+        except (ServerFailed, NeverStarted):
+            # whatever the reason, a new process tells it, or does without
+            self._trusted = False
+            self.close()
+            return self.spawn(task, environment, tell)
+
+    def _server(self, environment: Mapping[str, str]) -> Server:
+        key = frozenset(environment.items())
+        if key not in self._servers:
+            self._servers[key] = Server.start(environment)
+        return self._servers[key]
+
+    def _forked(self, server: Server, task: Task, tell: Tell) -> ProcessOutcome:
+        task.job.folder.mkdir(parents=True, exist_ok=True)
+        path = task.job.folder / OUTPUT_FILE
+        started = time.perf_counter()
+        limits = attrs.evolve(self.spawn.limits, start=START_SECONDS)
+        with contextlib.ExitStack() as stack:
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            with theirs, path.open("wb") as output:
+                process = server.fork(theirs.fileno(), output.fileno())
+            stack.callback(end_group, process)
+            message, cause = converse(process, ours, task, limits, tell)
+        return ProcessOutcome(
+            message=message,
+            cause=cause,
+            seconds=time.perf_counter() - started,
+            output_path=path,
+            output_tail=tail_of(path),
+            started="forked",
+        )
+
+
+@attrs.define(eq=False)
+class Server:
+    """The other end of a fork server."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+
+    @classmethod
+    def start(cls, environment: Mapping[str, str]) -> Server:
+        """Start a server and wait until it has imported everything.
+
+        :raises ServerFailed: if it cannot.
+        """
+        # packets: an answer is never cut or glued to the next
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tfopt_core.measure.fork_server", str(theirs.fileno())],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # TensorFlow's start-up messages
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        server = cls(process, ours)
+        try:
+            server.answer(READY_SECONDS)
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+    def fork(self, channel: int, output: int) -> ForkedProcess:
+        """A new process that serves this channel and writes to this file.
+
+        :raises ServerFailed: if the server is gone.
+        """
+        try:
+            socket.send_fds(self.control, [b"f"], [channel, output])
+        except OSError as error:
+            raise ServerFailed from error
+        return ForkedProcess(self, int(self.answer(START_SECONDS)["pid"]))
+
+    def answer(self, timeout: float) -> dict[str, Any]:
+        """What the server says next.
+
+        :raises ServerFailed: if it is gone, or says nothing within `timeout` seconds.
+        """
+        if not select.select([self.control], [], [], timeout)[0]:
+            raise ServerFailed
+        data = self.control.recv(1024)
+        if not data:
+            raise ServerFailed
+        told: dict[str, Any] = json.loads(data)
+        return told
+
+    def close(self) -> None:
+        """End the server; its children end by themselves when their channels close."""
+        self.control.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@attrs.define(eq=False)
+class ForkedProcess:
+    """A grandchild: its parent, the server, waits for it and tells how it ended."""
+
+    server: Server
+    pid: int
+    _code: int | None = attrs.field(default=None, init=False)
+
+    def poll(self) -> int | None:
+        """Its exit status, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its exit status, as `subprocess.Popen.wait` does."""
+        if self._code is None:
+            if not select.select([self.server.control], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a fork", timeout or 0)
+            try:
+                self._code = int(self.server.answer(0)["status"])
+            except ServerFailed:
+                self._code = -signal.SIGKILL  # as the server has gone, whose child it is
+        return self._code

@@ -1,0 +1,74 @@
+"""The program of a fork server: imports TensorFlow, touches no device, and forks when asked."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import socket
+import sys
+import warnings
+
+# What every run needs. Whatever runs a TensorFlow operation or opens a device must not stand
+# here: its forks would hang.
+PRELOADED = (
+    "tensorflow",
+    "keras",
+    "cattrs",
+    "ruptures",
+    "scipy.stats",
+    "tfopt_core.measure.child",
+    "tfopt_core.measure.prepare",
+    "tfopt_core.measure.summarize",
+    "tfopt_core.training.fit",
+)
+_DESCRIPTORS = 2
+
+
+def serve(control: socket.socket) -> int:
+    """Fork a process for each request until the other end is closed; the exit code."""
+    sys.path.insert(0, os.getcwd())  # as a spawned process has it, which starts with `-m`
+    for name in PRELOADED:
+        importlib.import_module(name)
+    _tell(control, ready=True)
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 16, _DESCRIPTORS)
+        if not data:
+            return 0
+        with warnings.catch_warnings():
+            # Python warns of threads (those of BLAS), which handle forks themselves
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            control.close()
+            _become_child(*descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _tell(control, pid=pid)
+        _, status = os.waitpid(pid, 0)
+        _tell(control, status=os.waitstatus_to_exitcode(status))
+
+
+def _become_child(channel: int, output: int) -> None:
+    """Serve one task as a process of its own session, and end."""
+    from tfopt_core.measure.child import main
+
+    code = 1
+    try:
+        os.setsid()
+        for descriptor in (1, 2):
+            os.dup2(output, descriptor)
+        os.close(output)
+        code = main(channel)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)  # what the server registered for its own end is not for a fork to run
+
+
+def _tell(control: socket.socket, **told: int) -> None:
+    control.send(json.dumps(told).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -1,0 +1,144 @@
+"""What an in-run contrast may say: two exact train functions, alternating in one training.
+
+Blocks of the two alternate in quads. Each quad gives one log ratio, and their interval is that of
+the paired design, at looks after 4, 8 and 12 quads. Pure functions; `alternate` makes the quads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+from tfopt_core.measure.judgement import INDIFFERENCE
+from tfopt_core.measure.statistics import (
+    LOOKS,
+    SUSPICIOUS_DEVIATION,
+    Interval,
+    speedup_interval,
+    t_interval,
+)
+from tfopt_core.measure.verdict import confidence_in_words
+
+Verdict = Literal[
+    "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped", "not compared"
+]
+
+
+@attrs.frozen
+class Quad:
+    """Four blocks in a row: who made each (True: the alternative), and its seconds a step."""
+
+    order: tuple[bool, ...]
+    step_seconds: tuple[float, ...]
+
+    @property
+    def log_ratio(self) -> float:
+        """ln(seconds a step of the reference / of the alternative), each a geometric mean."""
+        logs = zip(self.order, map(math.log, self.step_seconds), strict=True)
+        return math.fsum(-log if alternative else log for alternative, log in logs) / 2
+
+
+@attrs.frozen(kw_only=True)
+class InRun:
+    """What an in-run contrast found. `speedup` above 1: the alternative is faster a step.
+
+    `low` and `high` are the ends of its interval, None where too few blocks were timed; `samples`
+    are all quads, those after the last look too.
+    """
+
+    alternative: str
+    reference: str
+    verdict: Verdict
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    quads: int = 0
+    statement: str
+    samples: tuple[Quad, ...] = ()
+
+
+def conclude(
+    alternative: str, reference: str, quads: Sequence[Quad], level: float, *, ended: str = ""
+) -> InRun | None:
+    """Judge the quads so far; None if more of them may tell.
+
+    :param level: the two-sided nominal level of an interval at a look.
+    :param ended: why no more quads come, "" while they do.
+    """
+    looked = max((look for look in LOOKS if look <= len(quads)), default=0)
+    if not looked:
+        if not ended:
+            return None
+        return not_compared(alternative, reference, ended, quads)
+    interval = t_interval([quad.log_ratio for quad in quads[:looked]], level)
+    verdict, words = _judged(alternative, reference, interval)
+    if verdict == "inconclusive":
+        if not ended and looked < LOOKS[-1]:
+            return None
+        why = f": {ended}" if ended else f" in {2 * looked} blocks of each"
+        words += f", not resolvable{why} ({_figures(interval)})"
+    speedup, low, high = speedup_interval(interval)
+    return InRun(
+        alternative=alternative, reference=reference, verdict=verdict, speedup=speedup, low=low,
+        high=high, confidence=interval.confidence, quads=looked, statement=f"in-run: {words}",
+        samples=tuple(quads),
+    )  # fmt: skip
+
+
+def not_compared(
+    alternative: str,
+    reference: str,
+    reason: str,
+    quads: Sequence[Quad] = (),
+    *,
+    verdict: Verdict = "not compared",
+) -> InRun:
+    """An alternative without a figure, and why."""
+    said = "dropped" if verdict == "dropped" else "not compared"
+    return InRun(
+        alternative=alternative, reference=reference, verdict=verdict,
+        statement=f"in-run: {alternative} {said}: {reason}", samples=tuple(quads),
+    )  # fmt: skip
+
+
+def _judged(alternative: str, reference: str, interval: Interval) -> tuple[Verdict, str]:
+    if interval.deviation < SUSPICIOUS_DEVIATION:
+        return "suspicious", (
+            f"no verdict on {alternative}: suspiciously identical ratios to {reference}, which "
+            "real timings never have"
+        )
+    speedup, low, high = speedup_interval(interval)
+    figures = _figures(interval)
+    if low > 1:
+        band = f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""
+        return "faster", (
+            f"{alternative} is {speedup:.2f}x faster a step than {reference} ({figures}){band}"
+        )
+    if high < 1:
+        return (
+            "slower",
+            f"{alternative} is slower a step than {reference}: {speedup:.2f}x ({figures})",
+        )
+    if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
+        return "no difference", (
+            f"no measurable difference (within {INDIFFERENCE:.0%}) between {alternative} and "
+            f"{reference} ({figures})"
+        )
+    return "inconclusive", f"inconclusive whether {alternative} is faster a step than {reference}"
+
+
+def _figures(interval: Interval) -> str:
+    """`98% interval 2.95 to 3.26, 8 blocks of each`."""
+    _, *ends = speedup_interval(interval)
+    digits = 2
+    while digits < 5 and any(round(end, digits) == 1 for end in ends):
+        digits += 1  # an end must show on which side of 1 it lies
+    low, high = (f"{end:.{digits}f}" for end in ends)
+    return (
+        f"{confidence_in_words(interval)} interval {low} to {high}, "
+        f"{2 * interval.count} blocks of each"
+    )

@@ -1,0 +1,119 @@
+"""Taking up a measurement that was stopped: only the run that was under way is made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+from cattrs import structure
+
+from tfopt_core.errors import InputError
+from tfopt_core.measure.course import Course
+from tfopt_core.measure.fingerprint import differences, fingerprint
+from tfopt_core.measure.isolate import Runner
+from tfopt_core.measure.pace import Pace, World
+from tfopt_core.measure.prepared import Prepared
+from tfopt_core.measure.progress import Observer
+from tfopt_core.measure.request import Request, with_prepared
+from tfopt_core.measure.rounds import Rounds
+from tfopt_core.measure.session import budget_of, conduct, keeper, recipe_path
+from tfopt_core.store.database import Store, Unfinished
+from tfopt_core.store.lock import held
+from tfopt_core.store.results import Results
+
+# What the labels of a recipe say is not what is measured.
+LABELS = ("name", "description")
+
+
+def resume(
+    request: Request,
+    *,
+    runner: Runner,
+    store: Store,
+    observer: Observer,
+    world: World | None = None,
+) -> Results:
+    """Go on with the newest measurement of this recipe that was stopped, by whatever.
+
+    Its runs, order, seeds and resolved settings are kept; the run under way at the stop is made
+    again from its start, since a run that was taken up halfway is no timing sample.
+
+    :raises InputError: if there is none, or if recipe, code, versions, machine or environment are
+        no longer the same; says which.
+    :raises StoreError: if another process is still at it.
+    """
+    stopped = _newest(request, store)
+    request = attrs.evolve(request, folder=request.folder.parent / stopped.id)
+    with held(request.folder):
+        code = fingerprint(request)
+        _refuse_changes(stopped, request, code)
+        prepared = structure(stopped.request["prepared"], Prepared)
+        course = Course.from_dict(stopped.request["course"])
+        course = attrs.evolve(course, resumed=course.resumed + 1)
+        request = with_prepared(request, prepared)
+        runs = store.runs(stopped.id)
+        spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
+        world = world or World()
+        keep = keeper(store, request, prepared, code)
+        keep(course)
+        rounds = Rounds(
+            request=request, prepared=prepared, course=course, runner=runner, store=store,
+            observer=observer, world=world, pace=Pace(world, budget_of(request), earlier=spent),
+            keep_course=keep, runs=list(runs),
+        )  # fmt: skip
+        return conduct(rounds, stopped.created_at)
+
+
+def _newest(request: Request, store: Store) -> Unfinished:
+    path, name = recipe_path(request.recipe), request.recipe.name
+    for stopped in store.unfinished():
+        if stopped.request.get("recipe_path") == path and (path or stopped.recipe == name):
+            return stopped
+    raise InputError(
+        f'there is nothing to resume: no measurement of "{name}" in "{store.path.parent}" was '
+        "stopped; leave out --resume to measure it"
+    )
+
+
+def _refuse_changes(stopped: Unfinished, request: Request, code: Mapping[str, str]) -> None:
+    kept = stopped.request
+    if not {"prepared", "course", "fingerprint"} <= set(kept):
+        raise InputError(
+            f'measurement "{stopped.id}" was begun by an older tfopt and cannot be resumed; '
+            "measure anew without --resume"
+        )
+    changes = [
+        *recipe_differences(kept["recipe"], request.recipe.to_dict()),
+        *differences(kept["fingerprint"], code),
+    ]
+    if changes:
+        raise InputError(
+            f'measurement "{stopped.id}" cannot be resumed, its runs would not compare: '
+            f"{'; '.join(changes)}; undo that, or measure anew without --resume"
+        )
+
+
+def recipe_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of a recipe that mean something else now, with both values."""
+    old, new = (dict(_leaves(recipe)) for recipe in (before, now))
+    return tuple(
+        f"recipe: {key} was {_said(old.get(key))}, is {_said(new.get(key))}"
+        for key in dict.fromkeys((*old, *new))
+        if old.get(key) != new.get(key) and key not in LABELS
+    )
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None else repr(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,59 @@
+"""What `tfopt selftest` found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tfopt_core.measure.selftest import NOMINAL_RATE, Trial
+from tfopt_core.report.layout import Page, bullets, grid, paragraph, section, words
+from tfopt_core.report.summary import machine_in_words
+
+_EXPECTED = {
+    "nothing": "does nothing: neither faster nor slower",
+    "sleeps": "sleeps 5% of each step: slower",
+}
+
+
+def render_selftest(trials: Sequence[Trial]) -> RenderableType:
+    """Each control with what was expected of it and what came out, and what that means here."""
+    rows: list[tuple[RenderableType, ...]] = []
+    for name in dict.fromkeys(trial.control for trial in trials):
+        of_control = [trial for trial in trials if trial.control == name]
+        met = sum(trial.as_expected for trial in of_control)
+        mark = Text("✓", style="green") if met == len(of_control) else Text("✗", style="red")
+        rows.append((mark, words(_EXPECTED[name]), words(f"{met} of {len(of_control)}")))
+    outcomes = bullets(
+        f"{trial.control}: {trial.results.comparison.statement}" for trial in trials
+    )
+    warned = dict.fromkeys(warning for trial in trials for warning in trial.results.warnings)
+    machine = words(machine_in_words(trials[0].results.machine), "dim")
+    parts = [section("Controls", machine, grid(rows)), section("What was measured", outcomes)]
+    if warned:
+        parts.append(section("Warnings", bullets(warned)))
+    parts.append(section("Verdict", paragraph(*_verdict(trials))))
+    return Page(tuple(parts))
+
+
+def _verdict(trials: Sequence[Trial]) -> tuple[str, str]:
+    wrong = [trial for trial in trials if not trial.as_expected]
+    if not wrong:
+        return "the measuring tells a loss of 5% from nothing on this machine", "bold green"
+    missed = sum(trial.control == "sleeps" for trial in wrong)
+    alarms = len(wrong) - missed
+    said = []
+    if missed:
+        said.append(
+            f"a loss of 5% was not found in {missed} of the selftests: this machine is too noisy "
+            "for differences of that size; see `tfopt apply` for larger ones only, or close what "
+            "else runs"
+        )
+    if alarms:
+        said.append(
+            f"a plugin that does nothing came out faster or slower {alarms} times: by chance that "
+            f"happens in {NOMINAL_RATE:.0%} of all measurements; more often than that, figures of "
+            "this machine are not to be trusted"
+        )
+    return "; ".join(said), "bold red"

@@ -1,0 +1,99 @@
+"""A measurement in short: what there is to list of it without reading its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from tfopt_core.store.results import SCHEMA_VERSION, RunResult
+
+# "unfinished": begun and never concluded, because it was killed or is still under way.
+State = Literal["finished", "interrupted", "unfinished"]
+
+
+@attrs.frozen(kw_only=True)
+class Overview:
+    """One measurement in a line.
+
+    `verdict`, the speedup and its interval are those of its own comparison, None where it was
+    never concluded or gave no number. `pairs` are complete pairs, `runs` all runs, failed ones
+    too. `created_at` is UTC, ISO 8601.
+    """
+
+    id: str
+    created_at: str
+    recipe: str
+    recipe_sha256: str
+    workload: str
+    state: State
+    verdict: str | None
+    speedup: float | None
+    low: float | None
+    high: float | None
+    confidence: float | None
+    pairs: int
+    runs: int
+
+
+@attrs.frozen(kw_only=True)
+class Listing:
+    """What `tfopt runs --json` writes: the measurements of one store, the newest last."""
+
+    store: str
+    measurements: tuple[Overview, ...]
+    schema_version: int = SCHEMA_VERSION
+
+
+@attrs.frozen(kw_only=True)
+class Interim:
+    """What `tfopt report --json` writes of a measurement that was never concluded."""
+
+    measurement: Overview
+    runs: tuple[RunResult, ...]
+    schema_version: int = SCHEMA_VERSION
+
+
+def make_overview(
+    *,
+    id_: str,
+    created_at: str,
+    recipe: str,
+    recipe_sha256: str,
+    request: Mapping[str, Any],
+    concluded: Mapping[str, Any] | None,
+    pairs: int,
+    runs: int,
+) -> Overview:
+    """The short form of what is stored.
+
+    :param request: as `Store.begin` got it; all that is read of it is the workload.
+    :param concluded: the results as plain data, None where there are none.
+    :param pairs: complete pairs among the runs, for a measurement without results.
+    """
+    results = concluded or {}
+    comparison = results.get("comparison", {})
+    state: State = "unfinished"
+    if concluded is not None:
+        state = "interrupted" if results.get("interrupted") else "finished"
+    return Overview(
+        id=id_,
+        created_at=created_at,
+        recipe=recipe,
+        recipe_sha256=recipe_sha256,
+        workload=results.get("workload") or _workload(request),
+        state=state,
+        verdict=comparison.get("verdict"),
+        speedup=comparison.get("speedup"),
+        low=comparison.get("low"),
+        high=comparison.get("high"),
+        confidence=comparison.get("confidence"),
+        pairs=comparison.get("pairs", pairs),
+        runs=runs,
+    )
+
+
+def _workload(request: Mapping[str, Any]) -> str:
+    asked = request.get("recipe", {}).get("workload", {})
+    return str(asked.get("use") or asked.get("factory") or asked.get("script") or "")

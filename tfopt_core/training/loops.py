@@ -1,0 +1,77 @@
+"""The exact train functions that one training can switch between, as data. No TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import attrs
+
+
+@attrs.frozen
+class Loop:
+    """One train function: how many steps a call of it makes, and whether XLA compiles a step."""
+
+    steps: int
+    jit_compile: bool
+
+    @property
+    def name(self) -> str:
+        """`16 steps a call, XLA`."""
+        steps = "1 step a call" if self.steps == 1 else f"{self.steps} steps a call"
+        return f"{steps}, XLA" if self.jit_compile else steps
+
+
+@attrs.frozen(kw_only=True)
+class Offer:
+    """What may be compared in a training.
+
+    :param reference: the loop that the stack asks for.
+    :param steps: other numbers of steps a call, rising; each a multiple of the reference's.
+    :param other_jit_compile: whether the other choice of XLA may be compared.
+    :param total_steps: of the whole training, None where unknown.
+    :param left_out: why something is not on offer, in words.
+    """
+
+    reference: Loop
+    steps: tuple[int, ...] = ()
+    other_jit_compile: bool = False
+    total_steps: int | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many loops may be compared with the reference, at most."""
+        return len(self.steps) + self.other_jit_compile
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to compare."""
+        return self.count == 0
+
+
+class Decider(Protocol):
+    """Chooses a loop for each call, hears what became of the call, and keeps one in the end."""
+
+    @property
+    def kept(self) -> Loop | None:
+        """The loop for the rest of the training, None while loops are compared."""
+
+    def choose(self) -> Loop:
+        """The loop that should make the next call. Called just before it."""
+
+    def called(self, loop: Loop, steps: int, *, traced: bool) -> None:
+        """A call has returned: which loop made it, how many steps, and whether it traced."""
+
+    def failed(self, loop: Loop, reason: str) -> None:
+        """A loop could not be made or cannot be used; it must not be chosen again."""
+
+    def cut(self) -> None:
+        """An epoch begins: what was timed last has no end."""
+
+    def summary(self) -> dict[str, Any]:
+        """What was compared and which loop is kept and why, as plain data."""
+
+
+# Makes the decider of one training; the second argument waits for the device, if there is one.
+Adapt = Callable[[Offer, Callable[[], None] | None], Decider]

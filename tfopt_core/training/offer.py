@@ -1,0 +1,98 @@
+"""Which exact loops a built training may be switched to, and why not others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfopt_core.training.build import Built
+from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.clock import BLOCK_STEPS
+from tfopt_core.training.loops import Loop, Offer
+
+# Past 64 steps a call nothing is left to gain: dispatch costs some 0.3 ms a call.
+FACTORS, LARGEST = (4, 16, 64), 64
+# An epoch must hold so many calls, or no block would fit between its edges.
+CALLS_AN_EPOCH = 4
+# Keras' own methods: a model with others counts its steps otherwise, or makes other functions.
+OWN_METHODS = ("fit", "make_train_function")
+
+
+def offer_loops(built: Built) -> Offer:
+    """What may be compared while this training goes on; nothing is built or traced yet."""
+    model, run = built.model, built.run
+    reference = Loop(model.steps_per_execution, bool(model.jit_compile))
+    reason = nothing_to_adapt(built)
+    if reason:
+        return Offer(reference=reference, left_out=(reason,))
+    steps, why_not_steps = _steps(built, reference)
+    other, why_not_xla = _other_jit_compile(built, reference)
+    return Offer(
+        reference=reference,
+        steps=steps,
+        other_jit_compile=other,
+        total_steps=None if run.steps_per_epoch is None else run.steps_per_epoch * run.epochs,
+        left_out=tuple(reason for reason in (why_not_steps, why_not_xla) if reason),
+    )
+
+
+def nothing_to_adapt(built: Built) -> str:
+    """Why no other loop may take the place of the one there is, "" if one may."""
+    import keras
+
+    model, run = built.model, built.run
+    if model.run_eagerly:
+        return "nothing to adapt: the model runs eagerly"
+    for name in OWN_METHODS:
+        if getattr(type(model), name) is not getattr(keras.Model, name) or name in vars(model):
+            return f"nothing to adapt: the model has a {name} of its own"
+    if model.train_function is not None:
+        return "nothing to adapt: the model has a train function of its own"
+    if run.replicas > 1:
+        # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first call, with either
+        return (
+            f"nothing to adapt: over {run.replicas} replicas Keras can neither run several steps a "
+            "call nor compile a step by XLA"
+        )
+    if run.steps_per_epoch is not None and run.steps_per_epoch < 2 * BLOCK_STEPS:
+        return (
+            f"nothing to adapt: an epoch has {run.steps_per_epoch} steps, and it takes "
+            f"{2 * BLOCK_STEPS} to time a block in it"
+        )
+    return ""
+
+
+def _steps(built: Built, reference: Loop) -> tuple[tuple[int, ...], str]:
+    """Multiples of the stack's own steps a call: `fit` counts by these, so others would not fit."""
+    steps_per_epoch = built.run.steps_per_epoch
+    if steps_per_epoch is None:
+        return (), "several steps a call not tried: the number of steps in an epoch is unknown"
+    names = batch_callbacks(built.training.callbacks)
+    if names:
+        return (), f"several steps a call not tried: the callback {names[0]} acts on every batch"
+    largest = min(LARGEST, steps_per_epoch // CALLS_AN_EPOCH)
+    steps = tuple(f * reference.steps for f in FACTORS if f * reference.steps <= largest)
+    if not steps:
+        return (), (
+            f"more steps a call not tried: {FACTORS[0] * reference.steps} would not fit "
+            f"{CALLS_AN_EPOCH} times into an epoch of {steps_per_epoch}"
+            if largest < LARGEST
+            else f"more steps a call not tried: {reference.steps} leave nothing to gain"
+        )
+    return steps, ""
+
+
+def _other_jit_compile(built: Built, reference: Loop) -> tuple[bool, str]:
+    """XLA on where Keras chose it off, or off where it chose it on."""
+    if built.training.jit_compile != "auto":
+        return False, ""  # what the stack asks for by name stays as it asks
+    if reference.jit_compile:
+        return True, ""
+    if not _supports_xla(built.model):
+        return False, "XLA not tried: the model has a layer without XLA support, or cannot use it"
+    return True, ""
+
+
+def _supports_xla(model: Any) -> bool:
+    from keras.src.trainers.trainer import model_supports_jit
+
+    return bool(model_supports_jit(model))

@@ -1,0 +1,232 @@
+"""Several exact train functions in one training: `fit` calls one function, which chooses.
+
+Keras' own `fit` goes on meanwhile. It reads `model.train_function` at each call and counts a fixed
+number of steps for each. A loop that makes more steps a call than `fit` counts makes them in one
+call, and the next calls of `fit` are answered with the logs that are there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from tfopt_core.hooks.guards import describe
+from tfopt_core.training.build import Built
+from tfopt_core.training.clock import StepClock
+from tfopt_core.training.held import HeldBatches
+from tfopt_core.training.loops import Adapt, Decider, Loop
+from tfopt_core.training.offer import offer_loops
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+@attrs.define(eq=False)
+class SwitchingLoop:
+    """What `model.train_function` is while loops are compared, and afterwards.
+
+    :param decider: chooses a loop for each call, until it keeps one.
+    :param tell: told once what is kept, as the message "adapted".
+    :param steps_made: steps that the last call made; 0 for a call whose steps were made before.
+    """
+
+    built: Built
+    clock: StepClock
+    decider: Decider
+    reference: Loop
+    tell: Tell
+    steps_per_epoch: int | None
+    kept: Loop | None = None
+    steps_made: int = 0
+    _steps_counted: int = 0
+    _functions: dict[Loop, Callable[..., Any]] = attrs.field(factory=dict)
+    _compiled_tails: set[Loop] = attrs.field(factory=set)
+    _answered: int = 0
+    _done: int = 0
+    _logs: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        self._steps_counted = self.reference.steps
+
+    def __call__(self, iterator: Any) -> Any:
+        """One call of `fit`. Passes on what the reference raises, `StopIteration` too."""
+        if self._answered:
+            self._answered -= 1
+            self.steps_made = 0
+            return self._logs
+        loop = self._fitting(self.kept or self._chosen())
+        traces = self.clock.traces
+        if loop in self._functions or loop == self.reference:
+            self._logs = self._run(loop, iterator)
+            self.steps_made = self._steps_of(loop)
+        else:
+            loop = self._try(loop, iterator)
+        self._done += self.steps_made
+        self._answered = max(0, self.steps_made // self._steps_counted - 1)
+        self._note_compiled_tail(loop)
+        if self.kept is None:
+            self.decider.called(loop, self.steps_made, traced=self.clock.traces != traces)
+        return self._logs
+
+    def begin_epoch(self) -> None:
+        """An epoch's first step is about to fetch its input."""
+        self._done = self._answered = 0
+        if self.kept is None:
+            self.decider.cut()
+
+    def forget_functions(self) -> None:
+        """Have every function made and traced anew when it is needed next."""
+        self._functions.clear()
+        self._compiled_tails.clear()
+
+    @property
+    def wants_segment(self) -> bool:
+        """Whether a new call of `fit` would let it count by the steps of the loop that is kept."""
+        return (
+            self.kept is not None
+            and self.kept.steps != self._steps_counted
+            and restarting_changes_nothing(self.built)
+        )
+
+    def begin_segment(self) -> None:
+        """A new call of `fit` follows, perhaps over other data."""
+        self.steps_per_epoch = self.built.run.steps_per_epoch
+        if self.wants_segment and self.kept is not None:
+            self._count_by(self.kept.steps)
+
+    def finish(self) -> Loop:
+        """The training is over: leave the model as it was; the loop that trained it in the end."""
+        if self.kept is None:
+            self.tell({"type": "adapted", "adapted": self.decider.summary()})
+        if self._steps_counted != self.reference.steps:
+            self._count_by(self.reference.steps)
+        return self.kept or self.reference
+
+    def _chosen(self) -> Loop:
+        loop = self.decider.choose()
+        self.kept = self.decider.kept
+        if self.kept is not None:
+            self.tell({"type": "adapted", "adapted": self.decider.summary()})
+        return loop
+
+    def _fitting(self, loop: Loop) -> Loop:
+        """The loop, or the reference where fewer steps are left in the epoch than it makes: a call
+        must not reach past an epoch that `fit` counts."""
+        if loop.steps == self._steps_counted:
+            return loop
+        left = self._left()
+        return loop if left is not None and loop.steps <= left else self.reference
+
+    def _left(self) -> int | None:
+        return None if self.steps_per_epoch is None else self.steps_per_epoch - self._done
+
+    def _steps_of(self, loop: Loop) -> int:
+        left = self._left()
+        return loop.steps if left is None else min(loop.steps, max(0, left))
+
+    def _try(self, loop: Loop, iterator: Any) -> Loop:
+        """The first call of a loop; the reference takes its batches if it fails before a step.
+
+        :returns: the loop that made the steps.
+        """
+        held = HeldBatches(iterator, self.built.run.strategy)
+        iterations = self._iterations()
+        try:
+            replay = held.again()
+            self.steps_made = held.fetch(loop.steps)
+            self._logs = self._run(loop, replay)
+        except StopIteration:
+            raise
+        except Exception as error:
+            if self.kept is not None or self._iterations() != iterations:
+                raise  # it was good before, or it trained: the failure is the training's own
+            self._functions.pop(loop, None)
+            self.decider.failed(loop, describe(error))
+        else:
+            return loop
+        if not held.batches:
+            self._logs = self._run(self.reference, iterator)
+            self.steps_made = self._steps_of(self.reference)
+            return self.reference
+        replay = held.again()
+        for _ in range(0, self.steps_made, self.reference.steps):
+            self._logs = self._run(self.reference, replay)
+        return self.reference
+
+    def _run(self, loop: Loop, iterator: Any) -> Any:
+        if loop not in self._functions:
+            self._functions[loop] = self._made(loop)
+        with self._steps_per_execution(loop.steps):
+            return self._functions[loop](iterator)
+
+    def _made(self, loop: Loop) -> Callable[..., Any]:
+        """Keras' own train function under other settings of the model, which are put back."""
+        model = self.built.model
+        before = model.train_function, model.jit_compile
+        try:
+            model.jit_compile = loop.jit_compile
+            model.make_train_function(force=True)
+            made: Callable[..., Any] = model.train_function
+        finally:
+            model.train_function, model.jit_compile = before
+        return made
+
+    @contextmanager
+    def _steps_per_execution(self, steps: int) -> Iterator[None]:
+        """Keras reads the steps while it traces, so in a call of the function, not when making it.
+
+        Past the attribute tracking of a Keras layer, which costs microseconds in each call.
+        """
+        attributes = vars(self.built.model)
+        before = attributes["steps_per_execution"]
+        attributes["steps_per_execution"] = steps
+        try:
+            yield
+        finally:
+            attributes["steps_per_execution"] = before
+
+    def _count_by(self, steps: int) -> None:
+        """`fit` and `evaluate` count so many steps a call from now on."""
+        model = self.built.model
+        model.steps_per_execution = self._steps_counted = steps
+        # traced with the former number these would evaluate one batch in so many, silently
+        model.test_function = model.predict_function = None
+
+    def _note_compiled_tail(self, loop: Loop) -> None:
+        """Under XLA the first smaller batch, the epoch's last, compiles again without a trace."""
+        if loop.jit_compile and self._left() == 0 and loop not in self._compiled_tails:
+            self._compiled_tails.add(loop)
+            self.clock.count_trace()
+
+    def _iterations(self) -> int:
+        iterations = getattr(self.built.model.optimizer, "iterations", None)
+        return 0 if iterations is None else int(iterations)
+
+
+def switching_loop(
+    built: Built, clock: StepClock, adapt: Adapt, tell: Tell
+) -> SwitchingLoop | None:
+    """The loop that compares what is on offer for this training; None where nothing is."""
+    offer = offer_loops(built)
+    decider = adapt(offer, clock.sync)
+    if offer.empty:
+        tell({"type": "adapted", "adapted": decider.summary()})
+        return None
+    return SwitchingLoop(
+        built, clock, decider, offer.reference, tell, steps_per_epoch=built.run.steps_per_epoch
+    )
+
+
+def restarting_changes_nothing(built: Built) -> bool:
+    """Whether a new call of `fit` between two epochs trains on exactly as one call would."""
+    import tensorflow as tf
+
+    optimizer = getattr(built.model.optimizer, "inner_optimizer", built.model.optimizer)
+    if getattr(optimizer, "use_ema", False):
+        return False  # `fit` ends by writing the moving averages into the weights
+    if not isinstance(built.run.datasets["train"], tf.data.Dataset):
+        return False  # a PyDataset hears of another end of an epoch, and may shuffle
+    # under a strategy `fit` begins by taking a batch, which draws from a shuffle's seeds
+    return built.run.strategy is tf.distribute.get_strategy()

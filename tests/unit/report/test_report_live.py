@@ -139,7 +139,7 @@ def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
         line for event in (READY, STARTED, PROGRESS, ENDED, FAILED) for line in lines_of(event)
     ]
     assert lines == [
-        "prepared in 4.20 s: at most 8 runs, each 5 epochs of 1,875 steps",
+        "prepared in 4.20 s: 8 runs to the first verdict, each 5 epochs of 1,875 steps",
         "warning: no validation data\\x1b[31m",
         "run 3 of 8, with the stack: 1 min 39 s, val_accuracy 0.9012, 1.24x so far, "
         "about 3 min left",

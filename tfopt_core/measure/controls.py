@@ -17,7 +17,7 @@ from tfopt_core.training.workload import Workload
 # Sleeping takes some 60 µs longer than it is asked to, so that what is owed is saved up first.
 SLEEP_AT_LEAST_SECONDS = 0.005
 
-CLASSES, FEATURES, EXAMPLES, BATCH = 10, 256, 8192, 128
+CLASSES = 10
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -98,26 +98,31 @@ def sleeping(
     return train_function
 
 
-def workload() -> Workload:
-    """A small dense network on random data, whose steps take about the same time every time."""
+def workload(
+    features: int = 256, units: int = 1024, layers: int = 2, batch: int = 1024, steps: int = 8
+) -> Workload:
+    """A dense network on random data, whose steps take about the same time every time.
+
+    Few large operations a step: handing over between threads is what varies most.
+    """
     import keras
     import numpy as np
     import tensorflow as tf
 
     source = np.random.default_rng(0)
-    x = source.normal(size=(EXAMPLES, FEATURES)).astype("float32")
-    y = source.integers(CLASSES, size=EXAMPLES)
+    examples = steps * batch
+    x = source.normal(size=(examples, features)).astype("float32")
+    y = source.integers(CLASSES, size=examples)
 
     # without tf.data's tuning thread, which ends an epoch up to seconds late
     options = tf.data.Options()
     options.autotune.enabled = False
-    data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(EXAMPLES).batch(BATCH)
+    data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(examples).batch(batch)
 
     def build_model() -> Any:
         return keras.Sequential([
-            keras.layers.Input((FEATURES,)),
-            keras.layers.Dense(512, activation="relu"),
-            keras.layers.Dense(512, activation="relu"),
+            keras.layers.Input((features,)),
+            *(keras.layers.Dense(units, activation="relu") for _ in range(layers)),
             keras.layers.Dense(CLASSES),
         ])  # fmt: skip
 

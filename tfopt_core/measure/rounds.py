@@ -41,7 +41,6 @@ HOPELESS = 2
 STUBBORN = 2
 
 
-
 @attrs.define(kw_only=True, eq=False)
 class Rounds:
     """The rounds of one measurement, made one run after another.

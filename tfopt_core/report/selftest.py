@@ -25,9 +25,7 @@ def render_selftest(trials: Sequence[Trial]) -> RenderableType:
         met = sum(trial.as_expected for trial in of_control)
         mark = Text("✓", style="green") if met == len(of_control) else Text("✗", style="red")
         rows.append((mark, words(_EXPECTED[name]), words(f"{met} of {len(of_control)}")))
-    outcomes = bullets(
-        f"{trial.control}: {trial.results.comparison.statement}" for trial in trials
-    )
+    outcomes = bullets(f"{trial.control}: {trial.results.comparison.statement}" for trial in trials)
     warned = dict.fromkeys(warning for trial in trials for warning in trial.results.warnings)
     machine = words(machine_in_words(trials[0].results.machine), "dim")
     parts = [section("Controls", machine, grid(rows)), section("What was measured", outcomes)]

@@ -23,9 +23,7 @@ def held(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise StoreError(
-            f'"{folder}" cannot be written: {error.strerror or error}'
-        ) from error
+        raise StoreError(f'"{folder}" cannot be written: {error.strerror or error}') from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -148,7 +148,10 @@ def world(tmp_path):
         events = []
         conduct = resume if resuming else measure
         results = conduct(
-            request, runner=runner, store=store, observer=events.append,
+            request,
+            runner=runner,
+            store=store,
+            observer=events.append,
             world=world_of(runner, busy),
         )
         return results, events
@@ -391,7 +394,9 @@ def test_auto_changes_its_course_when_the_first_pair_took_too_long(world):
     results, events = world(runner, budget_seconds=300.0)
     assert [run.fit.complete for run in results.runs[:2]] == [True, True]
     assert not any(run.fit.complete for run in results.runs[2:])
-    assert any("from now on runs stop" in event.text for event in events if isinstance(event, Noted))
+    assert any(
+        "from now on runs stop" in event.text for event in events if isinstance(event, Noted)
+    )
     assert results.comparison.pairs == 4
 
 

@@ -20,9 +20,9 @@ from tfopt_core.store.database import Store
 from tfopt_core.store.results import Results
 
 # Many short runs tell more than few long ones: processes differ by 2 to 3% however long they run.
-EPOCHS, PAIRS = 4, 16
-# One thread varies by 3% from second to second where two vary by 6% and more: the control is to find
-# what the measuring can tell, not what a scheduler does.
+EPOCHS, PAIRS = 4, 14
+# One thread varies by 3% from second to second where two vary by 6% and more: the control is to
+# find what the measuring can tell, not what a scheduler does.
 ENVIRONMENT = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # Of the no-op's verdicts so many are wrong by chance: the error rate of a fixed number of pairs.
 NOMINAL_RATE = 0.05
@@ -84,5 +84,8 @@ def run_trial(
         environment={**environment, **ENVIRONMENT},
     )
     with Store(folder / "runs.sqlite") as store:
-        results = measure(request, runner=runner, store=store, observer=observer)
+        # the controls are about timing; a certificate takes longer than a quarter of their runs
+        results = measure(
+            request, runner=runner, store=store, observer=observer, certify=False
+        )
     return Trial(control, results)

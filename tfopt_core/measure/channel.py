@@ -1,4 +1,4 @@
-"""The private socket between a measurement and one process: a task goes one way, lines the other."""
+"""The private socket to one process: a task goes one way, lines of JSON the other."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 import attrs
 
+from tfopt_core.errors import InputError
 from tfopt_core.measure.advice import next_steps
 from tfopt_core.measure.attribute import attribute, unattributed
-from tfopt_core.errors import InputError
 from tfopt_core.measure.course import Course
 from tfopt_core.measure.disturbance import disturbed_in_words
 from tfopt_core.measure.judgement import Judgement, stack_math

@@ -61,7 +61,7 @@ class SpawnRunner:
     """
 
     capture: bool = True
-    limits: Limits = Limits()
+    limits: Limits = attrs.field(factory=Limits)
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)

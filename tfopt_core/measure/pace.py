@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+
 import attrs
 
 from tfopt_core.measure.busy import watch_idle

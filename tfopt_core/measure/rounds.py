@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +10,16 @@ import attrs
 from tfopt_core.measure import progress
 from tfopt_core.measure.conclude import Stop, judgement_of
 from tfopt_core.measure.course import Course
-from tfopt_core.measure.disturbance import causes, disturbance, disturbed_in_words
-from tfopt_core.measure.figures import compared_seconds
+from tfopt_core.measure.disturbance import disturbance, disturbed_in_words
 from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.judgement import Judgement
+from tfopt_core.measure.outlook import (
+    failed_for_good,
+    hopeless,
+    settled,
+    speedup_so_far,
+    worth_repeating,
+)
 from tfopt_core.measure.pace import SURELY_TOO_LONG, Pace, World, round_seconds
 from tfopt_core.measure.pairs import pairs_of
 from tfopt_core.measure.prepared import Prepared
@@ -30,15 +35,9 @@ from tfopt_core.measure.schedule import (
     leave_one_out,
     one_alone,
 )
-from tfopt_core.measure.statistics import LOOKS, log_ratios
-from tfopt_core.measure.verdict import SETTLED, compare
+from tfopt_core.measure.statistics import LOOKS
 from tfopt_core.store.database import Store
 from tfopt_core.store.results import RunResult
-
-# A variant that failed so often and never ended well is not tried again.
-HOPELESS = 2
-# A machine that stays disturbed when rounds are repeated is not waited for.
-STUBBORN = 2
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -115,9 +114,9 @@ class Rounds:
                 self.stop = "budget"
                 return
             self._round(round_)
-            if round_ == 0:
+            if round_ == 0 and all(run.round == 0 for run in self.runs):
                 self._decide_after_the_first()
-            if self._hopeless():
+            if hopeless(self.runs):
                 return
             round_ += 1
             if self._sequential and round_ == self.planned_pairs and not self._enough(round_):
@@ -126,14 +125,14 @@ class Rounds:
     def _round(self, round_: int) -> None:
         """One run of each variant; all of them once more if the machine was disturbed."""
         self._missing_turns(round_)
-        if self._worth_repeating(round_):
+        if worth_repeating(self.runs, round_) and self.pace.fits(self.seconds_a_round() or 0.0):
             self._set_aside(round_)
             self._missing_turns(round_)
 
     def _missing_turns(self, round_: int) -> None:
         """The runs of a round that are not there yet, in the order of the schedule."""
-        failed_for_good = self._failed_for_good()
-        variants = [v for v in self._variants() if v.name not in failed_for_good]
+        given_up = failed_for_good(self.runs)
+        variants = [v for v in self._variants() if v.name not in given_up]
         for turn in self._schedule.turns(round_, variants):
             of_round = [run for run in self.runs if run.round == round_]
             if not any(
@@ -162,7 +161,8 @@ class Rounds:
         self.observer(
             progress.RunEnded(
                 index=index, total_runs=self._total_runs(), run=run,
-                speedup_so_far=self._speedup_so_far(), seconds_left=self._seconds_left(),
+                speedup_so_far=speedup_so_far(self.runs, self.judgement()),
+                seconds_left=self._seconds_left(),
             )
         )  # fmt: skip
 
@@ -188,20 +188,8 @@ class Rounds:
 
         return tell
 
-    # A disturbed machine
-
-    def _worth_repeating(self, round_: int) -> bool:
-        """A whole round is repeated once, for a cause that is blind to the timing, if the budget
-        holds it; not where repeating was in vain before."""
-        of_round = [run for run in self.runs if run.round == round_]
-        if not _disturbed(of_round) or any(not run.ok for run in of_round):
-            return False
-        repeated = {run.round for run in self.runs if run.status == "repeated"}
-        # what counts of them now is their second attempt
-        in_vain = [r for r in repeated if _disturbed([run for run in self.runs if run.round == r])]
-        return len(in_vain) < STUBBORN and self.pace.fits(round_seconds(of_round, self._variants()))
-
     def _set_aside(self, round_: int) -> None:
+        """The machine was disturbed: the runs of this round are kept, and count for nothing."""
         of_round = [run for run in self.runs if run.round == round_ and run.ok]
         self.observer(
             progress.Noted(f"round {round_ + 1} is repeated: {disturbed_in_words(of_round)}")
@@ -237,28 +225,10 @@ class Rounds:
 
     def _enough(self, rounds: int) -> bool:
         """At a look: settled, or no budget for the rounds until the next one."""
-        looked_at = [run for run in self.runs if run.round < rounds]
-        judgement = self.judgement()
-        verdict = compare(looked_at, judgement).verdict
-        # runs that are cut short never tell of the quality, however many there are
-        open_for_good = verdict == "quality open" and judgement.kind == "steady"
-        if rounds == LOOKS[-1] or verdict in SETTLED or open_for_good:
+        if settled(self.runs, self.judgement(), rounds):
             return True
         until_next = next(look for look in LOOKS if look > rounds) - rounds
         return not self.pace.fits(until_next * (self.seconds_a_round() or 0.0))
-
-    def _failed_for_good(self) -> set[str]:
-        names = {run.variant for run in self.runs}
-        return {
-            name
-            for name in names
-            if sum(run.variant == name and not run.ok for run in self.runs) >= HOPELESS
-            and all(run.status == "failed" for run in self.runs if run.variant == name)
-        }
-
-    def _hopeless(self) -> bool:
-        needed = {variant.name for variant in baseline_and_full(self.request.plugins)}
-        return bool(needed & self._failed_for_good())
 
     # What the first round decides
 
@@ -301,16 +271,6 @@ class Rounds:
     def _isolate_each(self) -> None:
         self.extras, self.contrasts = isolating(self.request)
 
-    def _speedup_so_far(self) -> float | None:
-        pairs = pairs_of(self.runs)
-        if not pairs:
-            return None
-        figures = compared_seconds(pairs, self.judgement())
-        if isinstance(figures, str):
-            return None
-        ratios = log_ratios(*figures)
-        return math.exp(math.fsum(ratios) / len(ratios))
-
     def _seconds_left(self) -> float | None:
         of_round = [run for run in self.runs if run.round == self.runs[-1].round]
         rounds_left = self.planned_pairs - self.runs[-1].round - 1
@@ -333,7 +293,3 @@ def isolating(request: Request) -> tuple[list[Variant], list[Contrast]]:
         variants += more
         contrasts += told
     return variants, contrasts
-
-
-def _disturbed(runs: list[RunResult]) -> bool:
-    return any(run.ok and causes(run.disturbance) for run in runs)

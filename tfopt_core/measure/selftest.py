@@ -85,7 +85,5 @@ def run_trial(
     )
     with Store(folder / "runs.sqlite") as store:
         # the controls are about timing; a certificate takes longer than a quarter of their runs
-        results = measure(
-            request, runner=runner, store=store, observer=observer, certify=False
-        )
+        results = measure(request, runner=runner, store=store, observer=observer, certify=False)
     return Trial(control, results)

@@ -9,7 +9,6 @@ import attrs
 
 from tfopt_core.training.job import Job
 
-
 Kind = Literal["prepare", "run", "replay"]
 
 

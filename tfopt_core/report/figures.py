@@ -7,6 +7,7 @@ from statistics import median
 
 import attrs
 
+from tfopt_core.measure.figures import total_seconds
 from tfopt_core.measure.schedule import BASELINE, FULL
 from tfopt_core.report import units
 from tfopt_core.store.results import FitResult, Results, RunResult
@@ -125,11 +126,17 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
 
 
 def _wall_time(sides: Sides, kind: str) -> tuple[Row, ...]:
-    rows = _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, _shorter)
     if kind != "steady":
-        return rows
+        return _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, _shorter)
     # such runs end when the step time is known: how long they took compares nothing
-    return tuple(attrs.evolve(row, label="wall time until stopped", gain="") for row in rows)
+    return (
+        *_row(sides, "wall time, projected", _total_seconds, units.seconds_text, _shorter),
+        *_row(sides, "until stopped", lambda run: run.wall_seconds, units.seconds_text, _untold),
+    )
+
+
+def _total_seconds(run: RunResult) -> float | None:
+    return total_seconds(run) if run.fits else None
 
 
 def _memory(sides: Sides) -> tuple[Row, ...]:

@@ -371,7 +371,7 @@ def test_a_fixed_number_of_pairs_knows_no_budget(world):
 
 
 def test_auto_trains_to_the_end_where_four_pairs_fit_the_budget(world):
-    results, events = world(FakeRunner(training_seconds=10.0), budget_seconds=200.0)
+    results, _ = world(FakeRunner(training_seconds=10.0), budget_seconds=200.0)
     assert results.length == "full"
     assert results.comparison.kind == "end-to-end"
 
@@ -394,9 +394,8 @@ def test_auto_changes_its_course_when_the_first_pair_took_too_long(world):
     results, events = world(runner, budget_seconds=300.0)
     assert [run.fit.complete for run in results.runs[:2]] == [True, True]
     assert not any(run.fit.complete for run in results.runs[2:])
-    assert any(
-        "from now on runs stop" in event.text for event in events if isinstance(event, Noted)
-    )
+    notes = [event.text for event in events if isinstance(event, Noted)]
+    assert any("from now on runs stop" in note for note in notes)
     assert results.comparison.pairs == 4
 
 
@@ -414,6 +413,8 @@ def test_steady_is_taken_at_its_word(world):
 def test_a_disturbed_round_is_repeated_once_and_counted(world):
     runner = FakeRunner(disturbed=lambda number: number == 3)
     results, events = world(runner, pairs=4)
+    [note] = [event.text for event in events if isinstance(event, Noted)]
+    assert note.startswith("round 2 is repeated: 1 of 2 runs were disturbed: steal")
     assert [run.status for run in results.runs].count("repeated") == 2
     assert len(results.runs) == 10
     assert results.comparison.pairs == 4

@@ -53,7 +53,8 @@ def outcome(**changes):
     plain = {
         "wall_seconds": 10.0, "setup_seconds": 0.5, "blocks": (), "validation_seconds": (),
         "epoch_begin_seconds": (), "epoch_end_seconds": (), "cut_short": False,
-        "planned_epochs": 1, "steps_per_epoch": 10, "epochs": 1, "steps": 10, "batch_size": 32, "replicas": 1,
+        "planned_epochs": 1, "steps_per_epoch": 10, "epochs": 1, "steps": 10, "batch_size": 32,
+        "replicas": 1,
         "trainable_parameters": 1, "jit_compile": False, "float32_layers": (),
         "stop_reason": None, "history": {},
     }  # fmt: skip

@@ -181,9 +181,18 @@ def test_models_of_different_size_are_told_apart() -> None:
 
 
 def test_projected_totals_are_called_projected_and_compare_no_wall_time() -> None:
-    results = make_results(comparison=make_comparison(kind="steady"))
-    assert rows(results)["wall time until stopped"].gain == ""
-    assert "projected" in show(render_summary(results))
+    cut = [
+        make_run(i, variant, fits=(make_fit(complete=False, projected_seconds=total),))
+        for i, (variant, total) in enumerate([("baseline", 300.0), ("full", 200.0)])
+    ]
+    results = make_results(comparison=make_comparison(kind="steady"), runs=tuple(cut))
+    found = rows(results)
+    assert found["wall time, projected"] == Row(
+        "wall time, projected", "5 min", "3 min 20 s", "1.50x"
+    )
+    assert found["until stopped"].gain == ""
+    assert "wall time" not in found
+    assert "the totals are projected" in " ".join(show(render_summary(results)).split())
 
 
 def test_an_applied_plugin_shows_what_was_read_back_and_its_settings() -> None:

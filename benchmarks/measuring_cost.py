@@ -1,0 +1,121 @@
+"""What a verdict costs: one question asked by new processes, by forks, and within one training.
+
+    .venv/bin/python benchmarks/measuring_cost.py [--pairs 4]
+
+The question is whether several steps a call of the train function are faster than one, on the
+workload "flights". "spawn" and "fork" measure it as `tfopt apply` does, "in-run" as `tfopt train
+--adapt` does, which answers it for several numbers of steps and for XLA.
+
+Columns: runs; seconds from the start to the verdict; the part of it that is the runs' own training;
+the mean seconds of a run's process beside its training; and seconds of everything but training for
+each verdict. For "in-run" the training would have been made anyway: what counts is how much longer
+the comparing made it, at most all of the time while loops were compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import textwrap
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+RECIPE = """
+    name = "measuring cost"
+    [workload]
+    use = "flights"
+    epochs = 4
+    batch_size = 32
+    options = { examples = 40000, prepare = "ahead" }
+    [[plugins]]
+    use = "steps-per-execution"
+    steps = 16
+    [measure]
+    pairs = %d
+    length = "full"
+    attribution = "off"
+"""
+
+
+def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
+    """The request of this recipe, its runs' folders below this one."""
+    from tfopt_core.cli.request import make_request
+
+    (folder / "pyproject.toml").touch()
+    path = folder / "recipe.toml"
+    path.write_text(textwrap.dedent(recipe), encoding="utf-8")
+    return make_request(str(path), [], compares=compares)[0]
+
+
+def by_pairs(name: str, runner: Any, pairs: int) -> str:
+    """One line: measured as `apply` does, by this runner."""
+    from tfopt_core.measure.session import measure
+    from tfopt_core.store.database import Store
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        request = request_in(folder, RECIPE % pairs, compares=True)
+        begun = perf_counter()
+        with Store(folder / "runs.sqlite") as store:
+            results = measure(request, runner=runner, store=store, observer=lambda event: None)
+        took = perf_counter() - begun
+    runs = [run for run in results.runs if run.ok]
+    training = sum(run.wall_seconds or 0.0 for run in runs)
+    beside = sum((run.process_seconds or 0.0) - (run.wall_seconds or 0.0) for run in runs)
+    return line(name, len(results.runs), took, training, beside / len(runs), took - training, 1,
+                results.comparison.statement)  # fmt: skip
+
+
+def in_run(runner: Any) -> str:
+    """One line: compared within one training."""
+    from tfopt_core.measure.once import train_once
+
+    told: list[Any] = []
+    recipe = (RECIPE % 4).replace("epochs = 4", "epochs = 12")
+    recipe = recipe.replace('[[plugins]]\n    use = "steps-per-execution"\n    steps = 16\n', "")
+    with tempfile.TemporaryDirectory() as temporary:
+        request = request_in(Path(temporary), recipe, compares=False)
+        begun = perf_counter()
+        run, _ = train_once(request, runner, runner, lambda *epoch: None, told.append)
+        took = perf_counter() - begun
+    [adapted] = told
+    verdicts = [contrast for contrast in adapted.contrasts if contrast.speedup is not None]
+    beside = (run.process_seconds or 0.0) - (run.wall_seconds or 0.0)
+    return line("in-run", 1, took, run.wall_seconds or 0.0, beside, adapted.seconds, len(verdicts),
+                "; ".join(contrast.statement for contrast in verdicts))  # fmt: skip
+
+
+def line(
+    name: str, runs: int, took: float, training: float, beside: float, measuring: float,
+    verdicts: int, statement: str,
+) -> str:  # fmt: skip
+    """A row of the table, and what was found below it."""
+    per_verdict = f"{measuring / verdicts:10.1f}" if verdicts else f"{'-':>10}"
+    share = f"{measuring / took:6.0%}"
+    return (
+        f"{name:<8}{runs:>5}{took:>8.1f}{training:>10.1f}{beside:>9.2f}{per_verdict}{share}"
+        f"\n{textwrap.indent(textwrap.fill(statement, 90), '          ')}"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=4)
+    pairs = parser.parse_args().pairs
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from tfopt_core.measure.fork import ForkRunner
+    from tfopt_core.measure.isolate import SpawnRunner
+
+    print(f"{'way':<8}{'runs':>5}{'in all':>8}{'training':>10}{'beside':>9}{'per verdict':>10}"
+          f"{'share':>6}")  # fmt: skip
+    print(by_pairs("spawn", SpawnRunner(), pairs), flush=True)
+    with ForkRunner() as runner:
+        print(by_pairs("fork", runner, pairs), flush=True)
+    print(in_run(SpawnRunner()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -115,6 +115,7 @@ class Watch:
         """
         self.clock.end_epoch()
         if self.cut_short:
+            _check_finite(logs, epoch)
             self._validate_again()
             return
         self.epochs_done = epoch + 1
@@ -125,8 +126,7 @@ class Watch:
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)
         self.report({"type": "epoch", "epoch": epoch, "metrics": metrics})
-        if not math.isfinite(metrics.get("loss", 0.0)):
-            raise TrainingDiverged("loss", metrics["loss"], epoch + 1)
+        _check_finite(metrics, epoch)
         control = Control()
         self.built.stack.on_epoch_end(self.built.run, self.built.model, epoch, metrics, control)
         self._obey(control)
@@ -191,6 +191,13 @@ class Watch:
         if now - self._told >= PROGRESS_NANOSECONDS:
             self._told = now
             self.report({"type": "step", "epoch": epoch, "step": done})
+
+
+def _check_finite(metrics: Mapping[str, Any], epoch: int) -> None:
+    """:raises TrainingDiverged: if the training loss is no finite number."""
+    loss = float(metrics.get("loss", 0.0))
+    if not math.isfinite(loss):
+        raise TrainingDiverged("loss", loss, epoch + 1)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,117 @@
+"""A run that ends once its step time is known, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from time import perf_counter_ns
+
+import attrs
+import pytest
+from in_process import build_here
+from real_process import make_project, tfopt
+
+from tfopt_core import Workload, hookimpl
+from tfopt_core.errors import TrainingDiverged
+from tfopt_core.measure.summarize import summarize
+from tfopt_core.training.fit import train
+
+STEPS, EPOCHS = 60, 5
+
+
+@attrs.frozen(eq=False)
+class Counts:
+    """Counts the epochs that it is told of."""
+
+    epochs: list = attrs.field(factory=list)
+
+    @hookimpl
+    def on_epoch_end(self, epoch, logs):
+        self.epochs.append((epoch, sorted(logs)))
+
+
+def small_workload(**changes):
+    import keras
+    import numpy as np
+
+    x = np.random.default_rng(0).normal(size=(4 * STEPS, 3)).astype("float32")
+
+    def build_model():
+        return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+
+    plain = {"train": (x, x[:, :1]), "validation": (x, x[:, :1]), "build_model": build_model,
+             "optimizer": "sgd", "loss": "mse"}  # fmt: skip
+    return Workload(**{**plain, **changes})
+
+
+@pytest.mark.tensorflow
+def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path):
+    counts = Counts()
+    built = build_here(small_workload(), counts, folder=tmp_path, epochs=EPOCHS)
+    outcome = train(
+        built, perf_counter_ns(), lambda message: None,
+        known=lambda blocks: sum(block.steps for block in blocks) > 1.5 * STEPS,
+    )  # fmt: skip
+    assert outcome.cut_short
+    assert 1.5 * STEPS < outcome.steps < EPOCHS * STEPS
+    assert outcome.epochs == len(counts.epochs) < EPOCHS
+    assert len(outcome.validation_seconds) >= 2
+    fit = summarize(outcome, None)
+    assert not fit.complete
+    assert fit.metrics == {}
+    # the whole is longer than what was made of it, and no plugin saw the epoch that was cut
+    assert fit.projected_seconds > sum(block.seconds for block in fit.blocks)
+    assert [epoch for epoch, _ in counts.epochs] == list(range(outcome.epochs))
+
+
+@pytest.mark.tensorflow
+def test_a_run_whose_step_time_is_never_known_trains_to_its_end(tmp_path):
+    built = build_here(small_workload(), folder=tmp_path, epochs=2)
+    outcome = train(built, perf_counter_ns(), lambda message: None, known=lambda blocks: False)
+    fit = summarize(outcome, None)
+    assert fit.complete
+    assert fit.epochs == 2
+    assert fit.projected_seconds is None
+    assert "val_loss" in fit.metrics
+
+
+@pytest.mark.tensorflow
+def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
+    import keras
+
+    built = build_here(
+        small_workload(optimizer=lambda: keras.optimizers.SGD(1e30)), folder=tmp_path, epochs=2
+    )
+    with pytest.raises(TrainingDiverged, match="epoch 1"):
+        train(built, perf_counter_ns(), lambda message: None, known=lambda blocks: True)
+
+
+@pytest.mark.slow
+def test_steady_runs_of_a_certified_stack_give_a_projected_verdict(tmp_path):
+    recipe = """
+        name = "long"
+        [workload]
+        use = "flights"
+        epochs = 400
+        batch_size = 32
+        options = { examples = 20000, prepare = "ahead" }
+        [[plugins]]
+        use = "steps-per-execution"
+        steps = 16
+        [measure]
+        pairs = 4
+        length = "steady"
+        attribution = "off"
+    """
+    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=make_project(tmp_path, recipe))
+    assert done.code == 0, done.err
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert data["length"] == "steady"
+    assert data["comparison"]["kind"] == "steady"
+    assert data["comparison"]["quality"]["verdict"] == "certified"
+    assert data["comparison"]["quality"]["baseline"] is None
+    fits = [run["fits"][0] for run in data["runs"]]
+    assert not any(fit["complete"] for fit in fits)
+    for run, fit in zip(data["runs"], fits, strict=True):
+        assert fit["projected_seconds"] > 3 * run["wall_seconds"]
+    assert "projected" in done.out
+    assert "same training, certified" in " ".join(done.out.split())

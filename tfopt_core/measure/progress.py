@@ -24,7 +24,8 @@ class Certifying:
 class Ready:
     """Set-up is done: what will be trained. `total_runs` is how many there are until the first
     look, or of all pairs; `estimated_seconds` is about what they will take, None where unknown;
-    `length` says whether they train to the end."""
+    `budget_seconds` is None for a fixed number of pairs; `length` says whether they train to the
+    end; `runs_done` are there already."""
 
     seconds: float
     resolved: Mapping[str, Mapping[str, object]]
@@ -33,6 +34,7 @@ class Ready:
     total_runs: int
     warnings: tuple[str, ...]
     estimated_seconds: float | None = None
+    budget_seconds: float | None = None
     length: str = "full"
     runs_done: int = 0
 

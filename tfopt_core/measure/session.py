@@ -173,6 +173,7 @@ def _ready(rounds: Rounds) -> progress.Ready:
         estimated_seconds=(
             rounds.planned_pairs * a_round if a_round and course.length == "full" else None
         ),
+        budget_seconds=budget_of(rounds.request),
         length=course.length,
         runs_done=len(rounds.runs),
     )

@@ -157,6 +157,8 @@ def _ready(event: Ready) -> Iterator[str]:
         yield f"resumed: {event.runs_done} runs are there already"
     elif event.estimated_seconds is not None:
         yield f"that takes about {seconds_in_words(event.estimated_seconds)}"
+    elif event.budget_seconds is not None:
+        yield f"that takes no longer than the budget of {seconds_in_words(event.budget_seconds)}"
 
 
 def _ended(event: RunEnded) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,9 @@ from report_results import make_run, show
 from rich.console import Console
 
 from tfopt_core.measure.progress import (
+    Certifying,
     Event,
+    Noted,
     Preparing,
     Ready,
     RunEnded,
@@ -42,7 +45,17 @@ FAILED = RunEnded(
     run=make_run(3, "without [/red]", status="failed", fits=(), error="killed\nby SIGKILL"),
 )  # fmt: skip
 UNKNOWN = RunProgress(epoch=0, epochs=0, step=-1, steps_per_epoch=None, metrics={})
-EVENTS: tuple[Event, ...] = (Preparing(), READY, STARTED, PROGRESS, ENDED, FAILED, UNKNOWN)
+EVENTS: tuple[Event, ...] = (
+    Preparing(),
+    Certifying(),
+    Noted("[/red] so"),
+    READY,
+    STARTED,
+    PROGRESS,
+    ENDED,
+    FAILED,
+    UNKNOWN,
+)
 
 
 class Terminal(io.StringIO):
@@ -158,3 +171,18 @@ def test_the_observer_fits_where_it_writes() -> None:
     assert isinstance(make_observer(terminal(Terminal(), TERM="dumb")), PlainLines)
     assert isinstance(make_observer(terminal(io.StringIO())), PlainLines)
     assert type(make_observer(terminal(Terminal()), quiet=True)) is Silence
+
+
+def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
+    said = list(lines_of(attrs.evolve(READY, estimated_seconds=200.0)))
+    assert "that takes about 3 min" in said
+    steady = attrs.evolve(READY, length="steady", budget_seconds=600.0)
+    said = list(lines_of(steady))
+    assert "each until its step time is known, of 5 epochs of 1,875 steps" in said[0]
+    assert "that takes no longer than the budget of 10 min" in said
+    assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))
+
+
+def test_a_change_of_course_is_said() -> None:
+    assert list(lines_of(Noted("round 2 is \x1brepeated"))) == ["round 2 is \\x1brepeated"]
+    assert "replaying" in show(render_state(after(State(), Certifying(), 0.0), 0.0))

@@ -6,10 +6,11 @@ The question is whether several steps a call of the train function are faster th
 workload "flights". "spawn" and "fork" measure it as `tfopt apply` does, "in-run" as `tfopt train
 --adapt` does, which answers it for several numbers of steps and for XLA.
 
-Columns: runs; seconds from the start to the verdict; the part of it that is the runs' own training;
-the mean seconds of a run's process beside its training; and seconds of everything but training for
-each verdict. For "in-run" the training would have been made anyway: what counts is how much longer
-the comparing made it, at most all of the time while loops were compared.
+Columns: runs; seconds from the start to the end; the part of it that is the runs' own training;
+the mean seconds of a run's process beside its training; seconds of measuring for each verdict;
+and their share of all. For "spawn" and "fork" measuring is all of it: the trainings are made for
+nothing else. For "in-run" it is the time while loops were compared; the training goes on
+meanwhile.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def by_pairs(name: str, runner: Any, pairs: int) -> str:
     runs = [run for run in results.runs if run.ok]
     training = sum(run.wall_seconds or 0.0 for run in runs)
     beside = sum((run.process_seconds or 0.0) - (run.wall_seconds or 0.0) for run in runs)
-    return line(name, len(results.runs), took, training, beside / len(runs), took - training, 1,
+    return line(name, len(results.runs), took, training, beside / len(runs), took, 1,
                 results.comparison.statement)  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from tfopt_core.cli.options import debug_option, json_option, save_option, set_o
 @click.option(
     "--time-limit",
     metavar="TIME",
-    help="End a run that takes longer: 10m, 1h. One without a sign of life ends after 10 min.",
+    help="End a run that takes longer: 10m, 1h. One without a sign of life ends after 30 min.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print the summary only, no progress.")
 @debug_option

@@ -28,6 +28,7 @@ def train(
     from tfopt_core.cli.request import make_request
     from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.measure.once import train_once
+    from tfopt_core.measure.supervise import NO_LIMITS
     from tfopt_core.report.console import make_console
     from tfopt_core.report.training import epoch_line, render_adapted, render_training
 
@@ -36,7 +37,7 @@ def train(
     run, prepared = train_once(
         request,
         SpawnRunner(),
-        SpawnRunner(capture=False),
+        SpawnRunner(capture=False, limits=NO_LIMITS),
         on_epoch=lambda epoch, epochs, metrics: console.print(epoch_line(epoch, epochs, metrics)),
         on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
     )

@@ -7,6 +7,15 @@ from collections.abc import Sequence
 from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.store.results import Attribution, Comparison, RunResult
 
+# What isolating each plugin tells, by the verdict on all of them.
+ISOLATE = {
+    "faster": "see which plugin earns it",
+    "quality open": "see which plugin earns it",
+    "worse": "see which plugin earns it",
+    "slower": "see which plugin harms",
+    "no difference": "see whether one plugin harms what another gains",
+}
+
 
 def next_steps(
     runs: Sequence[RunResult],
@@ -28,13 +37,13 @@ def next_steps(
     for row in attribution:
         if row.high is not None and row.high < 1:
             steps.append(f'remove "{row.plugin}": the stack is faster without it')
+    if not attribution and len(effects) > 1 and comparison.verdict in ISOLATE:
+        steps.append(
+            f"{ISOLATE[comparison.verdict]}: --set measure.attribution=leave-one-out "
+            f"({_about(isolating_seconds)}{len(effects) + 2} runs a round)"
+        )
     quality = comparison.quality
     match comparison.verdict:
-        case "faster" if not attribution and len(effects) > 1:
-            steps.append(
-                "see which plugin earns it: --set measure.attribution=leave-one-out "
-                f"({_about(isolating_seconds)}{len(effects) + 2} runs a round)"
-            )
         case "quality open" if comparison.kind == "steady":
             steps.append(
                 "settle the quality with whole trainings: --set measure.length=full, and a "

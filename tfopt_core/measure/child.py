@@ -101,7 +101,9 @@ def run(task: Task, send: Send) -> dict[str, Any]:
     workload = load(task.job)
     started = perf_counter_ns()
     built = build(task.job, workload)
-    known = step_time_is_known if task.stop_when_steady else None
+    # without the number of steps nothing could be projected from a run that is cut short
+    cut = task.stop_when_steady and built.run.steps_per_epoch is not None
+    known = step_time_is_known if cut else None
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     outcome = train(built, started, send, known, adapt)
     effects = built.stack.report_effects(built.run, built.model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -14,8 +13,10 @@ from tfopt_core.measure.advice import next_steps
 from tfopt_core.measure.attribute import attribute, unattributed
 from tfopt_core.measure.course import Course
 from tfopt_core.measure.disturbance import disturbed_in_words
+from tfopt_core.measure.isolate import FELL_BACK
 from tfopt_core.measure.judgement import Judgement, stack_math
 from tfopt_core.measure.observations import observations
+from tfopt_core.measure.outlook import rounds_in_a_row
 from tfopt_core.measure.pace import round_seconds as seconds_of_round
 from tfopt_core.measure.pairs import pairs_of
 from tfopt_core.measure.prepared import Prepared
@@ -61,6 +62,7 @@ def conclude(
     contrasts: Sequence[Contrast],
     seconds: float,
     stop: Stop,
+    planned: int,
     round_seconds: float | None,
 ) -> Results:
     """Judge the runs and attribute the gain.
@@ -68,18 +70,23 @@ def conclude(
     :param contrasts: those that were run to isolate plugins.
     :param seconds: how long the measurement took, set-up included.
     :param stop: why there are no more runs.
+    :param planned: how many rounds were to be made, as of the last look.
     :param round_seconds: what another round would take, None without a run.
     """
     recipe, judgement = request.recipe, judgement_of(request, prepared, course, runs)
     pairs = len(pairs_of(runs))
     asked = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
-    judged = judged_runs(runs, asked, stop)
+    judged = judged_runs(runs, asked, stop, planned)
+    # a run that failed is said, whether its round is judged or not
+    failed = tuple(run for run in runs if run.status == "failed" and run not in (judged or ()))
     if judged is None:
-        statement = _too_few(recipe, prepared, pairs, stop, round_seconds)
-        comparison = attrs.evolve(compare((), judgement), pairs=pairs, statement=statement)
+        comparison = compare(failed, judgement)
+        few = _too_few(recipe, prepared, pairs, stop, round_seconds)
+        _, *note = comparison.statement.split("; ")
+        comparison = attrs.evolve(comparison, pairs=pairs, statement="; ".join((few, *note)))
         judged = ()
     else:
-        comparison = compare(judged, judgement, round_seconds)
+        comparison = compare((*judged, *failed), judgement, round_seconds)
     rows = attribute(
         judged, list(prepared.resolved), [c for c in contrasts if c.with_ == FULL],
         [c for c in contrasts if c.with_ != FULL], judgement,
@@ -114,7 +121,7 @@ def conclude(
 
 
 def judged_runs(
-    runs: Sequence[RunResult], asked: int | None, stop: Stop
+    runs: Sequence[RunResult], asked: int | None, stop: Stop, planned: int
 ) -> tuple[RunResult, ...] | None:
     """The runs that may be judged, None if none may.
 
@@ -122,16 +129,14 @@ def judged_runs(
     last look counts that was reached, or the fixed number of pairs if it was.
 
     :param asked: the fixed number of pairs, None where looks decide.
+    :param planned: how many rounds were to be made when it ended, as of the last look.
     """
-    if stop == "done":
-        return tuple(runs)
-    pairs = pairs_of(runs)
-    looks = LOOKS if asked is None else (asked,)
-    look = max((look for look in looks if look <= len(pairs)), default=None)
-    if look is None:
-        return None
-    last_round = pairs[look - 1].without.round
-    return tuple(run for run in runs if run.round <= last_round)
+    rounds = planned
+    if stop != "done":
+        made = rounds_in_a_row(runs)
+        looks = LOOKS if asked is None else (asked,)
+        rounds = max((look for look in looks if look <= made), default=0)
+    return tuple(run for run in runs if run.round < rounds) if rounds else None
 
 
 def _too_few(
@@ -146,6 +151,11 @@ def _too_few(
             f"{first_look}"
         )
     needed = prepared.seconds + LOOKS[0] * (round_seconds or 0.0)
+    if needed <= measure.budget_seconds:
+        return (
+            f"no verdict: {pairs} complete pairs when the budget of "
+            f"{seconds_in_words(measure.budget_seconds)} was used up, and it takes {LOOKS[0]}"
+        )
     budget = math.ceil(1.2 * needed / 60)
     return (
         f"no verdict: four pairs take about {seconds_in_words(needed)} and do not fit the budget "
@@ -161,10 +171,12 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
         rounds = "1 round was" if len(repeated) == 1 else f"{len(repeated)} rounds were"
         said.append(f"{rounds} repeated because the machine was disturbed; the first runs of them "
                     "are kept and count for nothing")  # fmt: skip
-    started = Counter(run.started for run in runs if run.ok)
-    if len(started) > 1:
-        ways = " and ".join(f"{count} {way}" for way, count in sorted(started.items()))
-        said.append(f"runs were started in different ways ({ways}): a fork did not start")
+    fell_back = sum(run.started == FELL_BACK for run in runs)
+    if fell_back:
+        said.append(
+            f"{fell_back} of {len(runs)} runs were started anew because forking failed here: the "
+            "fork server or a fork of it gave no sign of life"
+        )
     return tuple(sentence for sentence in said if sentence is not None)
 
 
@@ -176,9 +188,12 @@ def isolating_seconds(request: Request, runs: Sequence[RunResult], pairs: int) -
     return pairs * seconds_of_round(runs, [*baseline_and_full(request.plugins), *extras])
 
 
-def save_best(request: Request, judgement: Judgement, runs: Sequence[RunResult]) -> str | None:
+def save_best(
+    request: Request, judgement: Judgement, runs: Sequence[RunResult], *, keep: bool = False
+) -> str | None:
     """Copy the model of the full variant's best run to where it was asked for.
 
+    :param keep: leave the models of all runs where they are: the measurement may be resumed.
     :returns: where it is and which run's it is, in words; None if there is nothing to save.
     :raises InputError: if it cannot be written; says where the model lies instead.
     """
@@ -203,7 +218,7 @@ def save_best(request: Request, judgement: Judgement, runs: Sequence[RunResult])
     worst = -sign * float("inf")
     best = max(candidates, key=lambda run: sign * run.fit.metrics.get(metric, worst))
     replace_file(folders[best.id] / MODEL_FILE, target)
-    for run in candidates:
+    for run in candidates if not keep else ():
         (folders[run.id] / MODEL_FILE).unlink(missing_ok=True)
     value = best.fit.metrics.get(metric)
     said = "" if value is None else f", {metric} {value:.4f}"

@@ -1,7 +1,8 @@
 """What disturbed a run, from two readings of the machine's counters. Pure functions.
 
 Every cause is blind to the run's own timing, so a run may be repeated for it without bias
-(MEASUREMENT.md, section 5).
+(MEASUREMENT.md, section 5). Memory and heat may be the run's own doing: it is said where only runs
+with the stack were hit.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from tfopt_core.measure.schedule import FULL
 from tfopt_core.measure.telemetry import Counters
 from tfopt_core.store.results import RunResult
 
@@ -51,7 +53,9 @@ def disturbance(
     if seconds >= SHORTEST_SECONDS:
         figures |= _cpu_shares(before, after, own_cpu_seconds)
         figures["throttled_share"] = _share(
-            _rise(before.throttled_seconds, after.throttled_seconds), seconds
+            # the quota's counter adds up all CPUs that were held back
+            _rise(before.throttled_seconds, after.throttled_seconds),
+            seconds * (after.cpus or 1),
         )
         for key, name in (
             ("cpu_pressure_share", "cpu some"), ("io_stall_share", "io full"),
@@ -94,7 +98,13 @@ def disturbed_in_words(runs: Sequence[RunResult]) -> str | None:
     Of the runs that count; each figure is that of the worst of them. None if none was disturbed.
     """
     found = _worst(runs)
-    return f"{found[1]} runs were disturbed: {found[0]}" if found else None
+    if found is None:
+        return None
+    hit = [run.variant for run in runs if run.ok and causes(run.disturbance)]
+    # its own memory and heat are counted too: a cache that swaps, say
+    only_full = len(hit) > 1 and set(hit) == {FULL}
+    own = " (only with the whole stack: it may be its own doing)" if only_full else ""
+    return f"{found[1]} runs were disturbed{own}: {found[0]}"
 
 
 def no_difference_claimed(runs: Sequence[RunResult], figures: str, of_kind: str = "") -> str | None:

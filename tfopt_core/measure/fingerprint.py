@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +36,7 @@ def fingerprint(request: Request) -> dict[str, str]:
         **{name: _version(name) for name in LIBRARIES},
         "CPU": f"{machine.cpu_model}, {machine.cpu_count} usable",
         "memory": f"{machine.memory_bytes / 2**30:.0f} GiB",
+        "GPUs": ", ".join(gpu.name for gpu in machine.gpus) or "none",
     }
     for name, value in recorded_environment(request.environment).items():
         found[f"environment variable {name}"] = value
@@ -94,12 +96,23 @@ def _code_of_workload(recipe: Recipe) -> dict[str, str]:
     place = spec.script or (spec.factory or "").rpartition(":")[0]
     if place.endswith(".py"):
         folder = (recipe.directory / place).resolve().parent
-        return {f'"{path}"': _hash_of([path]) for path in sorted(folder.glob("*.py"))}
+        return {f'"{path}"': _hash_of([path]) for path in sorted(_python_below(folder))}
     sys.path.insert(0, str(recipe.directory))
     try:
         return {f'code of "{place}"': _hash_of(_files_of_module(place.partition(".")[0]))}
     finally:
         sys.path.remove(str(recipe.directory))
+
+
+def _python_below(folder: Path) -> Iterator[Path]:
+    """The Python files in a folder and below it, but for hidden ones and virtual environments."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith((".", "__")) and not (Path(place) / name / "pyvenv.cfg").exists()
+        ]
+        yield from (Path(place) / name for name in names if name.endswith(".py"))
 
 
 def _files_of_module(top: str) -> Iterator[Path]:

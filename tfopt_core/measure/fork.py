@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import attrs
 
-from tfopt_core.measure.isolate import OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
+from tfopt_core.measure.isolate import FELL_BACK, OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
 from tfopt_core.measure.supervise import NeverStarted, Tell, converse, end_group
 from tfopt_core.measure.task import Task
 
@@ -47,6 +47,10 @@ def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
         return "a script must be the first that a process runs"
     if task.job.machine.gpus or environment.get("TPU_NAME"):
         return "a driver may hold what a fork cannot share"
+    if not task.alike:
+        # all forks of a server share the place of its code and data in memory: between two servers
+        # that would be a difference beside the stack, the same in every pair
+        return "the stack changes the environment, so each side would have a server of its own"
     if task.debug:
         return "TensorFlow's start-up messages are to be shown"
     return None
@@ -83,15 +87,17 @@ class ForkRunner:
         self._servers.clear()
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
-        if not self._trusted or why_not_forked(task, environment) is not None:
+        if why_not_forked(task, environment) is not None:
             return self.spawn(task, environment, tell)
+        if not self._trusted:
+            return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
         try:
             return self._forked(self._server(environment), task, tell)
         except (ServerFailed, NeverStarted):
             # whatever the reason, a new process tells it, or does without
             self._trusted = False
             self.close()
-            return self.spawn(task, environment, tell)
+            return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
 
     def _server(self, environment: Mapping[str, str]) -> Server:
         key = frozenset(environment.items())
@@ -111,6 +117,8 @@ class ForkRunner:
                 process = server.fork(theirs.fileno(), output.fileno())
             stack.callback(end_group, process)
             message, cause = converse(process, ours, task, limits, tell)
+            if message is None and server.process.poll() is not None:
+                raise ServerFailed  # how the run ended was for the server to tell
         return ProcessOutcome(
             message=message,
             cause=cause,
@@ -172,7 +180,10 @@ class Server:
         """
         if not select.select([self.control], [], [], timeout)[0]:
             raise ServerFailed
-        data = self.control.recv(1024)
+        try:
+            data = self.control.recv(1024)
+        except OSError as error:
+            raise ServerFailed from error
         if not data:
             raise ServerFailed
         told: dict[str, Any] = json.loads(data)

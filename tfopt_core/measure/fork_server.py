@@ -27,7 +27,6 @@ _DESCRIPTORS = 2
 
 def serve(control: socket.socket) -> int:
     """Fork a process for each request until the other end is closed; the exit code."""
-    sys.path.insert(0, os.getcwd())  # as a spawned process has it, which starts with `-m`
     for name in PRELOADED:
         importlib.import_module(name)
     _tell(control, ready=True)

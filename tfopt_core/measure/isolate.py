@@ -25,7 +25,8 @@ from tfopt_core.measure.task import Task
 TAIL_BYTES = 16_000
 OUTPUT_FILE = "output.txt"
 
-Started = Literal["spawned", "forked"]
+Started = Literal["spawned", "forked", "spawned: forking failed"]
+FELL_BACK: Started = "spawned: forking failed"
 
 
 @attrs.frozen(kw_only=True)

@@ -35,6 +35,20 @@ def hopeless(runs: Sequence[RunResult]) -> bool:
     return bool({BASELINE, FULL} & failed_for_good(runs))
 
 
+def is_complete(runs: Sequence[RunResult], round_: int) -> bool:
+    """Whether both sides of a round were run, well or not."""
+    made = {run.variant for run in runs if run.round == round_ and run.status != "repeated"}
+    return {BASELINE, FULL} <= made
+
+
+def rounds_in_a_row(runs: Sequence[RunResult]) -> int:
+    """How many rounds from the first on are complete."""
+    round_ = 0
+    while is_complete(runs, round_):
+        round_ += 1
+    return round_
+
+
 def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> bool:
     """Whether more pairs could change nothing that is printed, at a look after so many rounds."""
     if rounds == LOOKS[-1]:

@@ -40,6 +40,7 @@ class Processes:
 
     :param folder: holds a private folder for each process.
     :param environment: the environment that processes start from.
+    :param alike: whether all variants start from the same one.
     """
 
     recipe: Recipe
@@ -48,6 +49,7 @@ class Processes:
     environment: Mapping[str, str]
     runner: Runner
     debug: bool = False
+    alike: bool = True
 
     def prepare(
         self, plugins: tuple[StackedPlugin, ...], seed: int, *, estimate: bool = False
@@ -148,7 +150,7 @@ class Processes:
             runtime=runtime,
             runtime_changes=stack.all_changes,
         )
-        task = Task(kind=kind, job=job, debug=self.debug)
+        task = Task(kind=kind, job=job, debug=self.debug, alike=self.alike)
         return task, process_environment(self.environment, runtime, debug=self.debug)
 
 

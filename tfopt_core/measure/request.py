@@ -10,11 +10,13 @@ import attrs
 
 from tfopt_core.errors import RecipeError, WorkloadError, did_you_mean
 from tfopt_core.hooks import Machine
-from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.processes import Processes
 from tfopt_core.recipe import Reading, Recipe
+from tfopt_core.training.runtime import process_environment
 
 
 @attrs.frozen(kw_only=True)
@@ -109,7 +111,18 @@ def processes_of(request: Request, runner: Runner) -> Processes:
         environment=request.environment,
         runner=runner,
         debug=request.debug,
+        alike=_starts_alike(request),
     )
+
+
+def _starts_alike(request: Request) -> bool:
+    """Whether no plugin of the stack changes the environment that a process starts with."""
+    environments = []
+    for plugins in ((), request.plugins):
+        stack = Stack(plugins, Defaults())
+        runtime = stack.configure_runtime(request.machine, request.recipe)
+        environments.append(process_environment(request.environment, runtime, debug=False))
+    return environments[0] == environments[1]
 
 
 def _as_fields(settings: Mapping[str, Any]) -> dict[str, Any]:

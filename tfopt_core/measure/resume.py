@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -45,16 +46,23 @@ def resume(
     """
     stopped = _newest(request, store)
     request = attrs.evolve(request, folder=request.folder.parent / stopped.id)
+    world = world or World()
+    busy = world.watch_idle()
     with held(request.folder):
+        stopped = _still_stopped(stopped, store)
+        # what a kill left of a replay: the batches, which may be large
+        shutil.rmtree(request.folder / "replay", ignore_errors=True)
         code = fingerprint(request)
         _refuse_changes(stopped, request, code)
         prepared = structure(stopped.request["prepared"], Prepared)
+        prepared = attrs.evolve(
+            prepared, warnings=tuple(dict.fromkeys((*prepared.warnings, *busy)))
+        )
         course = Course.from_dict(stopped.request["course"])
         course = attrs.evolve(course, resumed=course.resumed + 1)
         request = with_prepared(request, prepared)
         runs = store.runs(stopped.id)
         spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
-        world = world or World()
         keep = keeper(store, request, prepared, code)
         keep(course)
         rounds = Rounds(
@@ -74,6 +82,14 @@ def _newest(request: Request, store: Store) -> Unfinished:
         f'there is nothing to resume: no measurement of "{name}" in "{store.path.parent}" was '
         "stopped; leave out --resume to measure it"
     )
+
+
+def _still_stopped(stopped: Unfinished, store: Store) -> Unfinished:
+    """The measurement as it is now that nobody else holds it."""
+    for now in store.unfinished():
+        if now.id == stopped.id:
+            return now
+    raise InputError(f'measurement "{stopped.id}" has been finished by another tfopt meanwhile')
 
 
 def _refuse_changes(stopped: Unfinished, request: Request, code: Mapping[str, str]) -> None:

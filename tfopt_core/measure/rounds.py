@@ -16,6 +16,7 @@ from tfopt_core.measure.judgement import Judgement
 from tfopt_core.measure.outlook import (
     failed_for_good,
     hopeless,
+    is_complete,
     settled,
     speedup_so_far,
     worth_repeating,
@@ -110,7 +111,7 @@ class Rounds:
     def _rounds(self) -> None:
         round_ = 0
         while round_ < self.planned_pairs:
-            if round_ and not self._affordable(round_):
+            if round_ and self._is_missing(round_) and not self._affordable(round_):
                 self.stop = "budget"
                 return
             self._round(round_)
@@ -121,6 +122,9 @@ class Rounds:
             round_ += 1
             if self._sequential and round_ == self.planned_pairs and not self._enough(round_):
                 self.planned_pairs = next(look for look in LOOKS if look > round_)
+
+    def _is_missing(self, round_: int) -> bool:
+        return not is_complete(self.runs, round_)
 
     def _round(self, round_: int) -> None:
         """One run of each variant; all of them once more if the machine was disturbed."""
@@ -194,10 +198,9 @@ class Rounds:
         self.observer(
             progress.Noted(f"round {round_ + 1} is repeated: {disturbed_in_words(of_round)}")
         )
-        for run in of_round:
-            aside = attrs.evolve(run, status="repeated")
-            self.runs[self.runs.index(run)] = aside
-            self.store.replace_run(aside)
+        aside = {run.id: attrs.evolve(run, status="repeated") for run in of_round}
+        self.store.replace_runs(list(aside.values()))
+        self.runs = [aside.get(run.id, run) for run in self.runs]
 
     # How many
 
@@ -227,8 +230,10 @@ class Rounds:
         """At a look: settled, or no budget for the rounds until the next one."""
         if settled(self.runs, self.judgement(), rounds):
             return True
-        until_next = next(look for look in LOOKS if look > rounds) - rounds
-        return not self.pace.fits(until_next * (self.seconds_a_round() or 0.0))
+        next_look = next(look for look in LOOKS if look > rounds)
+        # a measurement that was resumed may have some of them already
+        missing = sum(self._is_missing(round_) for round_ in range(rounds, next_look))
+        return not self.pace.fits(missing * (self.seconds_a_round() or 0.0))
 
     # What the first round decides
 

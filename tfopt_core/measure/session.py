@@ -12,6 +12,7 @@ from cattrs import unstructure
 from tfopt_core.errors import InputError
 from tfopt_core.measure import progress
 from tfopt_core.measure.certificate import Certificate, replay_both
+from tfopt_core.measure.certify import impossible
 from tfopt_core.measure.conclude import conclude, save_best
 from tfopt_core.measure.course import Course, Length
 from tfopt_core.measure.fingerprint import fingerprint
@@ -23,10 +24,21 @@ from tfopt_core.measure.progress import Observer
 from tfopt_core.measure.request import Request, prepare, processes_of
 from tfopt_core.measure.rounds import Rounds
 from tfopt_core.measure.statistics import LOOKS
+from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.recipe import Recipe
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.store.results import Results
+
+NEVER_CUT = (
+    'length is "steady", but the number of steps in an epoch is unknown, so nothing could be '
+    "projected: runs train to their end"
+)
+
+
+# A certificate spares the statistics of quality, not the runs: it may take so much of the time.
+CERTIFICATE_SHARE = 0.25
+REPLAYED_STEPS = 100
 
 
 def measure(
@@ -40,10 +52,10 @@ def measure(
 ) -> Results:
     """Measure baseline against stack and judge.
 
-    :param certify: replay fixed batches first, for the equivalence certificate.
     Ctrl-C (KeyboardInterrupt) ends the measuring: the run under way is thrown away, and what is
-    done is judged and returned, marked as interrupted.
+    done is judged and returned, marked as interrupted. Before the first run it passes on.
 
+    :param certify: replay fixed batches first, for the equivalence certificate.
     :raises InputError, PreparationFailed: before any run.
     :raises StoreError: if a run cannot be kept.
     """
@@ -58,6 +70,8 @@ def measure(
         prepared = attrs.evolve(
             prepared, seconds=pace.elapsed, warnings=(*prepared.warnings, *busy)
         )
+        if request.recipe.measure.length == "steady" and not prepared.can_be_cut_short:
+            prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NEVER_CUT))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
         course = Course(seed=seed, length=_length(request, prepared))
         if certify:
@@ -88,12 +102,13 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
     results = conclude(
         request=request, prepared=prepared, course=rounds.course, id_=request.folder.name,
         created_at=created_at, runs=rounds.runs, contrasts=rounds.contrasts,
-        seconds=rounds.pace.elapsed, stop=rounds.stop, round_seconds=rounds.seconds_a_round(),
+        seconds=rounds.pace.elapsed, stop=rounds.stop, planned=rounds.planned_pairs,
+        round_seconds=rounds.seconds_a_round(),
     )  # fmt: skip
     store.finish(results)
     # what was measured is safe before anything else can go wrong
     try:
-        saved = save_best(request, rounds.judgement(), results.runs)
+        saved = save_best(request, rounds.judgement(), results.runs, keep=results.interrupted)
     except InputError as error:
         # the verdict is worth printing all the same
         results = attrs.evolve(results, warnings=(*results.warnings, str(error)))
@@ -120,7 +135,7 @@ def kept_request(
 
 def recipe_path(recipe: Recipe) -> str | None:
     """Where a recipe lies, by which its measurements are found again."""
-    return None if recipe.path is None else str(recipe.path.absolute())
+    return None if recipe.path is None else str(recipe.path.resolve())
 
 
 def keeper(
@@ -143,10 +158,12 @@ def budget_of(request: Request) -> float | None:
 def _length(request: Request, prepared: Prepared) -> Length:
     """Whether runs train to the end: "auto" does if four pairs of that fit the budget."""
     asked = request.recipe.measure.length
-    if asked != "auto":
-        return asked
     budget, round_ = budget_of(request), estimated_round(prepared, 2)
-    if not prepared.can_be_cut_short or budget is None or round_ is None:
+    if not prepared.can_be_cut_short or asked == "full":
+        return "full"
+    if asked == "steady":
+        return asked
+    if budget is None or round_ is None:
         return "full"
     return "full" if prepared.seconds + LOOKS[0] * round_ <= budget else "steady"
 
@@ -156,8 +173,27 @@ def _certificate(
 ) -> Certificate | None:
     if stack_math([plugin.math for plugin in prepared.plugins]) == "changes":
         return None
+    too_dear = _dearer_than_worth(request, prepared)
+    if too_dear is not None:
+        return impossible(too_dear)
     observer(progress.Certifying())
     return replay_both(processes_of(request, runner), request.plugins, seed=course.seed or 1)
+
+
+def _dearer_than_worth(request: Request, prepared: Prepared) -> str | None:
+    """Why no steps are replayed: they would take more than their share of the measuring."""
+    whole, steps = prepared.training_seconds, prepared.steps_per_epoch
+    if whole is None or steps is None:
+        return None
+    replay = 2 * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
+    pairs = request.recipe.measure.pairs
+    measuring = budget_of(request) or 2 * whole * (pairs if isinstance(pairs, int) else LOOKS[0])
+    if replay <= CERTIFICATE_SHARE * measuring:
+        return None
+    return (
+        f"replaying {REPLAYED_STEPS} steps twice would take about {seconds_in_words(replay)}, more "
+        f"than {CERTIFICATE_SHARE:.0%} of the time for measuring"
+    )
 
 
 def _ready(rounds: Rounds) -> progress.Ready:

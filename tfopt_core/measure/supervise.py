@@ -21,8 +21,8 @@ from tfopt_core.measure.wording import seconds_in_words
 # A process that was told to end gets this long before it is killed.
 GRACE_SECONDS = 10.0
 POLL_SECONDS = 0.1
-# Long enough for any step, trace, compilation or validation that a person waits for.
-SILENCE_SECONDS = 600.0
+# Long enough for any step, trace, compilation or validation that is measured again and again.
+SILENCE_SECONDS = 1800.0
 # To write the stacks of all threads takes a moment.
 DUMP_SECONDS = 0.5
 DUMP_SIGNAL = signal.SIGUSR1
@@ -49,7 +49,8 @@ class Process(Protocol):
 class Limits:
     """How long a process may take, in seconds; None for no limit.
 
-    :param total: from its task to its last word.
+    :param total: of a run, from its task to its last word; a preparation and a replay may take
+        longer than a run.
     :param silence: without any message.
     :param start: until its first message, from a process that says when it has started.
     """
@@ -57,6 +58,10 @@ class Limits:
     total: float | None = None
     silence: float | None = SILENCE_SECONDS
     start: float | None = None
+
+
+# A training that is wanted for itself may be silent for as long as it likes.
+NO_LIMITS = Limits(silence=None)
 
 
 class NeverStarted(Exception):
@@ -71,7 +76,7 @@ def converse(
     :returns: the final message, or None and the cause.
     :raises NeverStarted: if there is no message within `limits.start`.
     """
-    waiting = _Patience(limits)
+    waiting = _Patience(limits if task.kind == "run" else attrs.evolve(limits, total=None))
     try:
         send_task(channel, task)
         for data in _lines(process, channel, waiting):

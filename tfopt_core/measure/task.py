@@ -19,6 +19,7 @@ class Task:
     "prepare" resolves the stack's settings and builds everything up to `compile`, untimed; "run"
     trains; "replay" trains a few fixed batches for the equivalence certificate, untimed.
 
+    :param alike: whether all variants start from the same environment.
     :param estimate: a preparation also times some steps without the stack.
     :param save_to: where the trained model goes, None to keep none.
     :param stop_when_steady: a run ends once its steady step time is known.
@@ -28,6 +29,7 @@ class Task:
 
     kind: Kind
     job: Job
+    alike: bool = True
     estimate: bool = False
     save_to: Path | None = None
     stop_when_steady: bool = False

@@ -27,11 +27,11 @@ from tfopt_core.measure.suspicion import identical_timings
 from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.store.results import Comparison, Quality, RunResult
 
-# Verdicts after which more pairs could change nothing that is printed.
 # Past so many pairs nobody waits, and what is left to find is of no interest to anybody.
 RESOLVABLE_PAIRS = 100
 # What is added to "faster" and "slower": of which figure that is true.
 _OF_KIND = {"time-to-target": " to the target", "steady": " (projected)"}
+# Verdicts after which more pairs could change nothing that is printed.
 SETTLED = frozenset(
     {"faster", "slower", "no difference", "disturbed", "worse", "not applied", "suspicious", "void"}
 )

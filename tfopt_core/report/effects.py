@@ -119,6 +119,7 @@ def _contribution(item: Attribution, states: dict[str, PluginLine]) -> Renderabl
         return statement  # it holds the only figure there is
     credit = (
         f"credit {units.ratio_text(item.credit)}: taken out {units.ratio_text(item.left_out)}, "
-        f"alone {units.ratio_text(item.alone)}"
+        f"alone {units.ratio_text(item.alone)}; interaction with the others "
+        f"{units.ratio_text(item.left_out / item.alone)}"
     )
     return Group(statement, words(credit, "dim"))

@@ -109,6 +109,10 @@ class LiveView(Silence):
 
     def __call__(self, event: Event) -> None:
         self._state = after(self._state, event, self._clock())
+        if isinstance(event, Ready | Noted):
+            # what is worth knowing all along stays above what is redrawn
+            for line in lines_of(event):
+                self._live.console.print(words(line, "dim"))
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)

@@ -27,7 +27,6 @@ class State:
     `ends_at` is when, by the clock of the view, the measurement may be done."""
 
     certifying: bool = False
-    note: str = ""
     ready: Ready | None = None
     run: RunStarted | None = None
     progress: RunProgress | None = None
@@ -48,7 +47,7 @@ def after(state: State, event: Event, now: float) -> State:
         case Certifying():
             return attrs.evolve(state, certifying=True)
         case Noted():
-            return attrs.evolve(state, note=event.text)
+            return state
         case Ready():
             return attrs.evolve(state, ready=event)
         case RunStarted():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from tfopt_core.measure.selftest import NOMINAL_RATE, Trial
+from tfopt_core.measure.selftest import NOMINAL_RATE, PAIRS, Trial
 from tfopt_core.report.layout import Page, bullets, grid, paragraph, section, words
 from tfopt_core.report.summary import machine_in_words
 
@@ -38,15 +38,18 @@ def render_selftest(trials: Sequence[Trial]) -> RenderableType:
 def _verdict(trials: Sequence[Trial]) -> tuple[str, str]:
     wrong = [trial for trial in trials if not trial.as_expected]
     if not wrong:
-        return "the measuring tells a loss of 5% from nothing on this machine", "bold green"
+        return (
+            f"{PAIRS} pairs of short trainings on one thread tell a loss of 5% from nothing on "
+            "this machine; trainings on all threads may vary more, and their intervals say so"
+        ), "bold green"
     missed = sum(trial.control == "sleeps" for trial in wrong)
     alarms = len(wrong) - missed
     said = []
     if missed:
         said.append(
             f"a loss of 5% was not found in {missed} of the selftests: this machine is too noisy "
-            "for differences of that size; see `tfopt apply` for larger ones only, or close what "
-            "else runs"
+            f"for differences of that size in {PAIRS} pairs; close what else runs, or trust larger "
+            "differences only"
         )
     if alarms:
         said.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +105,16 @@ class Store:
             (run.id, measurement, run.round, run.position, run.variant, run.status, data),
         )
 
-    def replace_run(self, run: RunResult) -> None:
-        """Keep a run anew that is there already: it was set aside, say."""
-        data = json.dumps(_converter.unstructure(run))
-        self._write("UPDATE run SET status = ?, data = ? WHERE id = ?", (run.status, data, run.id))
+    def replace_runs(self, runs: Sequence[RunResult]) -> None:
+        """Keep runs anew that are there already, all of them or none: a round set aside, say."""
+        rows = [(run.status, json.dumps(_converter.unstructure(run)), run.id) for run in runs]
+        try:
+            with self._connection:
+                self._connection.executemany(
+                    "UPDATE run SET status = ?, data = ? WHERE id = ?", rows
+                )
+        except sqlite3.Error as error:
+            raise self._failure("cannot be written", error) from error
 
     def update_request(self, measurement: str, request: Mapping[str, Any]) -> None:
         """Keep anew what it takes to understand and to resume a measurement."""
@@ -119,14 +125,15 @@ class Store:
     def unfinished(self) -> tuple[Unfinished, ...]:
         """The measurements that were begun and never concluded, or interrupted; newest first."""
         rows = self._read(
-            "SELECT id, created_at, recipe, recipe_sha256, request FROM measurement "
-            "WHERE results IS NULL OR json_extract(results, '$.interrupted') "
+            "SELECT id, created_at, recipe, recipe_sha256, request, results FROM measurement "
             "ORDER BY created_at DESC, id DESC",
             (),
         )
         return tuple(
             Unfinished(id_, created_at, recipe, sha256, json.loads(request))
-            for id_, created_at, recipe, sha256, request in rows
+            for id_, created_at, recipe, sha256, request, results in rows
+            # not by SQLite's own JSON, which knows no nan
+            if results is None or json.loads(results)["interrupted"]
         )
 
     def finish(self, results: Results) -> None:

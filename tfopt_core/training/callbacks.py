@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
 
 
-def batch_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
-    """The classes of the Keras callbacks that act on every training batch.
+def batch_callbacks(
+    callbacks: Sequence[Any], methods: Sequence[str] = BATCH_METHODS
+) -> tuple[str, ...]:
+    """The classes of the Keras callbacks that act on every training batch, by these methods.
 
     Checkpoints that are saved by epochs override these methods too, but do nothing there.
     """
@@ -22,6 +25,6 @@ def batch_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
         and any(
             getattr(getattr(callback, method, None), "__func__", None)
             is not getattr(keras.callbacks.Callback, method)
-            for method in BATCH_METHODS
+            for method in methods
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tfopt_core.training.build import Built
@@ -11,6 +12,8 @@ from tfopt_core.training.loops import Loop, Offer
 
 # Past 64 steps a call nothing is left to gain: dispatch costs some 0.3 ms a call.
 FACTORS, LARGEST = (4, 16, 64), 64
+# The first call of a loop runs on batches that are held back, so that none is lost if it fails.
+HELD_BYTES = 512 * 2**20
 # An epoch must hold so many calls, or no block would fit between its edges.
 CALLS_AN_EPOCH = 4
 # Keras' own methods: a model with others counts its steps otherwise, or makes other functions.
@@ -61,6 +64,22 @@ def nothing_to_adapt(built: Built) -> str:
     return ""
 
 
+def _batch_bytes(built: Built) -> int:
+    """What a batch takes in memory; unknown sizes, but for that of the batch, count as 1."""
+    import tensorflow as tf
+
+    total = 0
+    for spec in tf.nest.flatten(built.run.element_spec):
+        shape = getattr(spec, "shape", None)
+        if shape is None or shape.rank is None:
+            continue
+        sizes = [size or 1 for size in shape]
+        if sizes and shape[0] is None:
+            sizes[0] = built.run.batch_size or 1
+        total += math.prod(sizes) * spec.dtype.size
+    return total
+
+
 def _steps(built: Built, reference: Loop) -> tuple[tuple[int, ...], str]:
     """Multiples of the stack's own steps a call: `fit` counts by these, so others would not fit."""
     steps_per_epoch = built.run.steps_per_epoch
@@ -71,6 +90,14 @@ def _steps(built: Built, reference: Loop) -> tuple[tuple[int, ...], str]:
         return (), f"several steps a call not tried: the callback {names[0]} acts on every batch"
     largest = min(LARGEST, steps_per_epoch // CALLS_AN_EPOCH)
     steps = tuple(f * reference.steps for f in FACTORS if f * reference.steps <= largest)
+    batch_bytes = _batch_bytes(built)
+    held = tuple(count for count in steps if count * batch_bytes <= HELD_BYTES)
+    if steps and not held:
+        return (), (
+            f"more steps a call not tried: the {steps[0]} batches of a first call are held in "
+            f"memory, and would take {steps[0] * batch_bytes / 2**20:,.0f} MiB"
+        )
+    steps = held
     if not steps:
         return (), (
             f"more steps a call not tried: {FACTORS[0] * reference.steps} would not fit "

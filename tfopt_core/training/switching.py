@@ -7,6 +7,7 @@ call, and the next calls of `fit` are answered with the logs that are there alre
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ import attrs
 
 from tfopt_core.hooks.guards import describe
 from tfopt_core.training.build import Built
+from tfopt_core.training.callbacks import TEST_METHODS, batch_callbacks
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.held import HeldBatches
 from tfopt_core.training.loops import Adapt, Decider, Loop
@@ -58,9 +60,9 @@ class SwitchingLoop:
             return self._logs
         loop = self._fitting(self.kept or self._chosen())
         traces = self.clock.traces
-        if loop in self._functions or loop == self.reference:
-            self._logs = self._run(loop, iterator)
-            self.steps_made = self._steps_of(loop)
+        known = loop in self._functions and not self._compiles_anew(loop)
+        if known or loop == self.reference:
+            self._make_steps(loop, iterator)
         else:
             loop = self._try(loop, iterator)
         self._done += self.steps_made
@@ -123,11 +125,23 @@ class SwitchingLoop:
         return None if self.steps_per_epoch is None else self.steps_per_epoch - self._done
 
     def _steps_of(self, loop: Loop) -> int:
-        left = self._left()
-        return loop.steps if left is None else min(loop.steps, max(0, left))
+        """The steps of one call of `fit`: those that it counts, or that the loop makes if these are
+        more, as far as the epoch goes."""
+        left, steps = self._left(), max(loop.steps, self._steps_counted)
+        return steps if left is None else min(steps, max(0, left))
+
+    def _make_steps(self, loop: Loop, iterator: Any) -> None:
+        self.steps_made = self._steps_of(loop)
+        for _ in range(0, max(1, self.steps_made), loop.steps):
+            self._logs = self._run(loop, iterator)
+
+    def _compiles_anew(self, loop: Loop) -> bool:
+        """Under XLA the first smaller batch, the epoch's last, is compiled in its call."""
+        is_last = self._left() is not None and self._steps_of(loop) == self._left()
+        return loop.jit_compile and is_last and loop not in self._compiled_tails
 
     def _try(self, loop: Loop, iterator: Any) -> Loop:
-        """The first call of a loop; the reference takes its batches if it fails before a step.
+        """A call that traces or compiles; if it fails, the reference takes its batches.
 
         :returns: the loop that made the steps.
         """
@@ -135,25 +149,36 @@ class SwitchingLoop:
         iterations = self._iterations()
         try:
             replay = held.again()
-            self.steps_made = held.fetch(loop.steps)
+            self.steps_made = held.fetch(self._steps_of(loop))
             self._logs = self._run(loop, replay)
         except StopIteration:
             raise
         except Exception as error:
-            if self.kept is not None or self._iterations() != iterations:
-                raise  # it was good before, or it trained: the failure is the training's own
+            if self._iterations() != iterations:
+                raise  # it trained: the failure is the training's own
             self._functions.pop(loop, None)
-            self.decider.failed(loop, describe(error))
+            self._give_up(loop, describe(error))
         else:
             return loop
         if not held.batches:
-            self._logs = self._run(self.reference, iterator)
-            self.steps_made = self._steps_of(self.reference)
+            self._make_steps(self.reference, iterator)
             return self.reference
         replay = held.again()
         for _ in range(0, self.steps_made, self.reference.steps):
             self._logs = self._run(self.reference, replay)
         return self.reference
+
+    def _give_up(self, loop: Loop, why: str) -> None:
+        """Go on without a loop that cannot be traced or compiled."""
+        if self.kept is None:
+            self.decider.failed(loop, why)
+            return
+        warnings.warn(
+            f"tfopt: the loop that was kept ({loop.name}) failed, and the training goes on with "
+            f"{self.reference.name}: {why}",
+            stacklevel=2,
+        )
+        self.kept = self.reference
 
     def _run(self, loop: Loop, iterator: Any) -> Any:
         if loop not in self._functions:
@@ -226,6 +251,8 @@ def restarting_changes_nothing(built: Built) -> bool:
     optimizer = getattr(built.model.optimizer, "inner_optimizer", built.model.optimizer)
     if getattr(optimizer, "use_ema", False):
         return False  # `fit` ends by writing the moving averages into the weights
+    if batch_callbacks(built.training.callbacks, TEST_METHODS):
+        return False  # validation would count by more steps a call too
     if not isinstance(built.run.datasets["train"], tf.data.Dataset):
         return False  # a PyDataset hears of another end of an epoch, and may shuffle
     # under a strategy `fit` begins by taking a batch, which draws from a shuffle's seeds

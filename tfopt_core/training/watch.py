@@ -49,6 +49,7 @@ class Watch:
     penalties: Penalties = "unknown"
     stop_reason: str | None = None
     cut_short: bool = False
+    asking_nanoseconds: int = 0
     loop: SwitchingLoop | None = None
     wants_new_data: bool = False
     _told: int = 0
@@ -173,8 +174,10 @@ class Watch:
         if len(blocks) < self._next_check:
             return
         self._next_check = round(CHECK_GROWTH * len(blocks))
+        asked = perf_counter_ns()
         if known(blocks):
             self.cut_short = self.built.model.stop_training = True
+        self.asking_nanoseconds += perf_counter_ns() - asked
         self.clock.leave_out()
 
     def _validate_again(self) -> None:

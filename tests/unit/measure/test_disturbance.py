@@ -164,3 +164,16 @@ def test_a_process_that_spins_is_named():
         finally:
             process.kill()
     assert any("python" in name for name in names)
+
+
+def test_where_only_the_stack_is_hit_it_may_be_its_own_doing():
+    def runs(*variants):
+        return [
+            attrs.evolve(make_run(v, i, 10.0), disturbance={"swapped_pages": 9.0} if hit else {})
+            for i, (v, hit) in enumerate(variants)
+        ]
+
+    both = [("baseline", True), ("full", True), ("baseline", False), ("full", True)]
+    assert "own doing" not in disturbed_in_words(runs(*both))
+    stack = [("baseline", False), ("full", True), ("baseline", False), ("full", True)]
+    assert "only with the whole stack: it may be its own doing" in disturbed_in_words(runs(*stack))

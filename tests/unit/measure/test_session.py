@@ -14,6 +14,7 @@ from tfopt_core.errors import InputError, PreparationFailed, StoreError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.isolate import ProcessOutcome
 from tfopt_core.measure.pace import World
+from tfopt_core.measure.pairs import pairs_of
 from tfopt_core.measure.prepared import PluginPlan, Prepared
 from tfopt_core.measure.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measure.request import Request
@@ -49,6 +50,7 @@ class FakeRunner:
     ):  # fmt: skip
         self.now, self.steal, self.number = 100.0, 0.0, -1
         self.training_seconds, self.disturbed = training_seconds, disturbed
+        self.steps_per_epoch = 10
         self.walls = {"baseline": 10.0, "full": 8.0, **(walls or {})}
         self.prepare_error = prepare_error
         self.noise = random.Random(3), noise
@@ -99,7 +101,7 @@ class FakeRunner:
         prepared = Prepared(
             plugins=plans, data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
             quality_metric=quality.metric if quality else "val_accuracy",
-            quality_direction="max", epochs=2, steps_per_epoch=10,
+            quality_direction="max", epochs=2, steps_per_epoch=self.steps_per_epoch,
             batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
             policy="float32", baseline="", versions={"tensorflow": "2.21"},
             training_seconds=self.training_seconds,
@@ -535,3 +537,64 @@ def test_a_measurement_that_another_process_holds_is_not_resumed(world, tmp_path
     [measurement] = world.store.measurements()
     with held(tmp_path / "runs" / measurement), pytest.raises(StoreError, match="under way"):
         world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_a_resumed_measurement_pays_only_for_the_rounds_that_are_missing(world):
+    # a pair takes 22 s, so four of them and the set-up fit, but not seven
+    begun = FakeRunner({"baseline": stopped_at(4)})
+    world(begun, budget_seconds=100.0, length="full")
+    results, _ = world(FakeRunner(), budget_seconds=100.0, length="full", resuming=True)
+    assert results.comparison.pairs == 4
+    assert results.comparison.verdict == "faster"
+
+
+def test_a_resumed_measurement_is_judged_at_looks_only(world):
+    # stopped in the seventh pair of an open verdict, and too slow now for the eighth
+    begun = FakeRunner({"baseline": stopped_at(7), "full": 10.0}, noise=0.2)
+    world(begun, budget_seconds=220.0, length="full")
+    [measurement] = world.store.measurements()
+    made = world.store.runs(measurement)
+    assert len(pairs_of(made)) == 6
+    slow = FakeRunner({"baseline": 300.0, "full": 10.0}, noise=0.2)
+    results, _ = world(slow, budget_seconds=220.0, length="full", resuming=True)
+    assert len(pairs_of(results.runs)) == 7
+    assert results.comparison.pairs == 4
+
+
+def test_a_failed_run_is_said_though_its_round_is_not_judged(world):
+    def dies_in_the_sixth(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        return "killed by SIGKILL" if len(seen) == 6 else 10.0
+
+    runner = FakeRunner({"full": dies_in_the_sixth, "baseline": stopped_at(7)}, noise=0.2)
+    results, _ = world(runner)
+    assert results.interrupted
+    assert results.comparison.pairs == 4
+    assert "1 of 9 runs failed" in results.comparison.statement
+
+
+def test_steady_without_a_number_of_steps_trains_to_the_end_and_says_so(world):
+    runner = FakeRunner()
+    runner.steps_per_epoch = None
+    results, _ = world(runner, pairs=4, length="steady")
+    assert results.length == "full"
+    assert results.comparison.kind == "end-to-end"
+    assert any("the number of steps in an epoch is unknown" in w for w in results.warnings)
+
+
+def test_a_certificate_that_would_take_too_much_of_the_budget_is_left_out(world):
+    # 20 steps take 100 s, so replaying 100 steps twice would take as long as the training twice
+    runner = FakeRunner(training_seconds=100.0)
+    results, _ = world(runner, budget_seconds=600.0)
+    assert "replay" not in [task.kind for task in runner.tasks]
+    said = results.comparison.quality.certificate
+    assert "replaying 100 steps twice would take about 3 min" in said
+    cheap = FakeRunner(training_seconds=10.0)
+    world(cheap, budget_seconds=600.0)
+    assert "replay" in [task.kind for task in cheap.tasks]
+
+
+def test_runs_are_not_forked_where_the_stack_changes_their_environment(world):
+    runner = FakeRunner()
+    world(runner, pairs=4)
+    assert not any(task.alike for task in runner.tasks)  # the fake plugin sets threads

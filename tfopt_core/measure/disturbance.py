@@ -31,6 +31,8 @@ MEMORY_STALL_SHARE = 0.01
 # One event slows a core for up to a second; one page from disk takes as long as many steps.
 THERMAL_THROTTLES = 0
 SWAPPED_PAGES = 0
+# What no run does to itself.
+FOREIGN = (("steal_share", STEAL_SHARE), ("other_cpu_share", OTHER_CPU_SHARE))
 
 
 def disturbance(
@@ -100,9 +102,11 @@ def disturbed_in_words(runs: Sequence[RunResult]) -> str | None:
     found = _worst(runs)
     if found is None:
         return None
-    hit = [run.variant for run in runs if run.ok and causes(run.disturbance)]
+    hit = [run for run in runs if run.ok and causes(run.disturbance)]
     # its own memory and heat are counted too: a cache that swaps, say
-    only_full = len(hit) > 1 and set(hit) == {FULL}
+    only_full = len(hit) > 1 and {run.variant for run in hit} == {FULL}
+    if any(run.disturbance.get(name, 0.0) > limit for run in hit for name, limit in FOREIGN):
+        only_full = False
     own = " (only with the whole stack: it may be its own doing)" if only_full else ""
     return f"{found[1]} runs were disturbed{own}: {found[0]}"
 

@@ -51,7 +51,7 @@ def test_a_quiet_run_has_all_figures_and_no_cause():
     [
         (ten_seconds_later(steal=2.4), 0.0, "steal 12% of CPU time"),
         (ten_seconds_later(busy=9.0), 2.0, "other processes took 35% of the CPUs"),
-        (ten_seconds_later(throttled_seconds=3.8), 0.0, "throttled 8% of the time"),
+        (ten_seconds_later(throttled_seconds=3.8), 0.0, "throttled 4% of the time"),
         (ten_seconds_later(stalls={"memory full": 0.4}), 0.0, "memory pressure 4% of the time"),
         (ten_seconds_later(thermal_throttles=10), 0.0, "thermal throttling 3 times"),
         (ten_seconds_later(thermal_throttles=8), 0.0, "thermal throttling 1 time"),

@@ -23,7 +23,7 @@ from tfopt_core.measure.explore import Explorer
 from tfopt_core.training.fit import train
 from tfopt_core.training.loops import Loop, Offer
 from tfopt_core.training.offer import offer_loops
-from tfopt_core.training.switching import restarting_changes_nothing
+from tfopt_core.training.switching import SwitchingLoop, restarting_changes_nothing
 
 pytestmark = pytest.mark.tensorflow
 
@@ -423,3 +423,42 @@ def test_the_real_thing_trains_the_same_and_says_what_it_found(plain, tmp_path):
     [adapted] = [message["adapted"] for message in ours[2] if message["type"] == "adapted"]
     assert adapted["kept"]
     assert all("in-run" in contrast["statement"] for contrast in adapted["contrasts"])
+
+
+def test_xla_that_fails_on_the_epochs_smaller_last_batch_is_given_up(plain, tmp_path, monkeypatch):
+    run = SwitchingLoop._run
+
+    def fails_at_the_end(self, loop, iterator):
+        if loop.jit_compile and self._left() == self._steps_of(loop):
+            raise RuntimeError("no memory for this shape")
+        return run(self, loop, iterator)
+
+    monkeypatch.setattr(SwitchingLoop, "_run", fails_at_the_end)
+    with pytest.warns(UserWarning, match="no memory for this shape") as caught:
+        ours = trained(tmp_path, adapt=partial(Scripted, loops=loops((1, False), (1, True))))
+    assert sum("goes on with 1 step a call" in str(w.message) for w in caught) == 1
+    assert_same_training(ours, plain, within=1e-3)
+
+
+def test_batches_that_would_not_fit_in_memory_are_not_held(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfopt_core.training.offer.HELD_BYTES", 100)
+    offer, adapted = offered(tmp_path)
+    assert offer.steps == ()
+    assert any("would take" in reason for reason in adapted["left_out"])
+
+
+def test_where_a_callback_hears_of_validation_batches_fit_is_not_restarted(tmp_path):
+    import keras
+
+    class Heard(keras.callbacks.Callback):
+        def on_test_batch_end(self, batch, logs=None):
+            pass
+
+    quiet, listens = (
+        build_here(
+            attrs.evolve(workload(), callbacks=callbacks), folder=tmp_path, batch_size=BATCH_SIZE
+        )
+        for callbacks in (tuple, lambda: [Heard()])
+    )
+    assert restarting_changes_nothing(quiet)
+    assert not restarting_changes_nothing(listens)

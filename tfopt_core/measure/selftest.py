@@ -20,7 +20,7 @@ from tfopt_core.store.database import Store
 from tfopt_core.store.results import Results
 
 # Many short runs tell more than few long ones: processes differ by 2 to 3% however long they run.
-EPOCHS, PAIRS = 4, 14
+EPOCHS, PAIRS = 4, 20
 # One thread varies by 3% from second to second where two vary by 6% and more: the control is to
 # find what the measuring can tell, not what a scheduler does.
 ENVIRONMENT = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}

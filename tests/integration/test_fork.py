@@ -13,7 +13,7 @@ from real_process import TINY, make_project
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.measure import fork
 from tfopt_core.measure.fork import ForkRunner, why_not_forked
-from tfopt_core.measure.isolate import SpawnRunner
+from tfopt_core.measure.isolate import FELL_BACK, SpawnRunner
 from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
@@ -116,10 +116,10 @@ def test_a_fork_that_gives_no_sign_of_life_is_replaced_by_a_new_process(tmp_path
     with ForkRunner() as runner:
         environment = environment_of(task, PYTHONPATH=str(tmp_path))
         outcome = runner(task, environment, lambda message: None)
-        assert outcome.started == "spawned"
+        assert outcome.started == FELL_BACK
         told(outcome)
         # and from then on all of them
-        assert runner(task, environment, lambda message: None).started == "spawned"
+        assert runner(task, environment, lambda message: None).started == FELL_BACK
 
 
 def test_what_may_not_be_forked_is_spawned(tmp_path):

@@ -19,9 +19,9 @@ from tfopt_core.errors import InputError
 def selftest(times: int, quiet: bool, debug: bool) -> int:
     """See whether measuring tells a no-op from a loss here.
 
-    Measures, as `tfopt apply` does, a plugin that does nothing, which must come out neither faster
-    nor slower, and one that sleeps 5% of each step, which must come out slower. Takes some
-    three minutes. Ends with status 1 if a control failed; the no-op does so by chance in one of twenty.
+    Measures two controls: a plugin that does nothing, which must come out neither faster nor
+    slower, and one that sleeps 5% of each step, which must come out slower. Takes some three
+    minutes. Ends with status 1 if a control failed; the no-op does so by chance in one of twenty.
     """
     from tfopt_core.cli.request import new_id
     from tfopt_core.hooks import read_machine

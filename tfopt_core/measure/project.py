@@ -12,12 +12,18 @@ from tfopt_core.training.fit import FitOutcome
 # Twenty blocks may be 0.4 s, in which a machine's speed drifts: a steady step time is known only
 # once it was seen for longer.
 STEADY_SECONDS = 2.0
+# On a noisy machine under half of all runs ever get steady (Barrett et al. 2017). A run that is cut
+# short must end all the same: then its mean step, and not a level, is what is projected.
+UNSTEADY_SECONDS = 8.0
 
 
 def step_time_is_known(blocks: Sequence[TimedBlock]) -> bool:
-    """Whether a run may end: steady, and for at least two seconds of warm blocks."""
-    if sum(block.seconds for block in blocks if not block.cold) < STEADY_SECONDS:
+    """Whether a run may end: steady after two seconds of warm blocks, or not so after eight."""
+    warm = sum(block.seconds for block in blocks if not block.cold)
+    if warm < STEADY_SECONDS:
         return False
+    if warm >= UNSTEADY_SECONDS:
+        return True
     return steady_state([Block(b.steps, b.seconds, b.epoch, b.cold) for b in blocks]).steady
 
 
@@ -34,6 +40,13 @@ def projected_seconds(
         return None
     an_epoch = outcome.steps_per_epoch * step_seconds + _later_validation(outcome) + _edge(outcome)
     return one_time_seconds + outcome.planned_epochs * an_epoch
+
+
+def mean_warm_step(blocks: Sequence[Block]) -> float | None:
+    """Mean seconds of a step over all warm blocks, None without any."""
+    warm = [block for block in blocks if not block.cold]
+    steps = sum(block.steps for block in warm)
+    return sum(block.seconds for block in warm) / steps if steps else None
 
 
 def _later_validation(outcome: FitOutcome) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfopt_core.measure.project import projected_seconds
+from tfopt_core.measure.project import mean_warm_step, projected_seconds
 from tfopt_core.measure.statistics import median
 from tfopt_core.measure.steady import steady_state
 from tfopt_core.recipe import TargetSpec
@@ -24,7 +24,8 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
     one_time = one_time_seconds(outcome, blocks, steady.step_seconds)
     projected = None
     if outcome.cut_short:
-        projected = projected_seconds(outcome, one_time, steady.step_seconds)
+        step = steady.step_seconds if steady.steady else mean_warm_step(blocks)
+        projected = projected_seconds(outcome, one_time, step)
     return FitResult(
         one_time_seconds=one_time,
         blocks=blocks,

@@ -36,5 +36,7 @@ def held(folder: Path) -> Iterator[None]:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
         yield
+        # nobody waits for it: who finds it held is refused
+        (folder / LOCK_FILE).unlink(missing_ok=True)
     finally:
         os.close(descriptor)

@@ -53,7 +53,7 @@ class Watch:
     loop: SwitchingLoop | None = None
     wants_new_data: bool = False
     _told: int = 0
-    _next_check: int = FIRST_CHECK_BLOCKS
+    _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
 
     @clock.default
     def _make_clock(self) -> StepClock:
@@ -173,7 +173,7 @@ class Watch:
         blocks = self.clock.blocks
         if len(blocks) < self._next_check:
             return
-        self._next_check = round(CHECK_GROWTH * len(blocks))
+        self._next_check = math.ceil(CHECK_GROWTH * len(blocks))
         asked = perf_counter_ns()
         if known(blocks):
             self.cut_short = self.built.model.stop_training = True

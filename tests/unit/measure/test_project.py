@@ -6,7 +6,12 @@ import random
 
 import pytest
 
-from tfopt_core.measure.project import STEADY_SECONDS, projected_seconds, step_time_is_known
+from tfopt_core.measure.project import (
+    STEADY_SECONDS,
+    UNSTEADY_SECONDS,
+    projected_seconds,
+    step_time_is_known,
+)
 from tfopt_core.measure.summarize import summarize
 from tfopt_core.training.clock import TimedBlock
 from tfopt_core.training.fit import FitOutcome
@@ -73,5 +78,21 @@ def test_a_step_time_is_known_once_it_was_steady_for_long_enough():
     assert not step_time_is_known(blocks[: enough // 2])
     cold = [TimedBlock(b.steps, b.seconds, 0, "cache") for b in blocks]
     assert not step_time_is_known(cold)
-    falling = [TimedBlock(10, 0.1 * 0.9**i, 0) for i in range(60)]
+    falling = [TimedBlock(10, 0.4 * 0.9**i, 0) for i in range(20)]
     assert not step_time_is_known(falling)
+
+
+def test_a_run_that_never_gets_steady_ends_all_the_same_and_projects_its_mean_step():
+    falling = [TimedBlock(10, 0.2 * 0.99**i, 0) for i in range(60)]
+    assert sum(block.seconds for block in falling) > UNSTEADY_SECONDS
+    assert step_time_is_known(falling)
+    source = random.Random(2)
+    seconds = [w * STEP * (1 + source.gauss(0, 0.01)) for w in [10] * 30 + [30] * 15]
+    slow_half = [TimedBlock(10, s, 0) for s in seconds]
+    fit = summarize(cut_after_a_warm_epoch(blocks=tuple(slow_half)), None)
+    assert not fit.steady
+    mean = sum(seconds) / 450
+    assert fit.projected_seconds == pytest.approx(
+        SET_UP + (FIRST_VALIDATION - VALIDATION)
+        + EPOCHS * (STEPS_PER_EPOCH * mean + VALIDATION + EDGE)
+    )  # fmt: skip

@@ -93,8 +93,8 @@ def line(
     verdicts: int, statement: str,
 ) -> str:  # fmt: skip
     """A row of the table, and what was found below it."""
-    per_verdict = f"{measuring / verdicts:10.1f}" if verdicts else f"{'-':>10}"
-    share = f"{measuring / took:6.0%}"
+    per_verdict = f"{measuring / verdicts:13.1f}" if verdicts else f"{'-':>13}"
+    share = f"{measuring / took:7.0%}"
     return (
         f"{name:<8}{runs:>5}{took:>8.1f}{training:>10.1f}{beside:>9.2f}{per_verdict}{share}"
         f"\n{textwrap.indent(textwrap.fill(statement, 90), '          ')}"
@@ -110,8 +110,8 @@ def main() -> None:
     from tfopt_core.measure.fork import ForkRunner
     from tfopt_core.measure.isolate import SpawnRunner
 
-    print(f"{'way':<8}{'runs':>5}{'in all':>8}{'training':>10}{'beside':>9}{'per verdict':>10}"
-          f"{'share':>6}")  # fmt: skip
+    print(f"{'way':<8}{'runs':>5}{'in all':>8}{'training':>10}{'beside':>9}{'per verdict':>13}"
+          f"{'share':>7}")  # fmt: skip
     print(by_pairs("spawn", SpawnRunner(), pairs), flush=True)
     with ForkRunner() as runner:
         print(by_pairs("fork", runner, pairs), flush=True)

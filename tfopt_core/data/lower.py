@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfopt_core.data.plan import DataPlan
+from tfopt_core.data.resident import lowered_resident
 from tfopt_core.data.stages import (
     Autotune,
     Batch,
@@ -16,6 +17,7 @@ from tfopt_core.data.stages import (
     Opaque,
     Prefetch,
     Repeat,
+    Resident,
     Shuffle,
     Source,
     Stage,
@@ -148,6 +150,8 @@ def _lowered(dataset: Any, stage: Stage) -> Any:
             return dataset.prefetch(autotune if ahead == "auto" else ahead)
         case Autotune():
             return dataset.with_options(_autotune_options(stage))
+        case Resident():
+            return lowered_resident(dataset, stage)
         case Opaque():
             return stage.function(dataset)
     raise TypeError(f"no lowering for the stage {stage.kind}")

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 
+if TYPE_CHECKING:
+    from tfopt_core.data.plan import DataPlan
+
 Parallelism = int | Literal["auto"] | None
+# Where elements come from. The value of "arrays" is a structure whose leaves share their first
+# axis, of "tensors" a single element, of "range" (start, stop, step), of "zip" and "concatenate"
+# a tuple of plans, of "dataset" a `tf.data.Dataset` that tfopt does not look into.
+Origin = Literal[
+    "arrays", "tensors", "range", "dataset", "generator", "pydataset", "zip", "concatenate"
+]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -38,7 +47,7 @@ class Source(Stage):
 
     kind: ClassVar[str] = "source"
     value: Any
-    origin: Literal["arrays", "dataset", "generator", "pydataset"]
+    origin: Origin
     count: int | None = None
     batched: bool = False
     signature: Any = None
@@ -46,11 +55,19 @@ class Source(Stage):
     @property
     def random_access(self) -> bool:
         """Whether the elements can be shuffled before anything is computed from them."""
-        return self.origin == "arrays"
+        return self.origin in ("arrays", "range")
+
+    @property
+    def parts(self) -> tuple[DataPlan, ...]:
+        """The plans that a "zip" or "concatenate" source puts together, () for others."""
+        return self.value if self.origin in ("zip", "concatenate") else ()
 
     def describe(self) -> str:
         unit = "batches" if self.batched else "examples"
         size = f"{self.count:,} {unit}" if self.count is not None else f"unknown number of {unit}"
+        if self.parts:
+            inner = "; ".join(", ".join(part.describe()) for part in self.parts)
+            return f"source: {self.origin} of [{inner}], {size}"
         return f"source: {self.origin}, {size}"
 
 
@@ -99,11 +116,11 @@ class Filter(Stage):
 @attrs.frozen(kw_only=True, eq=False)
 class Shuffle(Stage):
     """Shuffles through a buffer; `buffer_size` None means all elements, where their number is
-    known, and 10,000 else."""
+    known, and 10,000 else. A `seed` pair is what tf.data made of the global and the op's seed."""
 
     kind: ClassVar[str] = "shuffle"
     buffer_size: int | None = None
-    seed: int | None = None
+    seed: int | tuple[int, int] | None = None
     reshuffle: bool = True
     deterministic: bool | None = attrs.field(init=False)
 
@@ -151,8 +168,49 @@ class Batch(Stage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
+class PaddedBatch(Batch):
+    """A batch whose examples are padded to one shape: to `shapes`, or to the longest of each
+    batch where that is None; with `values`, or zeros where that is None."""
+
+    kind: ClassVar[str] = "padded_batch"
+    shapes: Any = None
+    values: Any = None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class RaggedBatch(Batch):
+    """A batch of examples of different lengths, as ragged tensors."""
+
+    kind: ClassVar[str] = "ragged_batch"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Unbatch(Stage):
+    """Takes batches apart into examples."""
+
+    kind: ClassVar[str] = "unbatch"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Window(Stage):
+    """Data sets of `size` elements each, that begin `shift` apart and take every `stride`-th."""
+
+    kind: ClassVar[str] = "window"
+    size: int
+    shift: int | None = None
+    stride: int = 1
+    drop_remainder: bool = False
+
+    def describe(self) -> str:
+        return f"window: {self.size}" + (", remainder dropped" if self.drop_remainder else "")
+
+
+@attrs.frozen(kw_only=True, eq=False)
 class Interleave(Stage):
-    """Reads `cycle_length` data sets in turn, each made by the function from one element."""
+    """Reads `cycle_length` data sets in turn, each made by the function from one element.
+
+    A `cycle_length` of 1 reads them one after another, which is tf.data's flat_map.
+    """
 
     kind: ClassVar[str] = "interleave"
     function: Callable[..., Any]
@@ -163,6 +221,8 @@ class Interleave(Stage):
     deterministic: bool | None = None
 
     def describe(self) -> str:
+        if self.cycle_length == 1:
+            return f"interleave: {function_name(self.function)}, one after another"
         return f"interleave: {function_name(self.function)}"
 
 
@@ -178,15 +238,56 @@ class Take(Stage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
+class TakeWhile(Stage):
+    """The elements before the first for which the predicate is false."""
+
+    kind: ClassVar[str] = "take_while"
+    function: Callable[..., Any]
+    deterministic: bool | None = None
+
+    def describe(self) -> str:
+        return f"take_while: {function_name(self.function)}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Skip(Stage):
+    """All elements but the first `count`."""
+
+    kind: ClassVar[str] = "skip"
+    count: int
+
+    def describe(self) -> str:
+        return f"skip: {self.count:,}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Shard(Stage):
+    """Every `count`-th element, beginning with that at `index`."""
+
+    kind: ClassVar[str] = "shard"
+    count: int
+    index: int
+
+    def describe(self) -> str:
+        return f"shard: {self.index + 1} of {self.count}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
 class Prefetch(Stage):
-    """Computes elements ahead of their use. Wherever it is put, it is lowered last."""
+    """Computes elements ahead of their use. One that a plugin adds is lowered last, wherever it
+    is put; one that stood `inside` a given pipeline stays in its place.
+
+    `device` names the device into whose memory the elements are copied, None for none.
+    """
 
     kind: ClassVar[str] = "prefetch"
     buffer_size: int | Literal["auto"] = "auto"
+    inside: bool = False
+    device: str | None = None
 
     def describe(self) -> str:
         size = "AUTOTUNE" if self.buffer_size == "auto" else str(self.buffer_size)
-        return f"prefetch: {size}"
+        return f"prefetch: {size}" + (f", to {self.device}" if self.device else "")
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -207,6 +308,42 @@ class Autotune(Stage):
         if self.ram_budget_bytes is not None:
             budgets.append(f"{self.ram_budget_bytes / 2**20:,.0f} MiB")
         return "autotune: " + (", ".join(budgets) or "on")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Options(Stage):
+    """The `tf.data.Options` that a given pipeline carries."""
+
+    kind: ClassVar[str] = "options"
+    options: Any
+
+    def describe(self) -> str:
+        return "options"
+
+
+@attrs.define(eq=False)
+class Held:
+    """What a `Resident` stage holds once its plan was lowered: a structure of tensors whose
+    leaves share their first axis, and their number of elements."""
+
+    tensors: Any = None
+    count: int | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Resident(Stage):
+    """Computes all elements so far once, and keeps them as tensors in the device's memory.
+
+    Lowering fills `held`; a resident loop gathers its batches from there, and any other loop
+    reads them as a data set of slices. `device` None leaves them where TensorFlow puts them.
+    """
+
+    kind: ClassVar[str] = "resident"
+    device: str | None = None
+    held: Held = attrs.field(factory=Held, repr=False)
+
+    def describe(self) -> str:
+        return f"resident: in the memory of {self.device or 'the device'}"
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -14,7 +14,7 @@ def doctor(debug: bool) -> int:
 
     Ends with status 1 if something is missing that training needs.
     """
-    from tfopt_core.measure.diagnosis import examine
+    from tfopt_core.measure.examination import examine
     from tfopt_core.report.console import make_console
     from tfopt_core.report.listing import DoctorRow, render_doctor
 

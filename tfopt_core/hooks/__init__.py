@@ -2,6 +2,7 @@
 
 from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.context import RunContext
+from tfopt_core.hooks.diagnosis import Diagnosis, Finding
 from tfopt_core.hooks.machine import Gpu, Machine, read_machine
 from tfopt_core.hooks.markers import hookimpl
 from tfopt_core.hooks.probe import Probe
@@ -16,7 +17,9 @@ from tfopt_core.hooks.values import (
 __all__ = [
     "Change",
     "Control",
+    "Diagnosis",
     "Effect",
+    "Finding",
     "Gpu",
     "Machine",
     "PrecisionPolicy",

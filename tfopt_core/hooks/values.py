@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 from attrs import field, validators
 
-# The loop modes of DESIGN.md; "chunked", "resident" and "distributed" join with their loops.
-LOOP_MODES = ("keras",)
+# The loop modes of DESIGN.md; "distributed" joins with its loop.
+LOOP_MODES = ("keras", "chunked", "resident")
 JIT_COMPILE: tuple[Any, ...] = (True, False, "auto")
 
 
@@ -58,6 +58,9 @@ class TrainingOptions:
     `keras.optimizers.schedules.LearningRateSchedule` that replaces the optimizer's learning rate.
     `jit_compile` is True, False or "auto" (Keras' own choice). `wrap_train_step` receives the
     model's `train_step` and returns the one to trace. `callbacks` are Keras callbacks.
+    `loop` is Keras' own, "chunked" (`steps_per_execution` steps a call in one graph, over the
+    batches of a chunk) or "resident" (likewise, gathered from a `Resident` stage of the training
+    data's plan); with `jit_compile` True these two are compiled by XLA whole.
     """
 
     optimizer: Any

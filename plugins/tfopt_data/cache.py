@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import DataPlan, Effect, PluginRefused, Probe, RunContext, hookimpl
+from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, Probe, RunContext, hookimpl
 from tfopt_core.data import Cache as CacheStage
-from tfopt_core.data import Shuffle, Source, Stage, Take, dissect
-from tfopt_core.data.lower import lower_stages
-from tfopt_data.prefix import deterministic_prefix
-from tfopt_data.rewrite import Rewrite, effect, remember
+from tfopt_data.cache_partial import hybrid_source
+from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
+from tfopt_data.cache_storage import (
+    DISK_SHARE,
+    MEMORY_SHARE,
+    choose_storage,
+    free_disk_bytes,
+    kept_bytes,
+    needed_bytes,
+    private_path,
+    sizes,
+)
+from tfopt_data.prefix import Prefix
+from tfopt_data.rewrite import (
+    Rewrite,
+    effect,
+    input_matters,
+    positive_or_auto,
+    remember,
+    size_in_words,
+    stages_of,
+)
 
-# The rest is for the model, its gradients and the shuffle buffer.
-MEMORY_SHARE = 0.5
+# Validation data are the smaller part, and mostly fit whole into theirs.
+TRAIN_SHARE = 0.75
 
 Split = Literal["train", "validation"]
+Storage = Literal["auto", "memory", "disk", "partial"]
 
 
 def with_cache(
-    plan: DataPlan, path: Path | None = None, memory_bytes: float | None = None
+    plan: DataPlan,
+    path: Path | None = None,
+    memory_bytes: float | None = None,
+    place: Place = "auto",
 ) -> Rewrite:
     """The plan with a cache after its longest deterministic prefix.
 
@@ -32,31 +54,46 @@ def with_cache(
 
     :param path: the file to keep the elements in; None keeps them in memory.
     :param memory_bytes: what a shuffle behind a cache on disk may hold; None for no limit.
+    :param place: "end" refuses where the prefix is not all that the plan computes.
+    :raises PluginRefused: for a cache at the end that would freeze something; it is named.
     """
-    refusal = _refusal(plan)
-    if refusal:
-        return Rewrite(plan, reason=refusal)
-    prefix = deterministic_prefix(plan)
-    if not prefix.computes:
-        return Rewrite(plan, reason=_nothing_saved(prefix.stopped))
-    rest = tuple(stage for stage in plan.stages if stage not in prefix.head)
-    if any(isinstance(stage, Take) for stage in rest):
-        return Rewrite(plan, reason="a take stage stops reading before the cache is full")
+    prefix = cache_prefix(plan, place)
+    if isinstance(prefix, str):
+        return Rewrite(plan, reason=prefix)
     if path is not None and memory_bytes is not None:
-        heavy = _heavy_shuffle(prefix.head, prefix.passed, memory_bytes)
+        heavy = heavy_shuffle(plan, prefix, memory_bytes)
         if heavy:
             return Rewrite(plan, reason=heavy)
-    done = f"{'in memory' if path is None else 'on disk'}, after {prefix.head[-1].describe()}"
-    if prefix.passed:
-        done += f", moved before {prefix.passed[0].describe()}"
-    return Rewrite(DataPlan((*prefix.head, CacheStage(path=path), *rest)), done=done)
+    rest = tuple(stage for stage in plan.stages if stage not in prefix.head)
+    cached = plan.with_stages((*prefix.head, CacheStage(path=path), *rest))
+    return Rewrite(
+        cached, done=f"{'in memory' if path is None else 'on disk'}, {where_it_stands(prefix)}"
+    )
 
 
-def choose_storage(needed_bytes: float | None, available_bytes: int) -> Literal["memory", "disk"]:
-    """Memory where the examples take at most half of what is free; disk where nobody knows."""
-    if needed_bytes is not None and needed_bytes <= MEMORY_SHARE * available_bytes:
-        return "memory"
-    return "disk"
+def with_partial_cache(plan: DataPlan, budget_bytes: float, place: Place = "auto") -> Rewrite:
+    """The plan with as many elements in memory as fit into the budget, the others streamed.
+
+    Elements and their order stay the same. A plan that fits whole is cached whole.
+
+    :raises PluginRefused: see `with_cache`.
+    """
+    prefix = cache_prefix(plan, place)
+    if isinstance(prefix, str):
+        return Rewrite(plan, reason=prefix)
+    hybrid = hybrid_source(plan.with_stages(prefix.head), budget_bytes)
+    if hybrid.whole:
+        return with_cache(plan, place=place)
+    if hybrid.source is None:
+        return Rewrite(plan, reason=hybrid.said)
+    heavy = heavy_shuffle(plan, prefix, budget_bytes)
+    if heavy:
+        return Rewrite(plan, reason=heavy)
+    rest = tuple(stage for stage in plan.stages if stage not in prefix.head)
+    return Rewrite(
+        plan.with_stages((hybrid.source, *rest)),
+        done=f"in memory in part: {hybrid.said}, {where_it_stands(prefix)}",
+    )
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -65,7 +102,8 @@ class Cache:
 
     What it does: puts a tf.data cache behind the longest part of the input pipeline that yields
     the same each time. Deterministic maps behind a shuffle are moved before it; random
-    augmentation is never kept.
+    augmentation is never kept. Examples go into memory if they fit into half of what is free, else
+    on the disk if it has room, else as many as fit are kept in memory and the others are streamed.
 
     Why it helps: reading, decoding and resizing are paid once instead of once an epoch.
 
@@ -73,7 +111,8 @@ class Cache:
     training, not the input, is the bottleneck. A cache on disk can be slower than none.
 
     Mixes with: prefetch and parallel-map; with the latter the first epoch is faster too. A shuffle
-    over all examples behind a cache on disk would hold them in memory, so it is left alone.
+    over all examples behind a cache on disk or in part would hold them in memory, so it is left
+    alone.
 
     Reference: https://www.tensorflow.org/guide/data_performance#caching
     """
@@ -86,13 +125,26 @@ class Cache:
     before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ()
 
-    storage: Literal["auto", "memory", "disk"] = field(
+    storage: Storage = field(
         default="auto",
-        validator=validators.in_(("auto", "memory", "disk")),
+        validator=validators.in_(("auto", "memory", "disk", "partial")),
         metadata={
-            "help": "Where examples are kept; auto takes memory if they fit into half of what is "
-            "free, else the run's folder on disk."
+            "help": "Where examples are kept; partial keeps what fits into memory and streams the "
+            "rest; auto takes the first of memory, the run's folder on disk and partial that fits."
         },
+    )
+    place: Place = field(
+        default="auto",
+        validator=validators.in_(("auto", "end")),
+        metadata={
+            "help": "auto stands before anything random; end keeps all that is computed, and is "
+            "refused where something of it is random."
+        },
+    )
+    memory_mib: int | Literal["auto"] = field(
+        default="auto",
+        validator=positive_or_auto,
+        metadata={"help": "Memory for examples in MiB; auto takes half of what is free."},
     )
     splits: tuple[Split, ...] = field(
         default=("train", "validation"),
@@ -108,23 +160,33 @@ class Cache:
         """The elements and their order are the same."""
         return "exact"
 
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Where input takes time in more than one epoch, and nothing is cached yet."""
+        plan = diagnosis.plans.get("train")
+        if plan is None or diagnosis.epochs < 2 or not input_matters(diagnosis):
+            return None
+        if any(stages_of(plan, CacheStage)) or plan.source.origin == "pydataset":
+            return None
+        return {} if Prefix(plan.stages).computes else None
+
     def resolve(self, probe: Probe) -> Cache:
-        """Decide between memory and disk by what the examples need and what is free.
+        """Decide where examples are kept, by what they need and what is free.
 
         :raises PluginRefused: if they were to be kept in memory and do not fit.
         """
-        if self.storage == "disk":
-            return self
-        needed = _needed_bytes(list(_sizes(probe, self.splits)))
         free = probe.available_memory_bytes()
-        if self.storage == "auto":
-            return attrs.evolve(self, storage=choose_storage(needed, free))
-        if needed is not None and needed > free:
-            raise PluginRefused(
-                f"the examples need {_gib(needed)} and {_gib(free)} of memory are free; set "
-                'storage = "disk"'
-            )
-        return self
+        asked = self.memory_mib
+        # what was given by name is what may be used, so it counts as half of what there is
+        memory = free if asked == "auto" else int(asked * 2**20 / MEMORY_SHARE)
+        storage, needed = self.storage, None
+        if storage in ("auto", "memory"):
+            needed = needed_bytes(list(sizes(probe, self.splits)))
+        if storage == "auto":
+            storage = choose_storage(needed, memory, _disk_bytes(probe))
+        elif storage == "memory":
+            _check_memory(needed, free if asked == "auto" else asked * 2**20, asked)
+        mebibytes = max(1, int(MEMORY_SHARE * memory / 2**20))
+        return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
     @hookimpl(wrapper=True)
     def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
@@ -132,9 +194,23 @@ class Cache:
         plan = yield
         if split not in self.splits:
             return remember(run, split, Rewrite(plan, reason='not among "splits"'))
-        path = _private_path(run, split) if self.storage == "disk" else None
-        limit = MEMORY_SHARE * run.machine.memory_bytes
-        return remember(run, split, with_cache(plan, path, limit))
+        if self.storage == "partial":
+            return remember(
+                run, split, with_partial_cache(plan, self._budget(run, split), self.place)
+            )
+        path = private_path(run, split) if self.storage == "disk" else None
+        rewrite = with_cache(plan, path, self._budget(run, split), self.place)
+        return remember(run, split, _with_size(rewrite, path))
+
+    def _budget(self, run: RunContext, split: Split) -> float:
+        """The bytes that this split may keep; the training data get most of them."""
+        if self.memory_mib == "auto":  # a dry use of the hook, without a probe
+            total = MEMORY_SHARE * run.machine.memory_bytes
+        else:
+            total = self.memory_mib * 2**20
+        if len(self.splits) == 1:
+            return total
+        return total * (TRAIN_SHARE if split == "train" else 1 - TRAIN_SHARE)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
@@ -145,91 +221,42 @@ class Cache:
         return found
 
 
-def _refusal(plan: DataPlan) -> str:
-    """Why no cache may be put anywhere into this plan, "" if one may."""
-    source = plan.source
-    if source.origin == "pydataset":
-        return "a PyDataset is read by Keras itself, not by tf.data"
-    if plan.find(CacheStage) is not None:
-        return "the workload caches its data itself"
-    if source.deterministic:
-        return ""
-    if source.origin == "dataset" and dissect.has_stage(source.value, "Cache"):
-        return "the workload's data set has a cache of its own"
-    return (
-        f"the {source.origin} is opaque and not known to yield the same examples each time; if it "
-        f"does, make it with DataPlan.from_{source.origin}(..., deterministic=True)"
+def _with_size(rewrite: Rewrite, path: Path | None) -> Rewrite:
+    """What was done, with the bytes that the cache will hold.
+
+    :raises PluginRefused: if they go to a disk that has no room for them.
+    """
+    place = rewrite.plan.find(CacheStage) if rewrite.done else None
+    if place is None:
+        return rewrite
+    needed = kept_bytes(rewrite.plan.upto(place))
+    if needed is None:
+        return attrs.evolve(rewrite, done=f"{rewrite.done}, of unknown size")
+    if path is not None:
+        free = free_disk_bytes(path.parent)
+        if needed > DISK_SHARE * free:
+            raise PluginRefused(
+                f"the examples need about {size_in_words(needed)} and {size_in_words(free)} are "
+                f'free on the disk of {path.parent}; set storage = "partial"'
+            )
+    return attrs.evolve(rewrite, done=f"{rewrite.done}, about {size_in_words(needed)}")
+
+
+def _check_memory(needed: float | None, limit: float, asked: int | str) -> None:
+    if needed is None or needed <= limit:
+        return
+    there = "of memory are free" if asked == "auto" else "may be used"
+    raise PluginRefused(
+        f"the examples need {size_in_words(needed)} and {size_in_words(limit)} {there}; set "
+        'storage = "auto", "disk" or "partial"'
     )
 
 
-def _nothing_saved(stopped: str) -> str:
-    if stopped:
-        return f"nothing before it is worth keeping: {stopped}"
-    return "the data are arrays in memory, and nothing is computed from them"
+def _disk_bytes(probe: Probe) -> int:
+    """What the disk of the runs' folders has left.
 
-
-def _heavy_shuffle(head: Sequence[Stage], passed: Sequence[Stage], memory_bytes: float) -> str:
-    """Why a shuffle of computed examples would undo a cache on disk, "" if it would not."""
-    source = head[0]
-    assert isinstance(source, Source)
-    for stage in passed:
-        if not isinstance(stage, Shuffle):
-            continue
-        count = source.count if stage.buffer_size is None else stage.buffer_size
-        if count is None:
-            return "the shuffle behind it would hold an unknown number of computed examples"
-        held = count * _first_bytes(head)
-        if held > memory_bytes:
-            return (
-                f"the shuffle behind it would hold {_gib(held)} of computed examples in memory, "
-                f"and {_gib(memory_bytes)} may be used; give the shuffle a smaller buffer"
-            )
-    return ""
-
-
-def _first_bytes(stages: Sequence[Stage]) -> int:
-    """The size of the first element that these stages yield, in bytes."""
-    import tensorflow as tf
-
-    for element in lower_stages(stages).take(1):
-        return sum(_bytes(leaf) for leaf in tf.nest.flatten(element, expand_composites=True))
-    return 0
-
-
-def _bytes(tensor: Any) -> int:
-    array = tensor.numpy()
-    if isinstance(array, bytes):
-        return len(array)
-    return sum(map(len, array.flat)) if array.dtype == object else int(array.nbytes)
-
-
-def _sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float, int | None]]:
-    """Bytes of an example and the number of examples, for the splits that the workload has."""
-    for split in splits:
-        try:
-            yield probe.element_bytes(split)
-        except ValueError:
-            if split == "train":
-                raise
-
-
-def _needed_bytes(sizes: Sequence[tuple[float, int | None]]) -> float | None:
-    """All examples of all splits together; None where a number is unknown."""
-    total = 0.0
-    for element_bytes, count in sizes:
-        if count is None:
-            return None
-        total += element_bytes * count
-    return total
-
-
-def _private_path(run: RunContext, split: str) -> Path:
-    """A file for this build alone: a rebuilt plan must not read what another one kept."""
-    run.state["builds"] = build = run.state.get("builds", 0) + 1
-    folder = run.folder / f"cache-{split}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"fit-{run.fit_index}-build-{build}"
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.2g} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+    A probe that does not tell leaves the working directory: for most it lies on the same disk,
+    and each run asks its own folder once more.
+    """
+    ask = getattr(probe, "available_disk_bytes", None)
+    return ask() if ask is not None else free_disk_bytes(Path.cwd())

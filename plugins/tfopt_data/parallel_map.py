@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Effect, RunContext, hookimpl
+from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
 from tfopt_core.data import Map
-from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
+from tfopt_data.rewrite import (
+    Rewrite,
+    effect,
+    in_parts,
+    input_matters,
+    positive_or_auto,
+    remember,
+    stages_of,
+)
 
 
 def with_parallel_maps(
@@ -18,19 +26,31 @@ def with_parallel_maps(
 ) -> Rewrite:
     """The plan with every sequential map made parallel; others stay as the workload set them.
 
+    The maps of the plans that a zip or concatenation puts together are made parallel too.
+
     :param calls: examples computed at once; "auto" is tf.data's AUTOTUNE.
-    :param ordered: whether elements keep their order.
+    :param ordered: whether elements keep their order; in a zip they always do, or it would pair
+        them otherwise.
     """
-    done = []
-    for index, stage in enumerate(plan.stages):
-        if isinstance(stage, Map) and stage.parallel is None:
-            parallel = attrs.evolve(stage, parallel=calls, ordered=ordered)
-            plan = plan.replace(index, parallel)
-            done.append(parallel.describe())
+    done: list[str] = []
+
+    def parallel(part: DataPlan, ordered: bool) -> DataPlan:
+        keeps = part.source.origin == "zip"
+        part = in_parts(part, lambda p: parallel(p, ordered or keeps))
+        for index, stage in enumerate(part.stages):
+            if isinstance(stage, Map) and stage.parallel is None:
+                new = attrs.evolve(stage, parallel=calls, ordered=ordered)
+                part = part.replace(index, new)
+                done.append(new.describe())
+        return part
+
+    made = parallel(plan, ordered)
     if not done:
-        reason = "every map is parallel already" if plan.find(Map) else "there is no map stage"
-        return Rewrite(plan, reason=reason)
-    return Rewrite(plan, done="; ".join(done))
+        there = any(stages_of(plan, Map))
+        return Rewrite(
+            plan, reason="every map is parallel already" if there else "there is no map stage"
+        )
+    return Rewrite(made, done="; ".join(done))
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -71,6 +91,13 @@ class ParallelMap:
     def math(self) -> Literal["exact", "order"]:
         """The same elements; in their order unless `ordered` is false."""
         return "exact" if self.ordered else "order"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Where a map takes its examples one by one, and more CPUs than one are there."""
+        plan = diagnosis.plans.get("train")
+        if plan is None or diagnosis.machine.cpu_count < 2 or not input_matters(diagnosis):
+            return None
+        return {} if any(stage.parallel is None for stage in stages_of(plan, Map)) else None
 
     @hookimpl(wrapper=True)
     def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Effect, RunContext, hookimpl
+from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
+from tfopt_core.data import Options, dissect
 from tfopt_core.data import Prefetch as PrefetchStage
-from tfopt_core.data import dissect
-from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
+from tfopt_data.rewrite import Rewrite, effect, input_matters, positive_or_auto, remember
 
 
 def with_prefetch(plan: DataPlan, buffer_size: int | Literal["auto"] = "auto") -> Rewrite:
@@ -19,18 +19,29 @@ def with_prefetch(plan: DataPlan, buffer_size: int | Literal["auto"] = "auto") -
 
     :param buffer_size: batches to hold ready; "auto" is tf.data's AUTOTUNE.
     """
-    source = plan.source
-    if source.origin == "pydataset":
-        return Rewrite(plan, reason="a PyDataset is prefetched by Keras' own workers")
-    there = plan.find(PrefetchStage)
-    if there is not None:
-        return Rewrite(plan, reason=f"the workload has its own ({plan.stages[there].describe()})")
-    if len(plan.stages) == 1 and source.origin == "dataset":
-        last = next(dissect.chain(source.value))
-        if "Prefetch" in last:
-            return Rewrite(plan, reason="the workload's data set ends with a prefetch")
+    reason = already_prefetched(plan)
+    if reason:
+        return Rewrite(plan, reason=reason)
     stage = PrefetchStage(buffer_size=buffer_size)
     return Rewrite(plan.append(stage), done=stage.describe())
+
+
+def already_prefetched(plan: DataPlan) -> str:
+    """Why the plan needs no prefetch at its end, "" if it does."""
+    source = plan.source
+    if source.origin == "pydataset":
+        return "a PyDataset is prefetched by Keras' own workers"
+    for stage in plan.stages:
+        if isinstance(stage, PrefetchStage) and not stage.inside:
+            return f"the workload has its own ({stage.describe()})"
+    # options stand at no place of their own
+    last = [stage for stage in plan.stages if not isinstance(stage, Options)][-1]
+    if isinstance(last, PrefetchStage):
+        return f"the workload's data set ends with a prefetch ({last.describe()})"
+    opaque = last is source and source.origin == "dataset"
+    if opaque and "Prefetch" in next(dissect.chain(source.value)):
+        return "the workload's data set ends with a prefetch"
+    return ""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -66,6 +77,13 @@ class Prefetch:
     def math(self) -> Literal["exact"]:
         """The elements and their order are the same."""
         return "exact"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Where a step waits for its input, and nothing makes it ahead."""
+        plan = diagnosis.plans.get("train")
+        if plan is None or not input_matters(diagnosis) or already_prefetched(plan):
+            return None
+        return {}
 
     @hookimpl(wrapper=True)
     def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:

@@ -6,18 +6,28 @@ import attrs
 
 from tfopt_core import DataPlan
 from tfopt_core.data import (
+    Autotune,
     Batch,
+    Cache,
     Filter,
     Interleave,
     Map,
     Opaque,
+    Options,
     Prefetch,
     Repeat,
     Shuffle,
+    Source,
     Stage,
+    Window,
 )
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.stages import function_name
+
+# They say how the pipeline runs and touch no element, so they may stand anywhere.
+NEUTRAL = (Prefetch, Options, Autotune)
+# Cheap, so they may stand behind the cache; and what a window yields, data sets, cannot be kept.
+_NOT_WORTH_KEEPING = (Batch, Shuffle, Window)
 
 
 @attrs.frozen(eq=False)
@@ -36,9 +46,7 @@ class Prefix:
     @property
     def computes(self) -> bool:
         """Whether the prefix does work that a cache would save; arrays alone are in memory."""
-        source, *rest = self.head
-        work = any(isinstance(stage, Map | Filter | Interleave | Opaque) for stage in rest)
-        return work or getattr(source, "origin", "") != "arrays"
+        return _computes(self.head)
 
 
 def deterministic_prefix(plan: DataPlan) -> Prefix:
@@ -51,9 +59,9 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
     passed: tuple[Stage, ...] = ()
     stopped = ""
     for stage in plan.stages[1:]:
-        if isinstance(stage, Prefetch):
-            continue  # lowered last, wherever it stands
-        if isinstance(stage, Repeat) or (isinstance(stage, Shuffle) and not stage.deterministic):
+        if isinstance(stage, NEUTRAL):
+            continue
+        if isinstance(stage, Repeat) or _reshuffles(stage):
             behind.append(stage)
             continue
         if behind and not isinstance(stage, Map):
@@ -64,16 +72,85 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
             break
         # looked at on top of the prefix: its elements are the same there, and no shuffle is
         # built for it, which would count the examples and draw a seed
-        ops = random_ops(DataPlan((*head, stage)), len(head))
+        ops = random_ops(plan.with_stages((*head, stage)), len(head))
         if ops:
             stopped = _said(stage, ops)
             break
         if behind:
             passed = tuple(behind)
         head.append(stage)
-    while len(head) > 1 and isinstance(head[-1], Batch | Shuffle):
-        head.pop()  # putting examples together is cheap, so it may stand behind the cache
+    while len(head) > 1 and isinstance(head[-1], _NOT_WORTH_KEEPING):
+        head.pop()
     return Prefix(tuple(head), passed, stopped)
+
+
+def without_shuffles(plan: DataPlan) -> DataPlan:
+    """The plan's elements in the order of the source, for looking at a few of them.
+
+    A shuffle would have to be filled first, and building one may draw from the seeds that the
+    training is to draw from.
+    """
+    return plan.with_stages(tuple(stage for stage in plan.stages if not isinstance(stage, Shuffle)))
+
+
+def unsteady_stage(plan: DataPlan) -> str:
+    """The first stage that draws at random, in words, "" if there is none."""
+    for index, _ in enumerate(plan.stages[1:], start=1):
+        if ops := _random_ops(plan, index):
+            return _said(plan.stages[index], ops)
+    return ""
+
+
+def unsteady(plan: DataPlan) -> str:
+    """Why a plan may yield other elements or another order the next time, "" if it may not."""
+    source = plan.source
+    if not source.parts and not source.deterministic:
+        return f"the {source.origin} is not known to yield the same examples each time"
+    for part in source.parts:
+        if reason := unsteady(part):
+            return reason
+    for index, stage in enumerate(plan.stages[1:], start=1):
+        if _reshuffles(stage):
+            return f'"{stage.describe()}" gives each epoch another order'
+        if ops := _random_ops(plan, index):
+            return _said(stage, ops)
+    return ""
+
+
+def misplaced_cache(plan: DataPlan) -> str:
+    """What a cache of the workload's own freezes, "" if none does."""
+    for part in plan.source.parts:
+        if reason := misplaced_cache(part):
+            return reason
+    place = plan.find(Cache)
+    if place is None:
+        return ""
+    for index, stage in enumerate(plan.stages[1:place], start=1):
+        if _reshuffles(stage):
+            return (
+                f'it stands behind "{stage.describe()}", so each epoch has the first one\'s order'
+            )
+        if ops := _random_ops(plan, index):
+            return f"each epoch sees the first one's values, since {_said(stage, ops)}"
+    return ""
+
+
+def _random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
+    return () if plan.stages[index].deterministic else random_ops(plan, index)
+
+
+def _reshuffles(stage: Stage) -> bool:
+    return isinstance(stage, Shuffle) and not stage.deterministic
+
+
+def _computes(stages: tuple[Stage, ...]) -> bool:
+    source, *rest = stages
+    assert isinstance(source, Source)
+    if any(isinstance(stage, Map | Filter | Interleave | Opaque) for stage in rest):
+        return True
+    if source.parts:
+        return any(_computes(part.stages) for part in source.parts)
+    return source.origin not in ("arrays", "range", "tensors")
 
 
 def _said(stage: Stage, ops: tuple[str, ...]) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import attrs
 
-from tfopt_core import DataPlan, Effect, RunContext
-from tfopt_core.data import dissect
+from tfopt_core import DataPlan, Diagnosis, Effect, RunContext
+from tfopt_core.data import Stage, dissect
+
+# An input that takes less than this share of a step is not worth a plugin.
+WORTH_SHARE = 0.05
+
+AnyStage = TypeVar("AnyStage", bound=Stage)
 
 
 @attrs.frozen(eq=False)
@@ -52,6 +57,42 @@ def effect_if(run: RunContext, is_there: Callable[[Any], bool], missing: str) ->
     if done:
         return Effect.applied_as("; ".join([*done, *reasons]))
     return Effect.not_applied("; ".join(reasons) or "no data set was built")
+
+
+def stages_of(plan: DataPlan, kind: type[AnyStage]) -> Iterator[AnyStage]:
+    """Every stage of this kind, those of the plans in a zip or concatenation too."""
+    for part in plan.source.parts:
+        yield from stages_of(part, kind)
+    for stage in plan.stages:
+        if isinstance(stage, kind):
+            yield stage
+
+
+def in_parts(plan: DataPlan, rewrite: Callable[[DataPlan], DataPlan]) -> DataPlan:
+    """The plan with `rewrite` applied to every plan that its source puts together, if it does.
+
+    A plan whose parts all stay as they are is returned as it is.
+    """
+    source = plan.source
+    parts = tuple(rewrite(part) for part in source.parts)
+    if all(new is old for new, old in zip(parts, source.parts, strict=True)):
+        return plan
+    return plan.with_stages((attrs.evolve(source, value=parts), *plan.stages[1:]))
+
+
+def input_matters(diagnosis: Diagnosis) -> bool:
+    """Whether a step waits for its input, or the input takes CPU time from the step."""
+    least = WORTH_SHARE * diagnosis.step_seconds
+    return max(diagnosis.input_seconds, diagnosis.data_seconds) > least
+
+
+def size_in_words(size: float) -> str:
+    """Bytes as a person reads them: `166 MiB`, `2.5 GiB`."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit:
+            figure = size / unit
+            return f"{figure:.2g} {name}" if figure < 10 else f"{figure:,.0f} {name}"
+    return f"{size:.0f} bytes"
 
 
 def positive_or_auto(_: Any, attribute: Any, value: Any) -> None:

@@ -20,7 +20,10 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.testing import check_plugin
 
 # For plugins some of whose settings have no default.
-NEEDED: dict[str, dict[str, Any]] = {"target-stop": {"metric": "val_loss", "at_most": 0.1}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "augment": {"layers": ({"layer": "RandomFlip"},)},
+    "target-stop": {"metric": "val_loss", "at_most": 0.1},
+}
 DISTRIBUTION = "tfopt"
 OURS = {
     name: found[0]

@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from tfopt_core.data import dissect
-from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.dissect import Taken
+from tfopt_core.data.graphs import changing_ops
+from tfopt_core.data.lower import element_spec
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.stages import Filter, Interleave, Map
-
-# Stateful by TensorFlow's definition, yet the same input gives the same output.
-_REPEATABLE = frozenset(
-    [
-        "Assert",
-        "HashTableV2",
-        "If",
-        "LookupTableFindV2",
-        "LookupTableSizeV2",
-        "PartitionedCall",
-        "ReadFile",
-        "StatefulIf",
-        "StatefulPartitionedCall",
-        "StatefulWhile",
-        "While",
-    ]
-)
+from tfopt_core.data.stages import Source
 
 
 def random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
     """The ops of the stage at `index` that may yield something else the next time.
 
-    Random ops, assignments to variables (Keras' random layers show as those) and Python
-    functions count. A stage that says of itself that it is deterministic is believed; one that
-    says that it is not, without a graph to look into, is named by its kind.
+    Random ops, values of variables and assignments to them (Keras' random layers show as both),
+    prints and Python functions count. A stage that says of itself that it is deterministic is
+    believed; one that says that it is not, without a graph to look into, is named by its kind.
+    `graphs.side_effects` tells which of them leave traces.
     """
     stage = plan.stages[index]
+    if isinstance(stage, Source) and stage.parts:
+        return _of_parts(stage)
     if stage.deterministic is not None:
         return () if stage.deterministic else (stage.kind,)
-    assert isinstance(stage, Map | Filter | Interleave)
-    upstream = lower_stages(plan.stages[:index])
-    return tuple(sorted(set(_stateful_ops(stage.function, upstream.element_spec))))
+    function = getattr(stage, "function", None)
+    if function is None:
+        return (stage.kind,)
+    return changing_ops(_graph(function, plan, index))
 
 
-def _stateful_ops(function: Any, element_spec: Any) -> Iterator[str]:
+def _of_parts(source: Source) -> tuple[str, ...]:
+    ops: set[str] = set()
+    for part in source.parts:
+        for index in range(len(part.stages)):
+            ops.update(random_ops(part, index))
+    return tuple(sorted(ops))
+
+
+def _graph(function: Any, plan: DataPlan, index: int) -> Any:
     import tensorflow as tf
 
+    if isinstance(function, Taken):
+        return function.concrete.graph
+    spec = element_spec(plan.upto(index))
     # tf.data calls a map's function with the elements of a tuple as its arguments
-    arguments = element_spec if isinstance(element_spec, tuple) else (element_spec,)
-    graph = tf.function(function).get_concrete_function(*arguments).graph
-    definition = graph.as_graph_def()
-    nodes = list(definition.node)
-    for library_function in definition.library.function:
-        nodes.extend(library_function.node_def)
-    for op in {node.op for node in nodes} - _REPEATABLE:
-        if dissect.is_stateful_op(op):
-            yield op
+    arguments = spec if isinstance(spec, tuple) else (spec,)
+    return tf.function(function).get_concrete_function(*arguments).graph

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tfopt_core.data.building import built
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.resident import lowered_resident
+from tfopt_core.data.reading import read
 from tfopt_core.data.stages import (
     Autotune,
-    Batch,
     Cache,
-    Filter,
-    Interleave,
-    Map,
-    Opaque,
+    Options,
     Prefetch,
-    Repeat,
     Resident,
     Shuffle,
     Source,
     Stage,
-    Take,
 )
-from tfopt_core.errors import WorkloadError
 
-# The shuffle buffer, in examples, where nobody knows how many there are.
-UNKNOWN_COUNT_BUFFER = 10_000
-# How many examples of a generator are read to learn their shapes.
-_SAMPLES = 8
+# What these yield is, apart from its order, what they are given.
+LIKE_THEIR_INPUT = (Autotune, Cache, Options, Prefetch, Resident, Shuffle)
 
 
 def lower(plan: DataPlan) -> Any:
@@ -36,143 +29,76 @@ def lower(plan: DataPlan) -> Any:
 
     An unchanged plan of a data set or PyDataset lowers to that very object.
     """
-    if len(plan.stages) == 1 and plan.source.origin in ("dataset", "pydataset"):
+    if len(plan.stages) == 1 and plan.source.origin == "pydataset":
         return plan.source.value
-    return lower_stages(plan.lowering_order())
+    return lower_plan(plan)
+
+
+def lower_plan(plan: DataPlan) -> Any:
+    """A `tf.data.Dataset` of a plan: what it was taken from, as far as that is unchanged."""
+    *_, (_, dataset) = lowered_prefixes(plan)
+    return dataset
 
 
 def lower_stages(stages: Sequence[Stage]) -> Any:
-    """A `tf.data.Dataset` of these stages, the source first."""
-    source, *rest = stages
-    assert isinstance(source, Source)
-    dataset = _source(source)
-    for stage in rest:
-        dataset = _lowered(dataset, stage)
+    """A `tf.data.Dataset` of these stages, the source first, all built anew."""
+    *_, (_, dataset) = _prefixes(stages, ())
     return dataset
+
+
+def lowered_prefixes(plan: DataPlan) -> Iterator[tuple[Stage, Any]]:
+    """The plan's stages in the order of lowering, each with the data set up to and with it."""
+    return _prefixes(plan.lowering_order(), plan.given)
+
+
+def looked_at(plan: DataPlan) -> Iterator[tuple[Stage, Any]]:
+    """The same for looking at element specs and numbers only: stages that change neither are
+    left out. A shuffle that is built may draw a seed, and a stage for the device computes all."""
+    return _prefixes(plan.lowering_order(), plan.given, left_out=LIKE_THEIR_INPUT)
+
+
+def element_spec(plan: DataPlan) -> Any:
+    """What the plan's elements look like: a structure of `tf.TypeSpec`."""
+    *_, (_, dataset) = looked_at(plan)
+    return dataset.element_spec
+
+
+def _prefixes(
+    stages: Sequence[Stage],
+    given: Sequence[tuple[Stage, Any]],
+    left_out: tuple[type[Stage], ...] = (),
+) -> Iterator[tuple[Stage, Any]]:
+    unchanged = True
+    dataset = None
+    for index, stage in enumerate(stages):
+        unchanged = unchanged and index < len(given) and stage is given[index][0]
+        if unchanged:
+            dataset = given[index][1]
+        elif isinstance(stage, Source):
+            dataset = _source(stage)
+        elif not isinstance(stage, left_out):
+            dataset = built(dataset, stage)
+        yield stage, dataset
 
 
 def _source(source: Source) -> Any:
     import tensorflow as tf
 
-    match source.origin:
-        case "dataset":
-            return source.value
-        case "arrays":
-            return tf.data.Dataset.from_tensor_slices(source.value)
-        case "generator":
-            signature = source.signature
-            if signature is None:
-                signature = _signature(source.value())
-            return tf.data.Dataset.from_generator(source.value, output_signature=signature)
-        case "pydataset":
-            return _from_pydataset(source.value)
+    if source.origin not in ("zip", "concatenate"):
+        return read(source)
+    parts = [lower_plan(part) for part in source.parts]
+    if source.origin == "concatenate":
+        return functools.reduce(lambda first, second: first.concatenate(second), parts)
+    if source.layout is None:
+        return tf.data.Dataset.zip(tuple(parts))
+    return tf.data.Dataset.zip(_laid_out(source.layout, parts))
 
 
-def _from_pydataset(pydataset: Any) -> Any:
-    import tensorflow as tf
-
-    def batches() -> Any:
-        for index in range(pydataset.num_batches):
-            yield pydataset[index]
-        pydataset.on_epoch_end()
-
-    first = pydataset[0]
-    # batches differ in length: the last one is often smaller
-    signature = tf.nest.map_structure(
-        lambda a: tf.TensorSpec((None, *tf.convert_to_tensor(a).shape[1:]), _dtype(a)), first
-    )
-    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
-    return dataset.apply(tf.data.experimental.assert_cardinality(pydataset.num_batches))
-
-
-def _signature(iterator: Any) -> Any:
-    import tensorflow as tf
-
-    samples = [example for example, _ in zip(iterator, range(_SAMPLES), strict=False)]
-    if not samples:
-        raise WorkloadError("the generator yields nothing")
-
-    def spec(*values: Any) -> Any:
-        shapes = [tf.TensorShape(tf.convert_to_tensor(value).shape) for value in values]
-        common = shapes[0]
-        for shape in shapes[1:]:
-            common = common.most_specific_compatible_shape(shape)
-        return tf.TensorSpec(common, _dtype(values[0]))
-
-    return tf.nest.map_structure(spec, *samples)
-
-
-def _dtype(value: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.convert_to_tensor(value).dtype
-
-
-def _lowered(dataset: Any, stage: Stage) -> Any:
-    import tensorflow as tf
-
-    autotune = tf.data.AUTOTUNE
-
-    def calls(parallel: Any) -> dict[str, Any]:
-        if parallel is None:
-            return {}
-        return {"num_parallel_calls": autotune if parallel == "auto" else parallel}
-
-    match stage:
-        case Map():
-            order = {"deterministic": stage.ordered} if stage.parallel is not None else {}
-            return dataset.map(stage.function, **calls(stage.parallel), **order)
-        case Filter():
-            return dataset.filter(stage.function)
-        case Shuffle():
-            size = stage.buffer_size
-            if size is None:
-                size = _count(dataset)
-            return dataset.shuffle(size, seed=stage.seed, reshuffle_each_iteration=stage.reshuffle)
-        case Repeat():
-            return dataset.repeat(stage.count)
-        case Cache():
-            return dataset.cache("" if stage.path is None else str(stage.path))
-        case Batch():
-            return dataset.batch(stage.size, drop_remainder=stage.drop_remainder)
-        case Interleave():
-            return dataset.interleave(
-                stage.function,
-                cycle_length=stage.cycle_length,
-                block_length=stage.block_length,
-                **calls(stage.parallel),
-                **({"deterministic": stage.ordered} if stage.parallel is not None else {}),
-            )
-        case Take():
-            return dataset.take(stage.count)
-        case Prefetch():
-            ahead = stage.buffer_size
-            return dataset.prefetch(autotune if ahead == "auto" else ahead)
-        case Autotune():
-            return dataset.with_options(_autotune_options(stage))
-        case Resident():
-            return lowered_resident(dataset, stage)
-        case Opaque():
-            return stage.function(dataset)
-    raise TypeError(f"no lowering for the stage {stage.kind}")
-
-
-def _autotune_options(stage: Autotune) -> Any:
-    import tensorflow as tf
-
-    options = tf.data.Options()
-    for name, value in (
-        ("enabled", stage.enabled),
-        ("cpu_budget", stage.cpu_budget),
-        ("ram_budget", stage.ram_budget_bytes),
-    ):
-        if value is not None:
-            setattr(options.autotune, name, value)
-    return options
-
-
-def _count(dataset: Any) -> int:
-    """A buffer for all elements, as far as their number is known; they are never counted, since
-    that may take as long as an epoch, or for ever."""
-    count = int(dataset.cardinality())
-    return UNKNOWN_COUNT_BUFFER if count < 0 else max(1, count)
+def _laid_out(layout: Any, parts: Sequence[Any]) -> Any:
+    """The structure of indices with the part that each of them names."""
+    if isinstance(layout, dict):
+        return {key: _laid_out(item, parts) for key, item in layout.items()}
+    if isinstance(layout, tuple):
+        items = (_laid_out(item, parts) for item in layout)
+        return type(layout)(*items) if hasattr(layout, "_fields") else tuple(items)
+    return parts[layout]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import attrs
 
+from tfopt_core.data.changes import changes
+from tfopt_core.data.counting import counted
 from tfopt_core.data.stages import (
     Batch,
     Cache,
@@ -30,10 +32,13 @@ class DataPlan:
     """The stages of a pipeline, the source first.
 
     A plan never changes: each method returns a new one. A plan that nobody changed lowers to
-    the very object that it was made from.
+    the very object that it was made from. `given` are the stages of a `tf.data.Dataset` that was
+    taken apart, each with the data set as of that stage: as far as a plan still begins with
+    these very stages, it is lowered to that very data set.
     """
 
     stages: tuple[Stage, ...]
+    given: tuple[tuple[Stage, Any], ...] = ()
 
     # Sources
 
@@ -54,24 +59,18 @@ class DataPlan:
 
     @classmethod
     def from_dataset(cls, dataset: Any, *, deterministic: bool = False) -> DataPlan:
-        """A plan over a `tf.data.Dataset`, kept as one opaque source.
+        """A plan of a `tf.data.Dataset`, taken apart into its stages.
 
-        :param deterministic: whether the data set yields the same elements in the same order
+        Everything up to a part that tfopt does not understand (a generator, for example) is one
+        source that stays as it is; what stands behind it is still taken apart.
+
+        :param deterministic: whether such a source yields the same elements in the same order
             each time; only then may what it yields be cached.
         """
         from tfopt_core.data import dissect
 
-        return cls(
-            (
-                Source(
-                    value=dataset,
-                    origin="dataset",
-                    count=dissect.known_cardinality(dataset),
-                    batched=dissect.is_batched(dataset),
-                    deterministic=deterministic,
-                ),
-            )
-        )
+        given = dissect.taken_apart(dataset, deterministic=deterministic)
+        return cls(tuple(stage for stage, _ in given), given)
 
     @classmethod
     def from_generator(
@@ -127,23 +126,25 @@ class DataPlan:
     @property
     def batched(self) -> bool:
         """Whether the plan yields batches."""
-        return self.source.batched or self.find(Batch) is not None
+        return counted(self.stages).batched
+
+    @property
+    def batch_size(self) -> int | None:
+        """How many examples a batch holds, None where it yields none or that is unknown."""
+        return counted(self.stages).batch_size
 
     @property
     def count(self) -> int | None:
-        """How many elements the stages yield before batching, None where that is unknown."""
-        count = self.source.count
-        for stage in self.stages[1:]:
-            if count is None or isinstance(stage, Batch):
-                break
-            match stage:
-                case Take():
-                    count = min(count, stage.count)
-                case Repeat():
-                    count = None if stage.count is None else count * stage.count
-                case Filter() | Interleave() | Opaque():
-                    count = None
-        return count
+        """How many elements the stages yield before batching, None where that is unknown.
+
+        For a source that yields batches itself these are the batches.
+        """
+        return counted(self.stages).examples
+
+    @property
+    def cardinality(self) -> int | None:
+        """How many elements the whole plan yields, batches if it is batched; None if unknown."""
+        return counted(self.stages).elements
 
     def find(self, kind: type[Stage]) -> int | None:
         """The index of the first stage of this kind, None if there is none."""
@@ -155,47 +156,56 @@ class DataPlan:
 
     def describe_change(self, before: DataPlan) -> tuple[str, ...]:
         """How this plan differs from an earlier one, a phrase a stage."""
-        old, new = list(before.lowering_order()), list(self.lowering_order())
-        lost = [stage for stage in old if stage not in new]
-        gained = [stage for stage in new if stage not in old]
-        phrases = []
-        for stage in gained:
-            twin = next((other for other in lost if type(other) is type(stage)), None)
-            if twin is not None:
-                lost.remove(twin)
-                phrases.append(f"{twin.describe()} -> {stage.describe()}")
-            else:
-                phrases.append(f"{stage.describe()}, after {_place(new, stage)}")
-        phrases.extend(f"without {stage.describe()}" for stage in lost)
-        kept_old = [stage for stage in old if stage in new]
-        kept_new = [stage for stage in new if stage in old]
-        if kept_old != kept_new:
-            phrases.append("order: " + ", ".join(stage.kind for stage in new))
-        return tuple(phrases)
+        return changes(before.lowering_order(), self.lowering_order())
 
     def lowering_order(self) -> tuple[Stage, ...]:
-        """The stages as they are lowered: one prefetch, the last that was asked for, at the end."""
-        prefetches = [stage for stage in self.stages if isinstance(stage, Prefetch)]
-        rest = tuple(stage for stage in self.stages if not isinstance(stage, Prefetch))
-        return (*rest, prefetches[-1]) if prefetches else rest
+        """The stages as they are lowered: prefetches that stand inside a given pipeline stay; of
+        all others one, the last that was asked for, stands at the end."""
+        movable = [s for s in self.stages if isinstance(s, Prefetch) and not s.inside]
+        rest = tuple(stage for stage in self.stages if stage not in movable)
+        return (*rest, movable[-1]) if movable else rest
 
     # Rewriting
+
+    def with_stages(self, stages: Iterable[Stage]) -> DataPlan:
+        """A plan of these stages that still knows what it was made from."""
+        return DataPlan(tuple(stages), self.given)
+
+    def upto(self, index: int) -> DataPlan:
+        """The plan of the stages before the one that stands at `index`."""
+        return self.with_stages(self.stages[:index])
 
     def insert(self, index: int, *stages: Stage) -> DataPlan:
         """A plan with these stages before the one that stands at `index`."""
         if index < 1:
             raise ValueError("nothing can stand before the source")
-        return DataPlan((*self.stages[:index], *stages, *self.stages[index:]))
+        return self.with_stages((*self.stages[:index], *stages, *self.stages[index:]))
 
     def replace(self, index: int, *stages: Stage) -> DataPlan:
         """A plan with these stages in place of the one that stands at `index`."""
-        return DataPlan((*self.stages[:index], *stages, *self.stages[index + 1 :]))
+        return self.with_stages((*self.stages[:index], *stages, *self.stages[index + 1 :]))
 
     def append(self, stage: Stage) -> DataPlan:
         """A plan with this stage at the end."""
-        return DataPlan((*self.stages, stage))
+        return self.with_stages((*self.stages, stage))
+
+    def keeping_prefetch(self) -> DataPlan:
+        """The plan whose given pipeline, if that ends with a prefetch, keeps it in its place.
+
+        What an author puts behind a data set of his own stands behind its prefetch too.
+        """
+        if not self.given or self.stages[-1] is not self.given[-1][0]:
+            return self
+        last, dataset = self.given[-1]
+        if not isinstance(last, Prefetch) or last.inside:
+            return self
+        inside = attrs.evolve(last, inside=True)
+        return DataPlan((*self.stages[:-1], inside), (*self.given[:-1], (inside, dataset)))
 
     # Building, for authors of workloads
+
+    def _then(self, stage: Stage) -> DataPlan:
+        return self.keeping_prefetch().append(stage)
 
     def map(
         self,
@@ -209,39 +219,39 @@ class DataPlan:
         :param deterministic: None lets tfopt look into the function's graph for random ops.
         """
         kind = MapBatches if self.batched else MapExamples
-        return self.append(kind(function=function, deterministic=deterministic, parallel=parallel))
+        return self._then(kind(function=function, deterministic=deterministic, parallel=parallel))
 
     def filter(
         self, predicate: Callable[..., Any], *, deterministic: bool | None = None
     ) -> DataPlan:
         """Keep the elements for which the predicate is true."""
-        return self.append(Filter(function=predicate, deterministic=deterministic))
+        return self._then(Filter(function=predicate, deterministic=deterministic))
 
     def shuffle(
         self, buffer_size: int | None = None, *, seed: int | None = None, reshuffle: bool = True
     ) -> DataPlan:
         """Shuffle through a buffer; None takes a buffer for all elements."""
-        return self.append(Shuffle(buffer_size=buffer_size, seed=seed, reshuffle=reshuffle))
+        return self._then(Shuffle(buffer_size=buffer_size, seed=seed, reshuffle=reshuffle))
 
     def repeat(self, count: int | None = None) -> DataPlan:
         """Repeat the data, without end by default."""
-        return self.append(Repeat(count=count))
+        return self._then(Repeat(count=count))
 
     def cache(self) -> DataPlan:
         """Keep what comes in memory after it was computed once."""
-        return self.append(Cache())
+        return self._then(Cache())
 
     def batch(self, size: int, *, drop_remainder: bool = False) -> DataPlan:
         """Put `size` examples into one batch."""
-        return self.append(Batch(size=size, drop_remainder=drop_remainder))
+        return self._then(Batch(size=size, drop_remainder=drop_remainder))
 
     def take(self, count: int) -> DataPlan:
         """The first `count` elements."""
-        return self.append(Take(count=count))
+        return self._then(Take(count=count))
 
     def prefetch(self, buffer_size: int | Literal["auto"] = "auto") -> DataPlan:
         """Compute elements ahead of their use."""
-        return self.append(Prefetch(buffer_size=buffer_size))
+        return self._then(Prefetch(buffer_size=buffer_size))
 
     def interleave(
         self,
@@ -253,7 +263,7 @@ class DataPlan:
         deterministic: bool | None = None,
     ) -> DataPlan:
         """Read the data sets that the function makes of each element in turn."""
-        return self.append(
+        return self._then(
             Interleave(
                 function=function, cycle_length=cycle_length, block_length=block_length,
                 parallel=parallel, deterministic=deterministic,
@@ -265,7 +275,7 @@ class DataPlan:
 
         :param deterministic: whether it yields the same elements in the same order each time.
         """
-        return self.append(Opaque(function=function, deterministic=deterministic))
+        return self._then(Opaque(function=function, deterministic=deterministic))
 
 
 def _leaves(structure: Any) -> Iterator[Any]:
@@ -277,7 +287,3 @@ def _leaves(structure: Any) -> Iterator[Any]:
             yield from _leaves(item)
     else:
         yield structure
-
-
-def _place(stages: list[Stage], stage: Stage) -> str:
-    return stages[stages.index(stage) - 1].kind

@@ -13,25 +13,46 @@ from tfopt_core.errors import WorkloadError
 def lowered_resident(dataset: Any, stage: Resident) -> Any:
     """Compute every element of `dataset` once, keep them in `stage.held`, and read them from there.
 
+    A stage that holds its elements already computes nothing anew.
+
     :returns: a `tf.data.Dataset` of slices of what is held.
     :raises WorkloadError: if the number of elements is unknown or 0, or they differ in shape.
     """
     import tensorflow as tf
 
     if stage.held.tensors is None:
-        count = known_cardinality(dataset)
-        if not count:
-            raise WorkloadError(
-                "only data whose number of examples is known can be held on the device"
-            )
-        try:
-            everything = dataset.batch(count, drop_remainder=True).get_single_element()
-        except tf.errors.InvalidArgumentError as error:
-            raise WorkloadError("only examples of one shape can be held on the device") from error
+        everything, stage.held.count = _everything(dataset)
         with _on(stage.device):
             stage.held.tensors = tf.nest.map_structure(tf.identity, everything)
-        stage.held.count = count
     return tf.data.Dataset.from_tensor_slices(stage.held.tensors)
+
+
+def _everything(dataset: Any) -> tuple[Any, int]:
+    """All elements as one batch, and how many they are."""
+    import tensorflow as tf
+
+    for spec in tf.nest.flatten(dataset.element_spec):
+        if not isinstance(spec, tf.TensorSpec):
+            raise WorkloadError(
+                f"only tensors can be held on the device, not a {spec.value_type.__name__}"
+            )
+    count = known_cardinality(dataset)
+    if not count:
+        raise WorkloadError(
+            "only data whose number of examples is known can be held on the device"
+        )
+    try:
+        return dataset.batch(count, drop_remainder=True).get_single_element(), count
+    except tf.errors.InvalidArgumentError as error:
+        if _shapes_are_known(dataset.element_spec):
+            raise  # it is the data's own
+        raise WorkloadError("only examples of one shape can be held on the device") from error
+
+
+def _shapes_are_known(element_spec: Any) -> bool:
+    import tensorflow as tf
+
+    return all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(element_spec))
 
 
 def _on(device: str | None) -> AbstractContextManager[Any]:

@@ -17,9 +17,10 @@ PARTS = ("input", "dispatch", "compute")
 class Finding:
     """Something named that costs time: what it is, where it is, and what can be done.
 
-    :param kind: a word that plugins may look for: "python-generator", "misplaced-cache",
-        "retracing", "unbatched-map", "sequential-map", "tiny-batches", "control-flow",
-        "repeated-subexpression", "no-prefetch", "layer-without-xla", ...
+    :param kind: a word that plugins may look for: "python-generator", "python-function",
+        "misplaced-cache", "retracing", "changing-shapes", "unbatched-map", "sequential-map",
+        "no-prefetch", "tiny-batches", "control-flow", "repeated-subexpression",
+        "layer-without-xla", "runs-eagerly".
     :param split: the data it is about, None where it is about the model.
     :param place: `file.py:12`, "" where the trace does not say.
     """
@@ -41,8 +42,11 @@ class Diagnosis:
     batch takes when the data are read alone. `plans` are the baseline's data plans by split
     (`tfopt_core.DataPlan`); `example_bytes` is one training example behind the deterministic
     stages. `matmul_share` is the share of the machine's measured matrix-product peak that the
-    model reaches, None where its operations cannot be counted. `steps_per_epoch`, `examples` and
-    `batch_size` are None where unknown.
+    model reaches while it computes, None where its operations cannot be counted; `matmul_peaks`
+    are those peaks in operations a second, by dtype ("float32", and "bfloat16" or "float16" where
+    the hardware has them). `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
+    Where `dispatch_known` is False the two could not be told apart, and `compute_seconds` holds
+    both.
     """
 
     machine: Machine
@@ -63,20 +67,39 @@ class Diagnosis:
     supports_jit: bool
     batch_callbacks: tuple[str, ...] = ()
     matmul_share: float | None = None
+    matmul_peaks: Mapping[str, float] = attrs.field(factory=dict)
+    dispatch_known: bool = True
     plans: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     findings: tuple[Finding, ...] = ()
 
     def bound(self, targets: Iterable[str]) -> float:
         """The most that a plugin with these `targets` can gain: the speedup of a step if all of
         what they name took no time. Infinite where nothing else takes any.
+
+        What is left to do takes its time: the input pipeline what it takes alone, since waiting
+        for it may be hidden behind the rest, and the rest what it takes without input. A plugin
+        for anything but dispatch also leaves their order as it is, so it gains its own part and
+        no more; one for dispatch may have batches fetched while a step computes.
         """
+        taken = {part for part in PARTS if part in set(targets)}
+        if not taken:
+            return 1.0
+        if not self.dispatch_known and taken & {"dispatch", "compute"}:
+            taken |= {"dispatch", "compute"}
         seconds = {
             "input": self.input_seconds,
             "dispatch": self.dispatch_seconds,
             "compute": self.compute_seconds,
         }
-        left = self.step_seconds - sum(seconds[part] for part in PARTS if part in set(targets))
-        return self.step_seconds / left if left > 0 else float("inf")
+        least = [sum(seconds[part] for part in ("dispatch", "compute") if part not in taken)]
+        if "input" not in taken:
+            least.append(self.data_seconds)
+        if "dispatch" not in taken:
+            least.append(self.step_seconds - sum(seconds[part] for part in taken))
+        left = max(least)
+        if left <= 0:
+            return float("inf")
+        return max(1.0, self.step_seconds / left)
 
     def found(self, kind: str, split: str | None = None) -> bool:
         """Whether there is a finding of this kind, about this split if one is given."""

@@ -8,14 +8,12 @@ import fcntl
 import functools
 import json
 import os
-import resource
 import signal
 import socket
 import sys
 import threading
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -24,6 +22,7 @@ from tfopt_core.hooks.guards import describe
 from tfopt_core.measure.channel import receive_task
 from tfopt_core.measure.supervise import DUMP_SIGNAL
 from tfopt_core.measure.task import Task
+from tfopt_core.measure.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -122,33 +121,6 @@ def run(task: Task, send: Send) -> dict[str, Any]:
         },
         "fits": [unstructure(fit)],
     }
-
-
-def peak_rss_bytes() -> int:
-    """The largest resident memory of this process so far, from the operating system."""
-    # ru_maxrss of a started process begins with that of its parent; VmHWM is this program's own
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
-def cpu_seconds() -> float:
-    """What this process and those that it waited for have computed, user and system together."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-def peak_device_bytes() -> int | None:
-    """The largest memory taken on the GPUs together, None without one."""
-    import tensorflow as tf
-
-    gpus = tf.config.list_logical_devices("GPU")
-    if not gpus:
-        return None
-    return sum(int(tf.config.experimental.get_memory_info(gpu.name)["peak"]) for gpu in gpus)
 
 
 def _error(error: BaseException) -> dict[str, Any]:

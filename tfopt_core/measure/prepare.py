@@ -19,6 +19,7 @@ from tfopt_core.hooks.guards import describe, named_after
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.measure.estimate import training_seconds
+from tfopt_core.measure.looked_at import memory_plan, stage_lines
 from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.task import Task
@@ -68,7 +69,15 @@ def prepare(task: Task) -> dict[str, Any]:
         warnings=_warnings(workload),
         training_seconds=training_seconds(job, workload) if task.estimate else None,
     )
+    if task.detail:
+        prepared = _in_detail(prepared, built)
     return dict(unstructure(prepared))
+
+
+def _in_detail(prepared: Prepared, built: Built) -> Prepared:
+    """With what only a look at each stage, and a few steps, tell."""
+    stages = {split: stage_lines(plan) for split, plan in built.plans.items()}
+    return attrs.evolve(prepared, stages=stages, memory=memory_plan(built, stages))
 
 
 def resolve_all(job: Job, workload: Workload) -> tuple[StackedPlugin, ...]:

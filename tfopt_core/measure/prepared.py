@@ -8,6 +8,7 @@ import attrs
 
 from tfopt_core.hooks import Gpu
 from tfopt_core.hooks.card import Math
+from tfopt_core.measure.memory import MemoryPlan, StageLine
 
 
 @attrs.frozen
@@ -44,7 +45,9 @@ class Prepared:
     `quality_direction` is None where neither recipe, workload nor the metric's name tells it.
     `gpus` are those that TensorFlow uses, whatever else the machine has. `training_seconds` is
     about what one training without the stack takes, None where that was not asked or cannot be
-    told. `seconds` is what it took to find all this out.
+    told. `stages` are those of the data with the stack, by split, and `memory` what a run will
+    take; both are found out only where detail was asked for. `seconds` is what it took to find all
+    this out.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -65,6 +68,8 @@ class Prepared:
     gpus: tuple[Gpu, ...] = ()
     warnings: tuple[str, ...] = ()
     training_seconds: float | None = None
+    stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)
+    memory: MemoryPlan | None = None
     seconds: float = 0.0
 
     @property

@@ -52,17 +52,23 @@ class Processes:
     alike: bool = True
 
     def prepare(
-        self, plugins: tuple[StackedPlugin, ...], seed: int, *, estimate: bool = False
+        self,
+        plugins: tuple[StackedPlugin, ...],
+        seed: int,
+        *,
+        estimate: bool = False,
+        detail: bool = False,
     ) -> Prepared:
         """Resolve the stack and build it dry.
 
         :param estimate: time some steps without the stack too.
+        :param detail: look at each stage of the data, and at the memory of a run, too.
         :raises InputError: for what the user can mend.
         :raises PreparationFailed: for what would fail in every run.
         """
         folder = self.folder / "prepare"
         task, environment = self._task("prepare", Variant(FULL, plugins), seed, folder)
-        task = attrs.evolve(task, estimate=estimate)
+        task = attrs.evolve(task, estimate=estimate, detail=detail)
         outcome = self.runner(task, environment, lambda message: None)
         _tidy(folder)
         message = outcome.message

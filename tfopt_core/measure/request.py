@@ -42,11 +42,12 @@ class Request:
 
 
 def prepare(
-    request: Request, runner: Runner, *, estimate: bool = False
+    request: Request, runner: Runner, *, estimate: bool = False, detail: bool = False
 ) -> tuple[Prepared, Request]:
     """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
 
     :param estimate: time some steps without the stack too, for what a training will take.
+    :param detail: look at each stage of the data, and at the memory of a run, too.
     :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
         sees it.
     :raises RecipeError: for a workload that cannot be built, and for a metric of quality or a
@@ -57,7 +58,7 @@ def prepare(
     reading = request.reading
     try:
         prepared = processes_of(request, runner).prepare(
-            request.plugins, seed=request.seed or 1, estimate=estimate
+            request.plugins, seed=request.seed or 1, estimate=estimate, detail=detail
         )
     except WorkloadError as error:
         spec = request.recipe.workload

@@ -21,6 +21,7 @@ class Task:
 
     :param alike: whether all variants start from the same environment.
     :param estimate: a preparation also times some steps without the stack.
+    :param detail: a preparation also looks at each stage of the data and at the memory of a run.
     :param save_to: where the trained model goes, None to keep none.
     :param stop_when_steady: a run ends once its steady step time is known.
     :param adapt: a run looks for the fastest exact loop in its first seconds, and keeps it.
@@ -31,6 +32,7 @@ class Task:
     job: Job
     alike: bool = True
     estimate: bool = False
+    detail: bool = False
     save_to: Path | None = None
     stop_when_steady: bool = False
     adapt: bool = False

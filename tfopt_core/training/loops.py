@@ -10,16 +10,27 @@ import attrs
 
 @attrs.frozen
 class Loop:
-    """One train function: how many steps a call of it makes, and whether XLA compiles a step."""
+    """One train function: how many steps a call of it makes, whether XLA compiles them, and how.
+
+    `kind` is "keras" (stock: XLA compiles single steps), "chunked" (XLA compiles the call whole)
+    or "resident" (likewise, over data that the device holds).
+    """
 
     steps: int
     jit_compile: bool
+    kind: str = "keras"
 
     @property
     def name(self) -> str:
-        """`16 steps a call, XLA`."""
-        steps = "1 step a call" if self.steps == 1 else f"{self.steps} steps a call"
-        return f"{steps}, XLA" if self.jit_compile else steps
+        """`16 steps a call, XLA`, or `64 steps a call, compiled whole by XLA`."""
+        words = ["1 step a call" if self.steps == 1 else f"{self.steps} steps a call"]
+        if self.kind == "resident":
+            words.append("over resident data")
+        elif self.kind == "chunked" and not self.jit_compile:
+            words.append("chunked")
+        if self.jit_compile:
+            words.append("XLA" if self.kind == "keras" else "compiled whole by XLA")
+        return ", ".join(words)
 
 
 @attrs.frozen(kw_only=True)

@@ -51,7 +51,8 @@ def batched_plan(
 
     Arrays are shuffled before anything is computed from them, other sources after it. Both are
     what a careful user writes with stock tf.data; caching, parallel maps and prefetching are
-    left to plugins.
+    left to plugins. A data set of the workload's own is not reached into: it is shuffled as it
+    comes, whatever is known of its stages.
 
     :param explicit: whether the recipe itself asks for this batch size.
     :param shuffle: whether to shuffle; validation data never are.
@@ -64,7 +65,15 @@ def batched_plan(
                 "effect; remove it, or return unbatched data"
             )
         return plan
-    if shuffle and split == "train" and plan.find(Shuffle) is None:
+    plan = plan.keeping_prefetch()
+    if shuffle and split == "train" and not _shuffles(plan):
         stage = Shuffle(seed=seed)
-        plan = plan.insert(1, stage) if plan.source.random_access else plan.append(stage)
+        at_source = plan.source.random_access and not plan.given
+        plan = plan.insert(1, stage) if at_source else plan.append(stage)
     return plan.append(Batch(size=batch_size))
+
+
+def _shuffles(plan: DataPlan) -> bool:
+    """Whether the plan itself shuffles; what a data set of the workload does is its own affair."""
+    given = [stage for stage, _ in plan.given]
+    return any(isinstance(stage, Shuffle) and stage not in given for stage in plan.stages)

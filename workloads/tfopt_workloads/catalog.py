@@ -11,10 +11,15 @@ from typing import Literal
 
 import attrs
 
-from tfopt_workloads import bundled, idx, locations
+from tfopt_workloads import bundled, folders, idx, locations, stdlib_source
 
 _FASHION = "fashion-mnist"
 _FLIGHTS = "flights"
+_CLIPART = "clipart-jpeg"
+_WEATHER = "weather"
+_STDLIB = "stdlib-text"
+
+Kind = Literal["bundled", "debian", "keras", "python"]
 
 
 @attrs.frozen(kw_only=True)
@@ -22,7 +27,8 @@ class DataSource:
     """One place where a workload's data may lie.
 
     :param name: the workload.
-    :param kind: "bundled" with tfopt, "debian" package, "keras" cache of `keras.datasets`.
+    :param kind: "bundled" with tfopt, "debian" package, "keras" cache of `keras.datasets`,
+        "python" itself.
     :param path: the file or folder.
     :param present: whether it is there and readable.
     :param detail: what it holds, or why it is not there.
@@ -31,7 +37,7 @@ class DataSource:
     """
 
     name: str
-    kind: Literal["bundled", "debian", "keras"]
+    kind: Kind
     path: Path
     present: bool
     detail: str
@@ -54,12 +60,18 @@ def data_sources() -> tuple[DataSource, ...]:
             'option source = "keras" downloads it',
         ),
         _source(_FLIGHTS, "bundled", locations.BUNDLED / "flights.npz", _flights, "CC0-1.0"),
+        _source(_CLIPART, "bundled", locations.BUNDLED / "clipart", _pictures, "public domain"),
+        _source(_WEATHER, "bundled", locations.BUNDLED / "weather.npz", _weather, "CC0-1.0"),
+        _source(
+            _STDLIB, "python", stdlib_source.stdlib_folder(), _source_text, "PSF-2.0",
+            "take a Python whose standard library has its source",
+        ),
     )  # fmt: skip
 
 
 def _source(
     name: str,
-    kind: Literal["bundled", "debian", "keras"],
+    kind: Kind,
     path: Path,
     describe: Callable[[Path], str],
     licence: str,
@@ -91,3 +103,24 @@ def _idx_images(folder: Path) -> str:
 
 def _flights(path: Path) -> str:
     return f"{bundled.lengths(path)['arrival_delay']:,} flights, one fifth of them for validation"
+
+
+def _pictures(folder: Path) -> str:
+    found = folders.pictures(folder)
+    if not found:
+        raise ValueError(f'"{folder}" holds no .jpg files')
+    held_out = sum(len(folders.split(paths)[1]) for paths in found.values())
+    train = sum(map(len, found.values())) - held_out
+    return f"{train:,} training and {held_out:,} validation JPEG files"
+
+
+def _weather(path: Path) -> str:
+    lengths = bundled.lengths(path)
+    return f"{lengths['hour']:,} hours at {lengths['airport_names']} airports"
+
+
+def _source_text(folder: Path) -> str:
+    missing = stdlib_source.missing_packages(folder)
+    if missing:
+        raise FileNotFoundError(f"no source of {', '.join(missing)}")
+    return f"source of {len(stdlib_source.PACKAGES)} packages of this Python"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tfopt_core.errors import WorkloadError, did_you_mean
@@ -32,3 +33,34 @@ def one_of(option: str, value: Any, allowed: Sequence[str]) -> str:
     raise WorkloadError(
         f'option "{option}" takes one of {words}, got {value!r}' + (f"; {hint}" if hint else "")
     )
+
+
+def yes_or_no(option: str, value: Any) -> bool:
+    """The value, if it is true or false.
+
+    :raises WorkloadError: otherwise.
+    """
+    if isinstance(value, bool):
+        return value
+    raise WorkloadError(f'option "{option}" takes true or false, got {value!r}')
+
+
+def one_number_of(option: str, value: Any, allowed: Sequence[int]) -> int:
+    """The value, if it is one of the allowed whole numbers.
+
+    :raises WorkloadError: otherwise.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value in allowed:
+        return value
+    numbers = ", ".join(map(str, allowed))
+    raise WorkloadError(f'option "{option}" takes one of {numbers}, got {value!r}')
+
+
+def path(option: str, value: Any) -> Path:
+    """The value as a path, if it is a text; "~" is the home folder.
+
+    :raises WorkloadError: otherwise.
+    """
+    if isinstance(value, str) and value:
+        return Path(value).expanduser()
+    raise WorkloadError(f'option "{option}" takes a path as text, got {value!r}')

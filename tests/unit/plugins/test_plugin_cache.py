@@ -9,10 +9,11 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from plugin_drive import CPU, Driven, FakeProbe, make_run
-from tfopt_data.cache import Cache, choose_storage, with_cache
+from plugin_drive import CPU, Driven, make_run
+from tfopt_data.cache import Cache, with_cache
 
 from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data import Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.markers import hookimpl
@@ -130,30 +131,6 @@ def test_disk_cache_is_refused_where_a_shuffle_would_hold_everything_in_memory()
     assert with_cache(plan, Path("x"), memory_bytes=20 * 8).done
 
 
-def test_memory_is_chosen_for_half_of_what_is_free() -> None:
-    assert choose_storage(50, 100) == "memory"
-    assert choose_storage(51, 100) == "disk"
-    assert choose_storage(None, 100) == "disk"
-
-
-def test_resolve_counts_all_splits() -> None:
-    probe = FakeProbe(sizes={"train": (10.0, 4), "validation": (10.0, 4)}, free=100)
-    assert Cache().resolve(probe).storage == "disk"
-    assert Cache(splits=("train",)).resolve(probe).storage == "memory"
-    assert Cache(storage="disk").resolve(probe).storage == "disk"
-
-
-def test_resolve_does_without_validation_data() -> None:
-    probe = FakeProbe(sizes={"train": (10.0, 4)}, free=100)
-    assert Cache().resolve(probe).storage == "memory"
-
-
-def test_cache_larger_than_memory_is_refused_with_the_sizes() -> None:
-    probe = FakeProbe(sizes={"train": (2.0**20, 3 * 2**10)}, free=2**30)
-    with pytest.raises(PluginRefused, match=r"need 3 GiB and 1 GiB of memory are free"):
-        Cache(storage="memory", splits=("train",)).resolve(probe)
-
-
 @pytest.mark.tensorflow
 def test_effect_reads_the_cache_back(train: Callable[..., Driven]) -> None:
     x = np.random.default_rng(0).random((64, 4), dtype="float32")
@@ -161,6 +138,7 @@ def test_effect_reads_the_cache_back(train: Callable[..., Driven]) -> None:
     effect = train(Cache(storage="memory"), plan=plan).effect
     assert effect.applied
     assert "train: in memory, after map_examples" in effect.detail
+    assert effect.detail.endswith(f"about {64 * 5 * 4 / 1024:.2g} KiB")
 
 
 @pytest.mark.tensorflow
@@ -191,3 +169,81 @@ def test_each_build_caches_into_a_file_of_its_own(tmp_path: Path) -> None:
     assert len(set(seen)) == 2
     assert all(path.parent == tmp_path / "cache-train" for path in seen)
     assert list((tmp_path / "cache-train").iterdir())
+
+
+@pytest.mark.tensorflow
+def test_data_set_of_tf_data_is_cached_before_its_random_map() -> None:
+    import tensorflow as tf
+
+    generator = tf.random.Generator.from_seed(1)
+    given = tf.data.Dataset.from_tensor_slices(np.arange(20)).map(decode)
+    given = given.map(lambda x: tf.cast(x, "float32") + generator.uniform(())).batch(4)
+    rewrite = with_cache(DataPlan.from_dataset(given))
+    assert kinds(rewrite.plan) == ["source", "map_examples", "cache", "map_examples", "batch"]
+
+
+@pytest.mark.tensorflow
+def test_data_set_of_tf_data_keeps_elements_and_order_when_its_map_is_moved() -> None:
+    import keras
+    import tensorflow as tf
+
+    def given() -> tf.data.Dataset:
+        keras.utils.set_random_seed(5)
+        data = tf.data.Dataset.from_tensor_slices(np.arange(20)).shuffle(20).map(decode)
+        return data.batch(4).prefetch(1)
+
+    plain = [[batch.numpy().tolist() for batch in data] for data in [given()] for _ in range(3)]
+    rewrite = with_cache(DataPlan.from_dataset(given()))
+    assert "moved before shuffle" in rewrite.done
+    data = lower(rewrite.plan)
+    assert [[batch.numpy().tolist() for batch in data] for _ in range(3)] == plain
+    assert plain[0] != plain[1]
+
+
+@pytest.mark.tensorflow
+def test_generator_given_as_tf_data_stays_refused() -> None:
+    import tensorflow as tf
+
+    given = tf.data.Dataset.from_generator(lambda: iter([1, 2]), output_types=tf.int32)
+    rewrite = with_cache(DataPlan.from_dataset(given.map(decode)))
+    assert "deterministic=True" in rewrite.reason
+
+
+@pytest.mark.tensorflow
+def test_zip_of_deterministic_parts_is_cached_and_one_with_a_shuffle_is_not() -> None:
+    import tensorflow as tf
+
+    numbers_ = tf.data.Dataset.range(6)
+    zipped = tf.data.Dataset.zip(numbers_.map(decode), numbers_)
+    assert kinds(with_cache(DataPlan.from_dataset(zipped.batch(2))).plan)[:2] == ["source", "cache"]
+    shuffled = tf.data.Dataset.zip(numbers_.shuffle(6).map(decode), numbers_)
+    assert "another order" in with_cache(DataPlan.from_dataset(shuffled)).reason
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (lambda plan: plan.map(augment), "each epoch sees the first one's values"),
+        (lambda plan: plan.shuffle(seed=1), "the first one's order"),
+    ],
+)
+def test_misplaced_cache_of_the_workload_is_said_and_left_alone(before: Any, said: str) -> None:
+    plan = before(numbers().map(decode)).cache().batch(4)
+    rewrite = with_cache(plan)
+    assert rewrite.plan is plan
+    assert "caches its data itself, and in a wrong place" in rewrite.reason
+    assert said in rewrite.reason
+
+
+@pytest.mark.tensorflow
+def test_forced_cache_behind_a_random_op_is_refused_naming_the_op() -> None:
+    plan = numbers().map(decode).map(augment).batch(4)
+    with pytest.raises(PluginRefused, match=r'"augment" yields .* \(op RandomUniform\)'):
+        with_cache(plan, place="end")
+    assert with_cache(numbers().map(decode).batch(4), place="end").done
+
+
+def test_data_on_the_device_are_not_cached_again() -> None:
+    plan = numbers().map(decode, deterministic=True).append(Resident())
+    assert "held on the device" in with_cache(plan).reason

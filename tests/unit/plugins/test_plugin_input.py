@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
-from plugin_drive import Driven
+from plugin_drive import CPU, Driven, machine_with, make_run
+from tfopt_data.cache import Cache
 from tfopt_data.parallel_map import ParallelMap, with_parallel_maps
 from tfopt_data.prefetch import Prefetch, with_prefetch
+from tfopt_data.prefetch_to_device import PrefetchToDevice, with_prefetch_to_device
+from tfopt_data.vectorize_map import VectorizeMap
 
-from tfopt_core import DataPlan
+from tfopt_core import DataPlan, Diagnosis
 from tfopt_core.data.lower import lower
+from tfopt_core.testing import drive as drive_hook
 
 
 def twice(x: Any) -> Any:
@@ -36,7 +42,7 @@ def test_data_set_that_ends_with_a_prefetch_is_left_alone() -> None:
     plan = DataPlan.from_dataset(tf.data.Dataset.range(4).batch(2).prefetch(1))
     rewrite = with_prefetch(plan)
     assert rewrite.plan is plan
-    assert "ends with a prefetch" in rewrite.reason
+    assert "the workload has its own (prefetch: 1)" in rewrite.reason
     assert with_prefetch(plan.take(1)).done
 
 
@@ -85,6 +91,78 @@ def test_no_map_stage_is_not_applied(train: Callable[..., Driven]) -> None:
     effect = train(ParallelMap()).effect
     assert not effect.applied
     assert "there is no map stage" in effect.detail
+
+
+@pytest.mark.tensorflow
+def test_maps_inside_a_concatenation_and_a_zip_become_parallel() -> None:
+    import tensorflow as tf
+
+    part = tf.data.Dataset.range(5).map(twice)
+    for given in (part.concatenate(part), tf.data.Dataset.zip(part, part)):
+        plan = DataPlan.from_dataset(given)
+        rewrite = with_parallel_maps(plan, 2, ordered=False)
+        found = [stage for inner in rewrite.plan.source.parts for stage in inner.stages[1:]]
+        assert [stage.parallel for stage in found] == [2, 2]
+        before, after = (
+            sorted(map(str, data.as_numpy_iterator())) for data in (given, lower(rewrite.plan))
+        )
+        assert before == after
+
+
+@pytest.mark.tensorflow
+def test_without_an_accelerator_nothing_is_copied_to_one(train: Callable[..., Driven]) -> None:
+    effect = train(PrefetchToDevice()).effect
+    assert not effect.applied
+    assert "no accelerator" in effect.detail
+
+
+@pytest.mark.tensorflow
+def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(
+    train: Callable[..., Driven],
+) -> None:
+    effect = train(PrefetchToDevice(device="/cpu:0", buffer_size=2)).effect
+    assert effect.applied
+    assert effect.detail == "train: prefetch: 2, to /cpu:0"
+    plan = with_prefetch_to_device(DataPlan.from_arrays(np.arange(4)), "/cpu:0").plan.batch(2)
+    assert plan.describe()[-1] == "prefetch: AUTOTUNE, to /cpu:0"
+    assert [batch.numpy().tolist() for batch in lower(plan)] == [[0, 1], [2, 3]]
+
+
+def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
+    run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
+    plan = DataPlan.from_arrays(np.arange(4))
+    with run.owned_by("it"):
+        assert drive_hook(PrefetchToDevice(), "build_dataset", plan, run=run) is plan
+
+
+def diagnosis(plan: DataPlan, **changes: Any) -> Diagnosis:
+    plain: dict[str, Any] = {
+        "machine": CPU, "epochs": 3, "steps_per_epoch": 10, "batch_size": 2, "examples": 20,
+        "step_seconds": 1.0, "input_seconds": 0.5, "dispatch_seconds": 0.1,
+        "compute_seconds": 0.4, "data_seconds": 0.5, "example_bytes": 8.0,
+        "available_memory_bytes": 2**30, "trainable_parameters": 1, "policy": "float32",
+        "jit_compile": False, "supports_jit": True, "plans": {"train": plan},
+    }  # fmt: skip
+    return Diagnosis(**{**plain, **changes})
+
+
+INPUT_PLUGINS = (Cache, ParallelMap, Prefetch, VectorizeMap)
+
+
+def test_input_plugins_are_suggested_where_a_map_makes_steps_wait() -> None:
+    waiting = diagnosis(DataPlan.from_arrays(np.arange(20)).map(twice).batch(2))
+    assert [plugin().suggest(waiting) for plugin in INPUT_PLUGINS] == [{}, {}, {}, {}]
+
+
+def test_input_plugins_are_not_suggested_where_input_takes_no_time() -> None:
+    plan = DataPlan.from_arrays(np.arange(20)).map(twice).batch(2)
+    quick = diagnosis(plan, input_seconds=0.01, data_seconds=0.01)
+    assert [plugin().suggest(quick) for plugin in INPUT_PLUGINS] == [None] * 4
+
+
+def test_nothing_is_suggested_that_the_workload_does_itself() -> None:
+    plan = DataPlan.from_arrays(np.arange(20)).map(twice, parallel=2).cache().batch(2).prefetch()
+    assert [plugin().suggest(diagnosis(plan)) for plugin in INPUT_PLUGINS] == [None] * 4
 
 
 @pytest.mark.parametrize("plugin", [Prefetch, ParallelMap])

@@ -1,0 +1,186 @@
+"""What the input pipeline of a real folder of JPEG files costs, and what the shipped recipe gains.
+
+    .venv/bin/python benchmarks/input_pipeline.py [--pairs 4] [--examples 400] [--epochs 10]
+
+Four tables: whole trainings with the recipe "jpeg-folder" against stock `fit`, on the bundled
+pictures re-encoded at 1,024 px (bar: 5x) and as they are (bar: 2x); the wait for input after the
+first epoch with that recipe (bar: 5% of the wall time); frames a second against the rate at which
+all cores decode and do nothing else; and what scaled decoding adds to that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean, median
+from time import perf_counter
+from typing import Any
+
+from measured import applied, pairs_of, speedup
+
+LARGE_PIXELS, TARGET_PIXELS = 1024, 96
+RECIPE = """
+    name = "{name}"
+    extends = "jpeg-folder"
+    [workload]
+    epochs = {epochs}
+    [workload.options]
+    {options}
+    [measure]
+    pairs = {pairs}
+    length = "full"
+    attribution = "off"
+"""
+
+
+def enlarged(target: Path, examples: int) -> Path:
+    """The bundled pictures, as many as asked of each class in turn, with a longer side of 1,024."""
+    import tensorflow as tf
+
+    from tfopt_workloads import clipart_jpeg
+
+    for path in _spread(clipart_jpeg.BUNDLED, examples):
+        picture = tf.io.decode_jpeg(tf.io.read_file(str(path)), channels=3)
+        scale = LARGE_PIXELS / max(picture.shape[:2])
+        size = [round(side * scale) for side in picture.shape[:2]]
+        pixels = tf.cast(tf.clip_by_value(tf.image.resize(picture, size, "bicubic"), 0, 255), "uint8")
+        file = target / path.parent.name / path.name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        tf.io.write_file(str(file), tf.io.encode_jpeg(pixels, quality=90))
+    return target
+
+
+def _spread(folder: Path, examples: int) -> Iterator[Path]:
+    """So many files, the same share of each class folder."""
+    files = sorted(folder.glob("*/*.jpg"))
+    step = max(1, len(files) // examples)
+    yield from files[::step]
+
+
+def training(name: str, bar: float, options: str, epochs: int, pairs: int) -> str:
+    """One row: a whole training with the recipe against stock `fit`."""
+    results = applied(RECIPE.format(name=name, epochs=epochs, options=options, pairs=pairs))
+    both = pairs_of(results)
+    stock, stack = ([run["wall_seconds"] for run in side] for side in zip(*both, strict=True))
+    quality = results["comparison"]["quality"] or {}
+    return (
+        f"{name:<12}{mean(stock):9.1f}{mean(stack):9.1f}  {speedup(stock, stack):<21}{bar:>4}x  "
+        f"{quality.get('statement', '')}\n{'':12}{results['comparison']['statement']}"
+    )
+
+
+def waiting(epochs: int) -> tuple[float, float]:
+    """Seconds waited for input and seconds of steps in all, after the first epoch, with the recipe.
+
+    Each batch is fetched before its step and the wait for it timed, which Keras' own loop does
+    inside one call; prefetching goes on meanwhile in both.
+    """
+    import keras
+    import tensorflow as tf
+
+    from tfopt_core.cli.request import make_request
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.request import prepare
+    from tfopt_core.training.build import build, load
+    from tfopt_core.training.job import Job
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "pyproject.toml").touch()
+        path = folder / "recipe.toml"
+        path.write_text('name = "waiting"\nextends = "jpeg-folder"\n')
+        request = make_request(str(path), [], compares=False)[0]
+        _, request = prepare(request, SpawnRunner())
+        job = Job(recipe=request.recipe, plugins=request.plugins, variant="full", seed=1,
+                  machine=request.machine, folder=folder)  # fmt: skip
+        built = build(job, load(job))
+        model, train = built.model, built.run.datasets["train"]
+        step = tf.function(model.train_step, jit_compile=bool(model.jit_compile))
+        waits: list[float] = []
+
+        def fetch_then_step(iterator: Any) -> Any:
+            begun = perf_counter()
+            batch = next(iterator)
+            waits.append(perf_counter() - begun)
+            return step(batch)
+
+        edges: list[tuple[float, int]] = []
+        mark = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda *_: edges.append((perf_counter(), len(waits)))
+        )
+        model.steps_per_execution = 1
+        model.train_function = fetch_then_step
+        model.fit(train, epochs=epochs, callbacks=[mark], verbose=0)
+        (begun, first), (ended, _) = edges[0], edges[-1]
+        return sum(waits[first:]), ended - begun
+
+
+def decoding(folder: Path, label: str) -> Iterator[str]:
+    """Rows: frames a second of the pipeline and of decoding alone, for each ratio that still
+    leaves the target's pixels."""
+    import tensorflow as tf
+
+    files = [str(path) for path in sorted(folder.glob("*/*.jpg"))]
+    contents = [Path(file).read_bytes() for file in files]
+    shortest = median(max(tf.io.decode_jpeg(c).shape[:2]) for c in contents[:20])
+    cores = len(os.sched_getaffinity(0))
+
+    def frames_a_second(dataset: Any) -> float:
+        begun = perf_counter()
+        count = sum(1 for _ in dataset.batch(32).prefetch(2)) * 32
+        return min(count, len(files)) / (perf_counter() - begun)
+
+    for ratio in (1, 2, 4, 8):
+        if shortest / ratio < TARGET_PIXELS:
+            continue
+
+        def decode(content: Any, ratio: int = ratio) -> Any:
+            return tf.shape(tf.io.decode_jpeg(content, channels=3, ratio=ratio))
+
+        def read_and_resize(file: Any, ratio: int = ratio) -> Any:
+            picture = tf.io.decode_jpeg(tf.io.read_file(file), channels=3, ratio=ratio)
+            return tf.image.resize(picture, (TARGET_PIXELS, TARGET_PIXELS)) / 255.0
+
+        limit_of = tf.data.Dataset.from_tensor_slices(contents)
+        pipeline_of = tf.data.Dataset.from_tensor_slices(files)
+        limits, rates, single = [], [], []
+        for _ in range(3):  # in turn: the machine's speed drifts
+            single.append(frames_a_second(pipeline_of.map(read_and_resize)))
+            rates.append(frames_a_second(pipeline_of.map(read_and_resize, tf.data.AUTOTUNE)))
+            limits.append(frames_a_second(limit_of.map(decode, cores)))
+        yield (
+            f"{label:<12}{ratio:>5}{median(single):>12.0f}{median(rates):>11.0f}"
+            f"{median(limits):>13.0f}{median(r / m for r, m in zip(rates, limits, strict=True)):>8.0%}"
+        )
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--examples", type=int, default=400, help="large pictures")
+    asked = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with tempfile.TemporaryDirectory() as temporary:
+        large = enlarged(Path(temporary) / "large", asked.examples)
+        print(f"{'pictures':<12}{'stock s':>9}{'stack s':>9}  {'whole (95%)':<21}{'bar':>5}  quality")
+        print(training("1,024 px", 5.0, f'folder = "{large}"', asked.epochs, asked.pairs), flush=True)
+        print(training("as shipped", 2.0, "", asked.epochs, asked.pairs), flush=True)
+        waited, seconds = waiting(asked.epochs)
+        print(f"\nwait for input after the first epoch: {waited:.2f} s of {seconds:.2f} s, "
+              f"{waited / seconds:.1%} (bar 5%)\n", flush=True)  # fmt: skip
+        print(f"{'pictures':<12}{'ratio':>5}{'sequential':>12}{'AUTOTUNE':>11}{'decode only':>13}"
+              f"{'share':>8}   frames a second")  # fmt: skip
+        from tfopt_workloads import clipart_jpeg
+
+        for folder, label in ((large, "1,024 px"), (clipart_jpeg.BUNDLED, "as shipped")):
+            for row in decoding(folder, label):
+                print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

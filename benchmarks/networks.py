@@ -1,0 +1,93 @@
+"""Small networks on real data, for the benchmarks: factories as a recipe names them.
+
+`mlp` and `cnn` take Fashion-MNIST (in the repository) in other shapes; the LSTM and the Transformer
+of the benchmarks are the shipped workloads "weather" and "stdlib-text".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfopt_core import DataPlan, Workload
+from tfopt_workloads import bundled
+
+CLASSES = 10
+
+
+def mlp(examples: int = 10_000) -> Workload:
+    """64-128-64-10 over pictures of 8x8 pixels: a step computes for microseconds only.
+
+    :param examples: of the 10,000 training pictures.
+    """
+    train, validation = _pictures(examples)
+
+    def build_model() -> Any:
+        import keras
+        from keras import layers
+
+        pixels = keras.Input((64,))
+        hidden = layers.Dense(128, activation="relu")(pixels)
+        hidden = layers.Dense(64, activation="relu")(hidden)
+        return keras.Model(pixels, layers.Dense(CLASSES)(hidden))
+
+    return _workload((_eight_by_eight(train[0]), train[1]),
+                     (_eight_by_eight(validation[0]), validation[1]), build_model)  # fmt: skip
+
+
+def cnn(examples: int = 4096) -> Workload:
+    """Three convolutions over pictures of 32x32x3.
+
+    :param examples: of the 10,000 training pictures.
+    """
+    train, validation = _pictures(examples)
+
+    def build_model() -> Any:
+        import keras
+        from keras import layers
+
+        pictures = keras.Input((32, 32, 3))
+        hidden = layers.Conv2D(32, 3, padding="same", activation="relu")(pictures)
+        hidden = layers.MaxPooling2D()(hidden)
+        hidden = layers.Conv2D(64, 3, padding="same", activation="relu")(hidden)
+        hidden = layers.MaxPooling2D()(hidden)
+        hidden = layers.Conv2D(64, 3, padding="same", activation="relu")(hidden)
+        hidden = layers.Flatten()(hidden)
+        hidden = layers.Dense(64, activation="relu")(hidden)
+        return keras.Model(pictures, layers.Dense(CLASSES)(hidden))
+
+    return _workload((_in_colour(train[0]), train[1]),
+                     (_in_colour(validation[0]), validation[1]), build_model)  # fmt: skip
+
+
+def _pictures(examples: int) -> Any:
+    arrays = bundled.load("fashion_mnist")
+    train = arrays["train_images"][:examples], arrays["train_labels"][:examples]
+    return train, (arrays["validation_images"], arrays["validation_labels"])
+
+
+def _eight_by_eight(pictures: Any) -> Any:
+    """(n, 28, 28) uint8 to (n, 64) float32: means of 4x4 pixels, a frame of 2 added."""
+    framed = np.pad(pictures, ((0, 0), (2, 2), (2, 2))).astype("float32") / 255
+    return framed.reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)).reshape(-1, 64)
+
+
+def _in_colour(pictures: Any) -> Any:
+    """(n, 28, 28) uint8 to (n, 32, 32, 3) float32."""
+    framed = np.pad(pictures, ((0, 0), (2, 2), (2, 2))).astype("float32") / 255
+    return np.repeat(framed[..., None], 3, axis=-1)
+
+
+def _workload(train: Any, validation: Any, build_model: Any) -> Workload:
+    import keras
+
+    return Workload(
+        train=DataPlan.from_arrays(*train),
+        validation=DataPlan.from_arrays(*validation),
+        build_model=build_model,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        quality_metric="val_accuracy",
+        baseline="stock fit over arrays in memory, shuffled anew each epoch and batched",
+    )

@@ -1,0 +1,210 @@
+"""Augmentation: random changes of the training examples, anew in each epoch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field
+
+from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, RunContext, hookimpl
+from tfopt_core.data import (
+    Autotune,
+    Batch,
+    Cache,
+    MapBatches,
+    MapExamples,
+    Options,
+    Prefetch,
+    Resident,
+)
+from tfopt_data.augment_layers import (
+    MIXING_LAYERS,
+    are_layers,
+    draws,
+    function_of,
+    layers_function,
+    made_layers,
+)
+from tfopt_data.callables import is_place, load_function
+from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
+
+# Sequential is what makes the order of the random numbers that of the examples.
+SEQUENTIAL = 1
+
+
+def with_augmentation(
+    plan: DataPlan,
+    function: Callable[..., Any],
+    on: Literal["examples", "batches"] = "examples",
+    parallel: int | Literal["auto"] = "auto",
+) -> Rewrite:
+    """The plan with a random function of each example, or of each batch.
+
+    It stands behind everything that is kept (a cache) and behind the shuffle: right before the
+    examples are put into batches, or behind what is done with batches.
+
+    :param parallel: calls at once; 1 is sequential, "auto" tf.data's AUTOTUNE.
+    :raises PluginRefused: for examples where there are only batches, or only batches are kept.
+    """
+    if plan.source.origin == "pydataset":
+        return Rewrite(plan, reason="a PyDataset makes its own batches; augment them there")
+    kind = MapExamples if on == "examples" else MapBatches
+    stage = kind(
+        function=function,
+        deterministic=False,
+        parallel=None if parallel == SEQUENTIAL else parallel,
+    )
+    place = _before_batching(plan) if on == "examples" else _behind_batching(plan)
+    return Rewrite(plan.insert(place, stage), done=stage.describe())
+
+
+def _before_batching(plan: DataPlan) -> int:
+    batch = _last(plan, Batch)
+    if batch is None:
+        if plan.batched:
+            raise PluginRefused(
+                "the workload gives whole batches, so there are no single examples; set "
+                'on = "batches"'
+            )
+        return _behind_batching(plan)
+    kept = _last(plan, Cache, Resident)
+    if kept is not None and kept > batch:
+        raise PluginRefused(
+            f'"{plan.stages[kept].describe()}" keeps whole batches, so what is done with single '
+            'examples would be the same in each epoch; set on = "batches"'
+        )
+    return batch
+
+
+def _behind_batching(plan: DataPlan) -> int:
+    place = len(plan.stages)
+    while place > 1 and isinstance(plan.stages[place - 1], Prefetch | Options | Autotune):
+        place -= 1  # what is prefetched is to be augmented already
+    return place
+
+
+def _last(plan: DataPlan, *kinds: type[Any]) -> int | None:
+    found = [i for i, stage in enumerate(plan.stages) if isinstance(stage, kinds)]
+    return found[-1] if found else None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Augment:
+    """Changes the training examples at random, anew in each epoch, in parallel.
+
+    What it does: puts Keras' random layers, or a function of yours, into the input pipeline of the
+    training data: behind any cache and behind the shuffle, so that no epoch sees the changes of
+    another. The validation data stay as they are. With `parallel = 1` the same seed changes the
+    same examples in the same way; with more calls at once it gives the same distribution, but
+    which example gets which change differs from run to run. A function's random operations are
+    reproducible only if it takes a parameter `seed` and uses tf.random.stateless operations.
+
+    Why it helps: a model that never sees the same picture twice overfits later, so it can reach an
+    accuracy that it would not reach otherwise. Within the pipeline the changes are computed
+    while the model trains, and layers that stop XLA (RandomRotation, RandomZoom) stay out of the
+    model.
+
+    When it does not: it trains another algorithm, so it needs a target to be judged by, and
+    more epochs than a training without it; a few epochs get worse. On a CPU that is busy with the
+    training it costs time. Changes that alter the meaning (a flipped digit) harm.
+
+    Mixes with: cache and resident, behind which it stays; prefetch. Keras' random layers keep
+    state, which the data-service cannot share between processes.
+
+    Reference: https://www.tensorflow.org/tutorials/images/data_augmentation
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("convergence",)
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = ()
+    before: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[str, ...]] = ()
+
+    layers: tuple[dict[str, Any], ...] = field(
+        default=(),
+        converter=tuple,
+        validator=are_layers,
+        metadata={
+            "help": "Keras' preprocessing layers in order, as tables: the class's name under "
+            '"layer", its arguments beside it.'
+        },
+    )
+    function: str | None = field(
+        default=None,
+        validator=is_place,
+        metadata={
+            "help": 'A function in place of layers, "module:function" or "file.py:function"; it '
+            "takes x, or x and y, and returns as many."
+        },
+    )
+    on: Literal["examples", "batches"] = field(
+        default="examples",
+        metadata={"help": "What is changed at a time: single examples, or whole batches."},
+    )
+    parallel: int | Literal["auto"] = field(
+        default="auto",
+        validator=positive_or_auto,
+        metadata={"help": "Calls at once; auto lets tf.data tune it, 1 is reproducible."},
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if bool(self.layers) == (self.function is not None):
+            raise ValueError("give either layers or a function, and exactly one of the two")
+        for table in self.layers:
+            if self.on == "examples" and table["layer"] in MIXING_LAYERS:
+                raise ValueError(
+                    f'layer "{table["layer"]}" mixes the examples of a batch; set on = "batches"'
+                )
+
+    def math(self) -> Literal["changes"]:
+        """Other examples are trained on."""
+        return "changes"
+
+    def suggest(self, diagnosis: Diagnosis) -> None:
+        """Nothing: which changes leave an example's meaning as it is, no measurement can tell."""
+        return
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+        """Augment the training data.
+
+        :raises PluginRefused: for layers or a function that cannot be made, and see
+            `with_augmentation`.
+        """
+        plan = yield
+        if split != "train":
+            return plan
+        # data that are built again must not repeat the changes of the first epochs
+        build = run.state["builds"] = run.state.get("builds", 0) + 1
+        seed = f"augment-{run.seed}-{run.fit_index}-{build}"
+        if self.function is not None:
+            function = function_of(load_function(self.function, _folders()), seed)
+        else:
+            layers = run.state["layers"] = made_layers(self.layers, seed)
+            function = layers_function(layers)
+        return remember(run, split, with_augmentation(plan, function, self.on, self.parallel))
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back the map from the lowered data, and from the layers how often they drew."""
+        found = effect(run, "Map")
+        if not found.applied or "layers" not in run.state:
+            return found
+        drawn = draws(run.state["layers"])
+        if drawn is None:
+            return found
+        if drawn == 0:
+            return Effect.not_applied("no random number was drawn")
+        return Effect.applied_as(f"{found.detail}, {drawn:,} random draws")
+
+
+def _folders() -> Sequence[Path]:
+    """Where a function's file may lie: the working directory, and what a workload's factory
+    put on the import path (the folder of the recipe)."""
+    return [Path.cwd(), *(Path(entry) for entry in sys.path if entry)]

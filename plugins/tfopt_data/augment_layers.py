@@ -1,0 +1,223 @@
+"""Keras' preprocessing layers as a function of elements, for the middle of an input pipeline."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfopt_core import PluginRefused
+from tfopt_core.errors import did_you_mean
+from tfopt_core.hooks.guards import describe
+
+# By name, so that a recipe is checked without importing Keras; a test compares them with Keras.
+RANDOM_LAYERS = (
+    "AugMix", "CutMix", "MixUp", "RandAugment", "RandomBrightness", "RandomColorDegeneration",
+    "RandomColorJitter", "RandomContrast", "RandomCrop", "RandomElasticTransform", "RandomErasing",
+    "RandomFlip", "RandomGaussianBlur", "RandomGrayscale", "RandomHue", "RandomInvert",
+    "RandomPerspective", "RandomPosterization", "RandomRotation", "RandomSaturation",
+    "RandomSharpness", "RandomShear", "RandomTranslation", "RandomZoom",
+)  # fmt: skip
+OTHER_LAYERS = (
+    "AutoContrast", "CategoryEncoding", "CenterCrop",
+    "ContrastLimitedAdaptiveHistogramEqualization", "Discretization", "Equalization",
+    "HashedCrossing", "Hashing", "IntegerLookup", "MaxNumBoundingBoxes", "MelSpectrogram",
+    "Normalization", "Pipeline", "Rescaling", "Resizing", "STFTSpectrogram", "Solarization",
+    "StringLookup", "TextVectorization",
+)  # fmt: skip
+# These mix whole examples, labels included, so they need both in one call, and batches.
+MIXING_LAYERS = ("CutMix", "MixUp")
+# What every Keras layer takes beside the arguments of its own.
+COMMON_ARGUMENTS = ("dtype", "name", "trainable")
+
+Element = Callable[..., Any]
+
+
+def are_layers(_: Any, attribute: Any, value: Sequence[Mapping[str, Any]]) -> None:
+    """An attrs validator: tables that each name a preprocessing layer under the key "layer"."""
+    known = (*RANDOM_LAYERS, *OTHER_LAYERS)
+    for index, table in enumerate(value):
+        name = table.get("layer")
+        here = f"{attribute.name}[{index}]"
+        if not isinstance(name, str):
+            raise ValueError(f'{here} names no layer; write {{ layer = "RandomFlip", ... }}')
+        if name not in known:
+            hint = did_you_mean(name, known) or 'the random ones begin with "Random"'
+            raise ValueError(f'{here}: Keras has no preprocessing layer "{name}"; {hint}')
+
+
+def made_layers(tables: Sequence[Mapping[str, Any]], seed: str) -> list[Any]:
+    """The layers of these tables, each with a seed of its own unless the table has one.
+
+    :param seed: what the seeds are derived from.
+    :raises PluginRefused: for arguments that a layer does not take.
+    """
+    return [_made(table, f"{seed}-{index}") for index, table in enumerate(tables)]
+
+
+def layers_function(layers: Sequence[Any]) -> Element:
+    """A function of an element `x`, `(x, y)` or `(x, y, sample_weight)` that augments x.
+
+    Layers that mix examples also mix y. What comes out has the float type that went in, and is
+    float32 for whole numbers.
+
+    :raises PluginRefused: from the call that traces it, for elements that a layer cannot take.
+    """
+
+    def augmented(*element: Any) -> Any:
+        import tensorflow as tf
+
+        x, *rest = element
+        if not isinstance(x, tf.Tensor):
+            raise PluginRefused(
+                f"the inputs are a {type(x).__name__} and layers take one tensor; use a function",
+                "augment",
+            )
+        y = rest[0] if rest else None
+        given = x.dtype
+        for layer in layers:
+            x, y = _applied(layer, x, y)
+        if given.is_floating:
+            x = tf.cast(x, given)
+        return (x, y, *rest[1:]) if rest else x
+
+    return _as_it_is(augmented, " + ".join(type(layer).__name__ for layer in layers))
+
+
+def function_of(function: Callable[..., Any], seed: str) -> Element:
+    """A function of an element that calls a user's function of x, (x, y) or (x, y, sample_weight).
+
+    Random operations without a seed draw anew in each epoch. A parameter named "seed" is given a
+    pair of numbers, another one for each element, as `tf.random.stateless_uniform` takes it.
+
+    :raises PluginRefused: if it takes no element, or, from the call that traces it, if it does
+        not return what it was given.
+    """
+    named = inspect.signature(function).parameters
+    wanted = [
+        p
+        for p in named.values()
+        if p.name != "seed" and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    count = sum(p.default is p.empty for p in wanted)
+    name = getattr(function, "__qualname__", type(function).__name__)
+    if not 1 <= count <= 3:
+        raise PluginRefused(f'"{name}" takes {count} arguments; let it take x, or x and y')
+    generator = _generator(seed) if "seed" in named else None
+    traced: list[Any] = []
+
+    def augmented(*element: Any) -> Any:
+        import tensorflow as tf
+
+        # under a global seed, an op without one would draw the same numbers in every epoch
+        tf.compat.v1.get_default_graph().seed = None
+        if not traced:
+            traced.append(tf.function(function))  # which also understands Python's `if`
+        given, rest = element[:count], element[count:]
+        if len(given) < count:
+            raise PluginRefused(
+                f'"{name}" takes {count} arguments, and an element has {len(element)}', "augment"
+            )
+        extra = {} if generator is None else {"seed": tf.cast(generator.next(), tf.int32)}
+        try:
+            result = traced[0](*given, **extra)
+        except Exception as error:
+            raise PluginRefused(f'"{name}" {describe(error)}', "augment") from error
+        if count == 1:
+            result = (result,)
+        elif not isinstance(result, tuple) or len(result) != count:
+            raise PluginRefused(
+                f'"{name}" takes {count} arguments and must return as many, in a tuple', "augment"
+            )
+        return (*result, *rest) if len(element) > 1 else result[0]
+
+    return _as_it_is(augmented, name)
+
+
+def draws(layers: Sequence[Any]) -> int | None:
+    """How often the random layers have drawn so far; None where none of them draws."""
+    states = [
+        variable
+        for layer in layers
+        for variable in layer.variables
+        if "seed_generator_state" in variable.path
+    ]
+    # a state is Keras' seed and a count of the draws
+    return sum(int(state.numpy()[1]) for state in states) if states else None
+
+
+def _as_it_is(function: Element, name: str) -> Element:
+    """The function under a name, and not converted by autograph, which changes its errors."""
+    import tensorflow as tf
+
+    plain: Element = tf.autograph.experimental.do_not_convert(function)
+    plain.__qualname__ = name
+    return plain
+
+
+def _made(table: Mapping[str, Any], seed: str) -> Any:
+    import keras
+    import tensorflow as tf
+
+    arguments = dict(table)
+    name = arguments.pop("layer")
+    layer_class = getattr(keras.layers, name)
+    takes = [*_parameters(layer_class), *COMMON_ARGUMENTS]
+    for key in arguments:
+        if key not in takes:
+            hint = did_you_mean(key, takes) or f"it takes: {', '.join(takes)}"
+            raise PluginRefused(f'layer "{name}" has no argument "{key}"; {hint}')
+    # the policy of the model is not that of its data
+    arguments.setdefault("dtype", "float32")
+    if "seed" in takes:
+        arguments.setdefault("seed", _number(seed))
+    try:
+        with tf.device("CPU:0"):  # where tf.data runs: the state of the random numbers lies there
+            return layer_class(**arguments)
+    except Exception as error:
+        raise PluginRefused(f'layer "{name}" {describe(error)}') from error
+
+
+def _parameters(layer_class: type[Any]) -> list[str]:
+    parameters = inspect.signature(layer_class.__init__).parameters.values()
+    return [p.name for p in parameters if p.name != "self" and p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def _applied(layer: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    import tensorflow as tf
+
+    name = type(layer).__name__
+    mixes = name in MIXING_LAYERS
+    if mixes and (y is None or not y.dtype.is_floating):
+        raise PluginRefused(
+            f'layer "{name}" mixes labels, and these are '
+            + ("missing" if y is None else "whole numbers; make them one-hot, as floats"),
+            "augment",
+        )
+    try:
+        if not layer.built:
+            with tf.init_scope(), tf.device("CPU:0"):  # variables cannot be made within a pipeline
+                layer.build(x.shape)
+        if mixes:
+            mixed = layer({"images": x, "labels": y}, training=True)
+            return mixed["images"], mixed["labels"]
+        takes_training = "training" in inspect.signature(layer.call).parameters
+        return (layer(x, training=True) if takes_training else layer(x)), y
+    except Exception as error:
+        raise PluginRefused(
+            f'layer "{name}" cannot take elements of shape {x.shape}: {describe(error)}', "augment"
+        ) from error
+
+
+def _generator(seed: str) -> Any:
+    import keras
+    import tensorflow as tf
+
+    with tf.device("CPU:0"):
+        return keras.random.SeedGenerator(_number(seed))
+
+
+def _number(seed: str) -> int:
+    # a string's seed is the same in every process, unlike its hash
+    return random.Random(seed).getrandbits(31)

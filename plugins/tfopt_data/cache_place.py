@@ -1,0 +1,85 @@
+"""Whether a data plan may be cached, and where: behind what is worth keeping and never changes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data import Cache, Resident, Shuffle, Take, TakeWhile, dissect
+from tfopt_data.cache_storage import element_bytes
+from tfopt_data.prefix import Prefix, deterministic_prefix, misplaced_cache, unsteady
+from tfopt_data.rewrite import size_in_words, stages_of
+
+Place = Literal["auto", "end"]
+
+
+def cache_prefix(plan: DataPlan, place: Place) -> Prefix | str:
+    """What a cache would keep, or why none may be put anywhere into this plan.
+
+    :raises PluginRefused: if not all of what is computed can be kept, and that was asked for.
+    """
+    refusal = _refusal(plan)
+    if refusal:
+        return refusal
+    prefix = deterministic_prefix(plan)
+    if place == "end" and prefix.stopped:
+        raise PluginRefused(
+            f"a cache at the end would freeze what is before it: {prefix.stopped}; set "
+            'place = "auto"'
+        )
+    if not prefix.computes:
+        if prefix.stopped:
+            return f"nothing before it is worth keeping: {prefix.stopped}"
+        return "the data are arrays in memory, and nothing is computed from them"
+    if any(
+        isinstance(stage, Take | TakeWhile) for stage in plan.stages if stage not in prefix.head
+    ):
+        return "a take stage stops reading before the cache is full"
+    return prefix
+
+
+def _refusal(plan: DataPlan) -> str:
+    """Why no cache may be put anywhere into this plan, "" if one may."""
+    source = plan.source
+    if source.origin == "pydataset":
+        return "a PyDataset is read by Keras itself, not by tf.data"
+    if plan.find(Resident) is not None:
+        return "the data are held on the device, computed once"
+    if any(stages_of(plan, Cache)):
+        misplaced = misplaced_cache(plan)
+        said = f", and in a wrong place: {misplaced}; move it" if misplaced else ""
+        return f"the workload caches its data itself{said}"
+    if source.parts:
+        return unsteady(plan.with_stages((source,)))
+    if source.deterministic:
+        return ""
+    if source.origin == "dataset" and dissect.has_stage(source.value, "Cache"):
+        return "the workload's data set has a cache of its own"
+    return (
+        f"the {source.origin} is opaque and not known to yield the same examples each time; if it "
+        f"does, make it with DataPlan.from_{source.origin}(..., deterministic=True)"
+    )
+
+
+def where_it_stands(prefix: Prefix) -> str:
+    place = f"after {prefix.head[-1].describe()}"
+    return f"{place}, moved before {prefix.passed[0].describe()}" if prefix.passed else place
+
+
+def heavy_shuffle(plan: DataPlan, prefix: Prefix, memory_bytes: float) -> str:
+    """Why a shuffle of computed examples would undo a cache on disk, "" if it would not."""
+    head = plan.with_stages(prefix.head)
+    for stage in prefix.passed:
+        if not isinstance(stage, Shuffle):
+            continue
+        count = head.cardinality if stage.buffer_size is None else stage.buffer_size
+        if count is None:
+            return "the shuffle behind it would hold an unknown number of computed examples"
+        held = count * element_bytes(head)
+        if held > memory_bytes:
+            return (
+                f"the shuffle behind it would hold {size_in_words(held)} of computed examples in "
+                f"memory, and {size_in_words(memory_bytes)} may be used; give the shuffle a "
+                "smaller buffer"
+            )
+    return ""

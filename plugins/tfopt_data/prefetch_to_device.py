@@ -1,0 +1,103 @@
+"""Prefetch to device: the next batches are copied to the accelerator while a step computes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core import DataPlan, Diagnosis, Effect, Machine, RunContext, hookimpl
+from tfopt_core.data import Prefetch as PrefetchStage
+from tfopt_data.rewrite import Rewrite, effect, input_matters, positive_or_auto, remember
+
+FIRST_GPU = "/gpu:0"
+
+
+def with_prefetch_to_device(
+    plan: DataPlan, device: str, buffer_size: int | Literal["auto"] = "auto"
+) -> Rewrite:
+    """The plan with a prefetch into a device's memory as its very last stage.
+
+    :param buffer_size: batches to hold ready there; "auto" is tf.data's AUTOTUNE.
+    """
+    if plan.source.origin == "pydataset":
+        return Rewrite(plan, reason="a PyDataset is read by Keras' own workers, not by tf.data")
+    for stage in plan.stages:
+        if isinstance(stage, PrefetchStage) and stage.device is not None:
+            return Rewrite(plan, reason=f"the workload has its own ({stage.describe()})")
+    stage = PrefetchStage(buffer_size=buffer_size, device=device)
+    return Rewrite(plan.append(stage), done=stage.describe())
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class PrefetchToDevice:
+    """Copies the next batches to the accelerator while the current step computes.
+
+    What it does: ends the input pipeline with a prefetch into the memory of the GPU.
+
+    Why it helps: a step finds its batch on the device and does not wait for the copy.
+
+    When it does not: on a machine without an accelerator; for small batches, whose copy takes
+    microseconds; over several devices, where the strategy copies to each of them itself.
+
+    Mixes with: cache and parallel-map; it stands after everything else. It takes the place of
+    prefetch, and a few batches of device memory.
+
+    Reference: https://www.tensorflow.org/api_docs/python/tf/data/experimental/prefetch_to_device
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("input",)
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = ()
+    before: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[str, ...]] = (
+        "autotune", "batch", "cache", "interleave", "parallel-map", "prefetch", "shard", "shuffle",
+        "vectorize-map",
+    )  # fmt: skip
+
+    device: str = field(
+        default="auto",
+        validator=validators.matches_re(r"auto|/.*"),
+        metadata={"help": 'Where the batches go, such as "/gpu:0"; auto is the first GPU.'},
+    )
+    buffer_size: int | Literal["auto"] = field(
+        default="auto",
+        validator=positive_or_auto,
+        metadata={"help": "Batches that are held there; auto lets tf.data tune it (AUTOTUNE)."},
+    )
+
+    def math(self) -> Literal["exact"]:
+        """The elements and their order are the same."""
+        return "exact"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Where there is a GPU and a step waits for its input."""
+        if len(diagnosis.machine.gpus) != 1 or not input_matters(diagnosis):
+            return None
+        return {}
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+        """Prefetch every split into the device's memory."""
+        plan = yield
+        reason = self._refusal(run.machine, run.replicas)
+        if reason:
+            return remember(run, split, Rewrite(plan, reason=reason))
+        device = FIRST_GPU if self.device == "auto" else self.device
+        return remember(run, split, with_prefetch_to_device(plan, device, self.buffer_size))
+
+    def _refusal(self, machine: Machine, replicas: int) -> str:
+        if not machine.gpus and (self.device == "auto" or "gpu" in self.device.lower()):
+            return "there is no accelerator to copy to"
+        if replicas > 1:
+            return f"the strategy copies to its {replicas} devices itself"
+        return ""
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back from the lowered data whether the copy to the device is in them."""
+        return effect(run, "CopyToDevice")

@@ -1,0 +1,163 @@
+"""Shuffle: examples are shuffled where they are still small."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field
+
+from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
+from tfopt_core.data import Filter, Map
+from tfopt_core.data import Shuffle as ShuffleStage
+from tfopt_core.data.determinism import random_ops
+from tfopt_data.prefix import NEUTRAL
+from tfopt_data.rewrite import Rewrite, effect, remember
+
+# A buffer that takes more of the free memory than this is worth the move by itself.
+HEAVY_SHARE = 0.1
+
+BufferSize = int | Literal["auto", "all"]
+
+
+def with_shuffle_up(plan: DataPlan, buffer_size: BufferSize = "auto") -> Rewrite:
+    """The plan with its shuffle before the maps and filters that it stood behind.
+
+    It is moved up to the source, or as far as the stages work on single elements and yield the
+    same each time. It never passes a cache, which would freeze the order, nor a repeat, take or
+    batch, which would train on other examples.
+
+    :param buffer_size: elements to shuffle among; "auto" takes all where the source is in memory
+        anyway (arrays, paths, numbers), and else leaves the size.
+    """
+    place = plan.find(ShuffleStage)
+    if place is None:
+        return Rewrite(plan, reason="the workload does not shuffle")
+    stage = plan.stages[place]
+    assert isinstance(stage, ShuffleStage)
+    target = _furthest_up(plan, place)
+    passed = [other for other in plan.stages[target:place] if not isinstance(other, NEUTRAL)]
+    at_source = target == 1 and _is_in_memory(plan)
+    size = stage.buffer_size
+    if buffer_size == "all" or (buffer_size == "auto" and at_source):
+        size = None
+    elif buffer_size != "auto":
+        size = buffer_size
+    resized = size != stage.buffer_size and not (size is None and _takes_all(plan, place))
+    if not passed and not resized:
+        return Rewrite(plan, reason=_stays(plan, place))
+    moved = attrs.evolve(stage, buffer_size=size)
+    others = [other for other in plan.stages if other is not stage]
+    others.insert(target if passed else place, moved)
+    done = moved.describe()
+    if passed:
+        done += f", before {passed[0].describe()}"
+    return Rewrite(plan.with_stages(tuple(others)), done=done)
+
+
+def _takes_all(plan: DataPlan, place: int) -> bool:
+    size, count = plan.stages[place].buffer_size, plan.upto(place).cardinality
+    return size is not None and count is not None and size >= count
+
+
+def _furthest_up(plan: DataPlan, place: int) -> int:
+    target = place
+    while target > 1:
+        stage = plan.stages[target - 1]
+        if not isinstance(stage, (*NEUTRAL, Map, Filter)) or _is_random(plan, target - 1):
+            break
+        target -= 1
+    return target
+
+
+def _is_random(plan: DataPlan, index: int) -> bool:
+    stage = plan.stages[index]
+    return not stage.deterministic and bool(random_ops(plan, index))
+
+
+def _is_in_memory(plan: DataPlan) -> bool:
+    """Whether a shuffle of the source holds no more than the source itself does."""
+    source = plan.source
+    if source.origin == "zip":
+        return all(len(part.stages) == 1 and _is_in_memory(part) for part in source.parts)
+    return source.random_access
+
+
+def _stays(plan: DataPlan, place: int) -> str:
+    before = plan.stages[place - 1]
+    if place == 1:
+        return "it stands at the source already"
+    if _is_random(plan, place - 1):
+        return f'"{before.describe()}" before it draws at random, so it would draw for others'
+    return f'"{before.describe()}" before it must come first'
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Shuffle:
+    """Shuffles paths, indices or raw records instead of decoded examples.
+
+    What it does: moves the workload's shuffle up to the source, before the deterministic maps and
+    filters that it stood behind. Where the source is in memory anyway its buffer then takes all
+    of it.
+
+    Why it helps: the buffer holds references or paths instead of decoded examples, which frees
+    memory and spares the wait for it to fill; and a buffer over everything shuffles better.
+
+    When it does not: where the shuffle stands at the source already, as tfopt's own does for
+    arrays; behind a cache, where it holds what is in memory anyway.
+
+    Mixes with: cache, which moves maps before the shuffle again, so with it there is little to
+    gain; parallel-map.
+
+    Reference: https://www.tensorflow.org/guide/data_performance#reducing_memory_footprint
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("input", "memory")
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = ()
+    before: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[str, ...]] = ()
+
+    buffer_size: BufferSize = field(
+        default="auto",
+        metadata={
+            "help": "Examples to shuffle among; auto takes all where the source holds them in "
+            "memory anyway, and else leaves the workload's number."
+        },
+    )
+
+    @buffer_size.validator
+    def _check_buffer_size(self, _: Any, value: int | str) -> None:
+        if isinstance(value, int) and value < 1:
+            raise ValueError(f'buffer_size must be at least 1, "auto" or "all", got {value}')
+
+    def math(self) -> Literal["order"]:
+        """The same examples, shuffled otherwise."""
+        return "order"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Where decoded examples wait in the buffer of a shuffle."""
+        plan = diagnosis.plans.get("train")
+        place = None if plan is None else plan.find(ShuffleStage)
+        if place is None or not any(isinstance(stage, Map) for stage in plan.stages[:place]):
+            return None
+        shuffle = plan.stages[place]
+        count = plan.count if shuffle.buffer_size is None else shuffle.buffer_size
+        if count is None or diagnosis.example_bytes is None:
+            return None
+        held = count * diagnosis.example_bytes
+        return {} if held > HEAVY_SHARE * diagnosis.available_memory_bytes else None
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+        """Move the shuffle of every split that has one."""
+        plan = yield
+        return remember(run, split, with_shuffle_up(plan, self.buffer_size))
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back from the lowered data whether a shuffle is in them."""
+        return effect(run, "Shuffle")

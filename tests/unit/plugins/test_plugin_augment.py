@@ -1,0 +1,378 @@
+"""The augmentation: where it stands, and that no two epochs and examples get the same changes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from plugin_drive import Driven
+from tfopt_data.augment import Augment, with_augmentation
+from tfopt_data.augment_layers import MIXING_LAYERS, OTHER_LAYERS, RANDOM_LAYERS
+from tfopt_data.cache import Cache
+
+from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data import Cache as CacheStage
+from tfopt_core.data.lower import lower
+from tfopt_core.hooks.assemble import assemble
+from tfopt_core.testing import check_plugin, make_run, stack_of
+
+BRIGHTNESS = {"layer": "RandomBrightness", "factor": 0.4, "value_range": [0.0, 1.0]}
+GREY = np.full((24, 2, 2, 1), 0.5, "float32")
+LABELS = np.arange(24)
+
+
+def twice(*element: Any) -> Any:
+    return element
+
+
+def kinds(plan: DataPlan) -> list[str]:
+    return [stage.kind for stage in plan.stages]
+
+
+def augmented(plugin: Augment, plan: DataPlan, **changes: Any) -> Any:
+    """The lowered training data."""
+    return lower(stack_of(plugin, build_dataset=plan).build_dataset(make_run(**changes), "train"))
+
+
+def brightness(dataset: Any) -> list[float]:
+    """One figure for each example of an epoch."""
+    return [float(x[0, 0, 0]) for x, _ in dataset.unbatch()]
+
+
+# Where it stands
+
+
+def test_examples_are_augmented_behind_cache_and_shuffle_and_before_the_batch() -> None:
+    plan = DataPlan.from_arrays(GREY, LABELS).map(twice).cache().shuffle().batch(4).prefetch()
+    changed = with_augmentation(plan, twice, parallel=3).plan
+    assert kinds(changed) == [
+        "source", "map_examples", "cache", "shuffle", "map_examples", "batch", "prefetch",
+    ]  # fmt: skip
+    assert changed.stages[4].parallel == 3
+    assert changed.stages[4].deterministic is False
+
+
+def test_batches_are_augmented_behind_the_batch_and_before_a_prefetch() -> None:
+    plan = DataPlan.from_arrays(GREY, LABELS).shuffle().batch(4).cache().prefetch()
+    changed = with_augmentation(plan, twice, "batches").plan
+    assert kinds(changed) == ["source", "shuffle", "batch", "cache", "map_batches", "prefetch"]
+
+
+def test_examples_in_front_of_kept_batches_are_refused() -> None:
+    plan = DataPlan.from_arrays(GREY, LABELS).batch(4).cache()
+    with pytest.raises(PluginRefused, match='keeps whole batches.*set on = "batches"'):
+        with_augmentation(plan, twice)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("first", ["cache", "augment"])
+def test_cache_in_either_order_keeps_nothing_random(first: str) -> None:
+    from tfopt_core.data import dissect
+
+    calm = DataPlan.from_arrays(GREY, LABELS).map(lambda x, y: (x * 1.0, y)).shuffle().batch(4)
+    augment = Augment(layers=[BRIGHTNESS])
+    stack = [Cache(storage="memory"), augment]
+    if first == "augment":
+        stack.reverse()
+    plan = stack_of(*stack, build_dataset=calm).build_dataset(make_run(), "train")
+    cache = plan.find(CacheStage)
+    assert cache is not None
+    assert cache < kinds(plan).index("map_examples", kinds(plan).index("cache"))
+    dataset = lower(plan)
+    assert dissect.has_stage(dataset, "Cache")
+    assert not set(brightness(dataset)) & set(brightness(dataset))
+
+
+@pytest.mark.tensorflow
+def test_validation_data_stay_as_they_are() -> None:
+    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
+    stack = stack_of(Augment(layers=[BRIGHTNESS]), build_dataset=plan)
+    assert stack.build_dataset(make_run(), "validation") is plan
+
+
+@pytest.mark.tensorflow
+def test_whole_batches_without_examples_are_refused() -> None:
+    import tensorflow as tf
+
+    def opaque() -> Any:
+        yield GREY[:4], LABELS[:4]
+
+    spec = (tf.TensorSpec((None, 2, 2, 1)), tf.TensorSpec((None,), tf.int64))
+    batches = tf.data.Dataset.from_generator(opaque, output_signature=spec)
+    plan = DataPlan.from_dataset(batches)
+    plan = attrs.evolve(plan, stages=(attrs.evolve(plan.source, batched=True),), given=())
+    with pytest.raises(PluginRefused, match="no single examples"):
+        with_augmentation(plan, twice)
+    assert with_augmentation(plan, twice, "batches").done
+
+
+# What it does
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("parallel", [1, 4, "auto"])
+def test_epochs_and_examples_are_changed_differently(parallel: Any) -> None:
+    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
+    dataset = augmented(Augment(layers=[BRIGHTNESS], parallel=parallel), plan)
+    first, second = brightness(dataset), brightness(dataset)
+    assert len(first) == 24
+    # neighbours that are computed at once may draw the same numbers now and then
+    assert len(set(first)) > 12
+    assert first != second
+    assert len(set(first) & set(second)) < 3
+    labels = [int(y) for _, y in dataset.unbatch()]
+    assert labels == list(range(24))
+
+
+@pytest.mark.tensorflow
+def test_sequential_changes_are_those_of_the_seed() -> None:
+    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
+    plugin = Augment(layers=[BRIGHTNESS], parallel=1)
+    runs = [augmented(plugin, plan, seed=seed) for seed in (1, 1, 2)]
+    one, same, other = [[brightness(dataset) for _ in range(2)] for dataset in runs]
+    assert one == same
+    assert one != other
+
+
+@pytest.mark.tensorflow
+def test_the_distribution_is_the_same_with_and_without_parallel_calls() -> None:
+    grey = np.full((3000, 2, 2, 1), 0.5, "float32")
+    plan = DataPlan.from_arrays(grey, np.zeros(3000)).batch(100)
+    for parallel in (1, 4):
+        drawn = np.array(
+            brightness(augmented(Augment(layers=[BRIGHTNESS], parallel=parallel), plan))
+        )
+        # uniform between 0.1 and 0.9; five standard errors
+        assert abs(drawn.mean() - 0.5) < 5 * 0.231 / np.sqrt(3000)
+        assert abs(drawn.std() - 0.231) < 0.02
+        assert 0.1 <= drawn.min() < 0.12
+        assert 0.88 < drawn.max() <= 0.9001
+
+
+@pytest.mark.tensorflow
+def test_data_that_are_built_again_get_other_changes() -> None:
+    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
+    stack = stack_of(Augment(layers=[BRIGHTNESS], parallel=1), build_dataset=plan)
+    run = make_run()
+    first, second = (brightness(lower(stack.build_dataset(run, "train"))) for _ in range(2))
+    assert not set(first) & set(second)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("argument", ["x", "x, y"])
+def test_a_functions_random_operations_differ_under_a_global_seed(
+    argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras
+
+    returned = "x + noise" if argument == "x" else "(x + noise, y)"
+    code = f"""
+        import tensorflow as tf
+        def noisy({argument}):
+            noise = tf.random.uniform([])
+            if noise > 2.0:  # what autograph is for
+                noise = 0.0
+            return {returned}
+    """
+    (tmp_path / f"aug_{len(argument)}.py").write_text(textwrap.dedent(code))
+    monkeypatch.chdir(tmp_path)
+    keras.utils.set_random_seed(1)
+    plugin = Augment(function=f"aug_{len(argument)}.py:noisy")
+    dataset = augmented(plugin, DataPlan.from_arrays(GREY, LABELS).batch(4))
+    first, second = brightness(dataset), brightness(dataset)
+    assert len(set(first)) == 24
+    assert not set(first) & set(second)
+
+
+@pytest.mark.tensorflow
+def test_a_function_that_takes_a_seed_is_reproducible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+        import tensorflow as tf
+        def noisy(x, y, seed):
+            return x + tf.random.stateless_uniform([], seed), y
+    """
+    (tmp_path / "seeded.py").write_text(textwrap.dedent(code))
+    monkeypatch.chdir(tmp_path)
+    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
+    datasets = [augmented(Augment(function="seeded.py:noisy", parallel=1), plan) for _ in "ab"]
+    (first, second), other = [brightness(datasets[0]) for _ in "ab"], brightness(datasets[1])
+    assert first == other
+    assert not set(first) & set(second)
+
+
+@pytest.mark.tensorflow
+def test_layers_keep_float32_under_a_half_precision_policy() -> None:
+    import keras
+
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        dataset = augmented(
+            Augment(layers=[BRIGHTNESS]), DataPlan.from_arrays(GREY, LABELS).batch(4)
+        )
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert dataset.element_spec[0].dtype == "float32"
+
+
+@pytest.mark.tensorflow
+def test_mixing_layers_mix_one_hot_labels_and_refuse_whole_numbers() -> None:
+    one_hot = np.eye(24, dtype="float32")
+    plugin = Augment(layers=[{"layer": "MixUp"}], on="batches")
+    pictures = np.random.default_rng(0).random((24, 2, 2, 1), dtype="float32")
+    dataset = augmented(plugin, DataPlan.from_arrays(pictures, one_hot).batch(8))
+    labels = np.concatenate([y for _, y in dataset.as_numpy_iterator()])
+    assert np.allclose(labels.sum(1), 1.0, atol=1e-5)
+    assert (np.sort(labels, axis=1)[:, -2] > 0).any()
+    with pytest.raises(PluginRefused, match="one-hot"):
+        augmented(plugin, DataPlan.from_arrays(pictures, LABELS).batch(8))
+
+
+# What it says
+
+
+@pytest.mark.tensorflow
+def test_effect_counts_the_draws(train: Callable[..., Driven]) -> None:
+    x = np.random.default_rng(0).random((64, 4, 4, 1), dtype="float32")
+    plan = DataPlan.from_arrays(x, x.mean((1, 2, 3))).batch(16)
+    layers = [{"layer": "RandomFlip", "mode": "horizontal"}]
+
+    def model() -> Any:
+        import keras
+
+        flat = keras.layers.Flatten()
+        return keras.Sequential([keras.Input((4, 4, 1)), flat, keras.layers.Dense(1)])
+
+    effect = train(Augment(layers=layers, parallel=1), plan=plan, model=model).effect
+    assert effect.applied
+    assert effect.detail.startswith("train: map_examples: RandomFlip (sequential), ")
+    draws = int(effect.detail.split(", ")[-1].removesuffix(" random draws"))
+    assert draws >= 128  # two epochs of 64, and what was prefetched
+
+
+@pytest.mark.tensorflow
+def test_pydataset_is_left_to_its_owner() -> None:
+    import keras
+
+    class Batches(keras.utils.PyDataset):
+        num_batches = 1
+
+    assert "PyDataset" in with_augmentation(DataPlan.from_pydataset(Batches()), twice).reason
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ({"layer": "RandomFlip", "mod": "horizontal"}, 'no argument "mod"; did you mean "mode"'),
+        ({"layer": "RandomFlip", "mode": "diagonal"}, 'layer "RandomFlip"'),
+        ({"layer": "RandomBrightness", "factor": 7.0}, "should be a number"),
+        ({"layer": "RandomZoom", "height_factor": 0.1}, "shape"),
+    ],
+)
+def test_wrong_arguments_and_shapes_are_refused_when_built(
+    layer: dict[str, Any], message: str
+) -> None:
+    plan = DataPlan.from_arrays(np.zeros((8, 5), "float32"), np.zeros(8)).batch(4)
+    with pytest.raises(PluginRefused, match=message):
+        augmented(Augment(layers=[layer]), plan)
+
+
+@pytest.mark.tensorflow
+def test_dictionaries_are_refused_for_layers() -> None:
+    plan = DataPlan.from_arrays({"a": GREY}, LABELS).batch(4)
+    with pytest.raises(PluginRefused, match=r"the inputs are a dict.*use a function"):
+        augmented(Augment(layers=[BRIGHTNESS]), plan)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layers": [{"layer": "RandomFlop"}]}, 'did you mean "RandomFlip"'),
+        ({"layers": [{"mode": "horizontal"}]}, r"layers\[0\] names no layer"),
+        ({"layers": [{"layer": "Dense"}]}, "no preprocessing layer"),
+        ({"function": "flip"}, "names no function"),
+        ({}, "exactly one of the two"),
+        ({"function": "a:b", "layers": [{"layer": "RandomFlip"}]}, "exactly one of the two"),
+        ({"layers": [{"layer": "MixUp"}]}, 'set on = "batches"'),
+        ({"function": "a:b", "parallel": 0}, "at least 1"),
+    ],
+)
+def test_wrong_settings_are_said_without_tensorflow(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Augment(**settings)
+
+
+def test_tables_in_a_recipe_become_layers(tmp_path: Path) -> None:
+    from tfopt_core.recipe import read_recipe
+
+    text = """
+        name = "a"
+        [workload]
+        use = "flights"
+        [[plugins]]
+        use = "augment"
+        layers = [
+            { layer = "RandomFlip", mode = "horizontal" },
+            { layer = "RandomBrigthness", factor = [0.1, 0.2] },
+        ]
+        on = "pictures"
+    """
+    path = tmp_path / "recipe.toml"
+    path.write_text(textwrap.dedent(text))
+    _, problems = assemble(read_recipe(path).require().plugins)
+    said = [str(problem) for problem in problems]
+    assert len(said) == 2
+    assert any('did you mean "RandomBrightness"' in line for line in said)
+    assert any('expected "examples", "batches", got "pictures"' in line for line in said)
+
+
+def test_settings_survive_json() -> None:
+    check_plugin("augment", Augment, layers=[BRIGHTNESS])
+    plugin = Augment(layers=[BRIGHTNESS])
+    assert json.loads(json.dumps(plugin.layers)) == [BRIGHTNESS]
+
+
+@pytest.mark.tensorflow
+def test_the_layers_that_it_knows_are_those_of_keras() -> None:
+    import keras
+
+    found = {
+        name
+        for name in dir(keras.layers)
+        if inspect.isclass(layer := getattr(keras.layers, name))
+        and ".preprocessing." in layer.__module__
+    }
+    assert found == {*RANDOM_LAYERS, *OTHER_LAYERS}
+    assert set(MIXING_LAYERS) < set(RANDOM_LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("no_such_module_here:f", 'no module "no_such_module_here"'),
+        ("nothing.py:f", 'no file "nothing.py"'),
+        ("there.py:flop", 'did you mean "flip"'),
+        ("there.py:number", "is a int; name a function"),
+        ("broken.py:flip", "cannot be imported: raised ZeroDivisionError"),
+    ],
+)
+def test_a_function_that_cannot_be_had_is_refused(
+    place: str, message: str, tmp_path: Path
+) -> None:
+    from tfopt_data.callables import load_function
+
+    (tmp_path / "there.py").write_text("def flip(x):\n    return x\n\nnumber = 1\n")
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    with pytest.raises(PluginRefused, match=message):
+        load_function(place, [tmp_path])

@@ -1,0 +1,226 @@
+"""Where a cache keeps its elements: memory, disk, or as much as fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plugin_drive import CPU, FakeProbe, make_run
+from tfopt_data.cache import Cache, with_partial_cache
+from tfopt_data.cache_storage import choose_storage, element_bytes
+
+from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data import Cache as CacheStage
+from tfopt_core.data.lower import lower
+from tfopt_core.testing import drive
+
+MIB = 2**20
+
+
+def decode(x: Any) -> Any:
+    return x * 2
+
+
+def as_bytes(x: Any) -> Any:
+    """An element of 8 bytes becomes one of 800."""
+    import tensorflow as tf
+
+    return tf.fill([100], x)
+
+
+def elements(plan: DataPlan) -> list[Any]:
+    return [np.asarray(element).tolist() for element in lower(plan)]
+
+
+@attrs.define
+class DiskProbe(FakeProbe):
+    """A probe that knows the disk of the runs' folders."""
+
+    disk: int = 2**40
+
+    def available_disk_bytes(self) -> int:
+        return self.disk
+
+
+@pytest.mark.parametrize(
+    ("needed", "memory", "disk", "kept"),
+    [
+        (50, 100, 0, "memory"),
+        (51, 100, 57, "disk"),
+        (51, 100, 56, "partial"),
+        (None, 100, 112, "disk"),
+        (None, 100, 111, "partial"),
+    ],
+)
+def test_memory_goes_before_disk_and_disk_before_a_part(
+    needed: float | None, memory: int, disk: int, kept: str
+) -> None:
+    assert choose_storage(needed, memory, disk) == kept
+
+
+def test_resolve_counts_all_splits() -> None:
+    probe = DiskProbe(sizes={"train": (10.0, 4), "validation": (10.0, 4)}, free=100)
+    assert Cache().resolve(probe).storage == "disk"
+    assert Cache(splits=("train",)).resolve(probe).storage == "memory"
+    assert Cache(storage="disk").resolve(probe).storage == "disk"
+
+
+def test_resolve_falls_back_to_a_part_where_the_disk_is_full() -> None:
+    probe = DiskProbe(sizes={"train": (MIB, 100)}, free=64 * MIB, disk=99 * MIB)
+    resolved = Cache(splits=("train",)).resolve(probe)
+    assert (resolved.storage, resolved.memory_mib) == ("partial", 32)
+
+
+def test_resolve_without_a_disk_to_ask_for_takes_that_of_the_working_directory() -> None:
+    assert Cache().resolve(FakeProbe(sizes={"train": (10.0, 4)}, free=10)).storage == "disk"
+
+
+def test_resolve_does_without_validation_data() -> None:
+    probe = FakeProbe(sizes={"train": (10.0, 4)}, free=100)
+    assert Cache().resolve(probe).storage == "memory"
+
+
+def test_memory_that_is_given_by_name_is_what_may_be_used() -> None:
+    probe = DiskProbe(sizes={"train": (MIB, 10)}, free=2**30, disk=0)
+    assert Cache(memory_mib=10).resolve(probe).storage == "memory"
+    assert Cache(memory_mib=9).resolve(probe).storage == "partial"
+    with pytest.raises(PluginRefused, match="need 10 MiB and 9 MiB may be used"):
+        Cache(memory_mib=9, storage="memory").resolve(probe)
+
+
+def test_cache_larger_than_memory_is_refused_with_the_sizes() -> None:
+    probe = FakeProbe(sizes={"train": (2.0**20, 3 * 2**10)}, free=2**30)
+    with pytest.raises(PluginRefused, match=r"need 3 GiB and 1 GiB of memory are free"):
+        Cache(storage="memory", splits=("train",)).resolve(probe)
+
+
+def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfopt_data.cache.free_disk_bytes", lambda folder: 80)
+    plan = DataPlan.from_arrays(np.arange(10)).map(decode, deterministic=True)
+    run = make_run(tmp_path, CPU)
+    with run.owned_by("Cache"), pytest.raises(PluginRefused, match="need about 80 bytes and 80"):
+        drive(Cache(storage="disk"), "build_dataset", plan, run=run)
+
+
+@pytest.mark.tensorflow
+def test_size_of_an_element_comes_from_its_shape_or_from_a_sample() -> None:
+    numbers = DataPlan.from_arrays(np.arange(4, dtype="int16"))
+    assert element_bytes(numbers) == 2
+    assert element_bytes(numbers.batch(4)) == 8
+    assert element_bytes(DataPlan.from_arrays(np.array([b"a", b"abc"]))) == 2
+
+
+@pytest.mark.tensorflow
+def test_part_that_fits_is_kept_and_the_figures_are_said() -> None:
+    plan = DataPlan.from_arrays(np.arange(100)).map(as_bytes).batch(8)
+    rewrite = with_partial_cache(plan, 30 * 800)
+    first, second = rewrite.plan.source.parts
+    assert [stage.kind for stage in first.stages] == ["source", "take", "map_examples", "cache"]
+    assert [stage.kind for stage in second.stages] == ["source", "skip", "map_examples"]
+    assert first.stages[1].count == second.stages[1].count == 30
+    assert "30 of 100 elements, about 23 KiB, the others streamed" in rewrite.done
+    assert elements(rewrite.plan) == elements(plan)
+
+
+@pytest.mark.tensorflow
+def test_only_the_others_are_computed_again_in_the_second_epoch() -> None:
+    import tensorflow as tf
+
+    calls: list[int] = []
+
+    def count(x: Any) -> Any:
+        return tf.numpy_function(lambda v: calls.append(int(v)) or v, [x], tf.int64)
+
+    plan = DataPlan.from_arrays(np.arange(10)).map(count, deterministic=True)
+    # the sample that tells the size is computed here
+    data = lower(with_partial_cache(plan, 4 * 8).plan)
+    calls.clear()
+    for _ in range(2):
+        assert [int(x) for x in data] == list(range(10))
+    assert calls == [*range(10), *range(4, 10)]
+
+
+@pytest.mark.tensorflow
+def test_whole_is_cached_where_the_part_would_be_all() -> None:
+    plan = DataPlan.from_arrays(np.arange(10)).map(decode)
+    assert with_partial_cache(plan, 80).plan.find(CacheStage) == 2
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("plan", "budget", "reason"),
+    [
+        (DataPlan.from_arrays(np.arange(10)).map(decode), 7, "not even one element"),
+        (
+            DataPlan.from_generator(lambda: iter([1, 2]), deterministic=True),
+            8,
+            "no work on single elements",
+        ),
+        (
+            DataPlan.from_arrays(np.arange(10)).shuffle(seed=1).map(decode),
+            40,
+            "would hold 80 bytes of computed examples",
+        ),
+    ],
+)
+def test_no_part_is_kept_with_the_reason(plan: DataPlan, budget: int, reason: str) -> None:
+    rewrite = with_partial_cache(plan, budget)
+    assert rewrite.plan is plan
+    assert reason in rewrite.reason
+
+
+@pytest.mark.tensorflow
+def test_batches_are_kept_whole_where_they_are_computed() -> None:
+    plan = DataPlan.from_arrays(np.arange(22)).batch(4).map(decode)
+    rewrite = with_partial_cache(plan, 11 * 8)
+    assert rewrite.plan.source.parts[0].stages[1].count == 8
+    assert rewrite.plan.batched
+    assert elements(rewrite.plan) == elements(plan)
+
+
+def _steps() -> st.SearchStrategy[Any]:
+    return st.sampled_from(
+        [
+            lambda plan: plan.map(decode),
+            lambda plan: plan.map(lambda x: x + 1, parallel=2),
+            lambda plan: plan.filter(lambda x: x % 3 != 0),
+            lambda plan: plan.take(17),
+            lambda plan: plan.interleave(_pair, cycle_length=1),
+            lambda plan: plan.interleave(_pair, cycle_length=3),
+            lambda plan: plan.shuffle(5, seed=3, reshuffle=False),
+            lambda plan: plan.shuffle(4, seed=3),
+        ]
+    )
+
+
+def _pair(x: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensors(x).repeat(2)
+
+
+@pytest.mark.tensorflow
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 30), st.lists(_steps(), max_size=4), st.integers(1, 300))
+def test_hybrid_keeps_the_elements_and_their_order_in_every_epoch(
+    count: int, steps: list[Any], budget: int
+) -> None:
+    import keras
+
+    plan = DataPlan.from_arrays(np.arange(count))
+    for step in steps:
+        plan = step(plan)
+    plan = plan.batch(3)
+    read = []
+    for one in (plan, with_partial_cache(plan, budget).plan):
+        keras.utils.set_random_seed(5)
+        data = lower(one)
+        read.append([[batch.tolist() for batch in data.as_numpy_iterator()] for _ in range(2)])
+    assert read[0] == read[1]

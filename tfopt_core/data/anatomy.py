@@ -1,0 +1,129 @@
+"""What is known of each stage of a plan: does it repeat, what does it yield, how much of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import dissect
+from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.dissect.repeating import keeps_order
+from tfopt_core.data.lower import LIKE_THEIR_INPUT, looked_at
+from tfopt_core.data.plan import DataPlan
+from tfopt_core.data.sampling import mean_bytes, tensor_bytes
+from tfopt_core.data.stages import (
+    Batch,
+    Filter,
+    Options,
+    Repeat,
+    Shard,
+    Skip,
+    Stage,
+    Take,
+    TakeWhile,
+)
+
+__all__ = ["StageFacts", "anatomy", "tensor_bytes"]
+
+# An element behind one of these is an element before it.
+_SAME_ELEMENTS = (*LIKE_THEIR_INPUT, Filter, Repeat, Shard, Skip, Take, TakeWhile)
+
+
+@attrs.frozen(eq=False)
+class StageFacts:
+    """What is known of a stage.
+
+    `deterministic` says whether it yields the same elements in the same order each time, given
+    the same input; `random_ops` why not, as far as its function tells. `element_spec`,
+    `element_bytes` (the mean of an element) and `cardinality` are of what it yields; the last two
+    are None where they are not known.
+    """
+
+    stage: Stage
+    description: str
+    deterministic: bool
+    random_ops: tuple[str, ...]
+    element_spec: Any
+    element_bytes: float | None
+    cardinality: int | None
+
+
+def anatomy(plan: DataPlan, sample: int = 64) -> tuple[StageFacts, ...]:
+    """The facts of every stage, in the order in which elements pass them.
+
+    :param sample: how many examples may be computed to learn the bytes of an element, where its
+        spec does not tell them. Nothing is computed that would leave traces.
+    """
+    plan = plan.with_stages(plan.lowering_order())
+    any_order = any(
+        isinstance(stage, Options) and stage.options.deterministic is False for stage in plan.stages
+    )
+    facts: list[StageFacts] = []
+    for index, (stage, dataset) in enumerate(looked_at(plan)):
+        ops = random_ops(plan, index)
+        spec, cardinality = dataset.element_spec, dissect.known_cardinality(dataset)
+        facts.append(
+            StageFacts(
+                stage=stage,
+                description=stage.describe(),
+                deterministic=not ops and keeps_order(stage, any_order),
+                random_ops=ops,
+                element_spec=spec,
+                element_bytes=_bytes(stage, spec, cardinality, facts, plan.upto(index + 1), sample),
+                cardinality=cardinality,
+            )
+        )
+    return tuple(facts)
+
+
+def _bytes(
+    stage: Stage,
+    spec: Any,
+    cardinality: int | None,
+    before: list[StageFacts],
+    part: DataPlan,
+    sample: int,
+) -> float | None:
+    """The mean bytes of an element, computed only where nothing else tells them.
+
+    :param part: the plan up to and with the stage.
+    """
+    exact = _spec_bytes(spec)
+    if exact is not None:
+        return exact
+    if isinstance(stage, _SAME_ELEMENTS):
+        return before[-1].element_bytes
+    if type(stage) is Batch:
+        return _batch_bytes(stage, cardinality, before[-1])
+    if _holds_datasets(spec):
+        return None
+    return mean_bytes(part, sample)
+
+
+def _batch_bytes(stage: Batch, batches: int | None, example: StageFacts) -> float | None:
+    """The last batch may be smaller than the others."""
+    if example.element_bytes is None:
+        return None
+    if not batches or example.cardinality is None or stage.drop_remainder:
+        return example.element_bytes * stage.size
+    return example.element_bytes * example.cardinality / batches
+
+
+def _spec_bytes(spec: Any) -> float | None:
+    import tensorflow as tf
+
+    total = 0
+    for leaf in tf.nest.flatten(spec):
+        if not isinstance(leaf, tf.TensorSpec) or leaf.dtype in (tf.string, tf.variant):
+            return None
+        if not leaf.shape.is_fully_defined():
+            return None
+        total += leaf.shape.num_elements() * leaf.dtype.size
+    return float(total)
+
+
+def _holds_datasets(spec: Any) -> bool:
+    import tensorflow as tf
+
+    return any(isinstance(leaf, tf.data.DatasetSpec) for leaf in tf.nest.flatten(spec))

@@ -1,0 +1,30 @@
+"""The one place that touches private attributes of TensorFlow's data side.
+
+What data sets keep of their arguments, their class names and the registry of ops are no public
+interface; tests assert for the installed TensorFlow that they still say what is read here. Where
+they do not, a data set is taken as it is: opaque, and of unknown make.
+"""
+
+from tfopt_core.data.dissect.apart import taken_apart
+from tfopt_core.data.dissect.functions import Taken
+from tfopt_core.data.dissect.rebuild import shuffled
+from tfopt_core.data.dissect.walk import (
+    chain,
+    graphs,
+    has_stage,
+    is_batched,
+    is_stateful_op,
+    known_cardinality,
+)
+
+__all__ = [
+    "Taken",
+    "chain",
+    "graphs",
+    "has_stage",
+    "is_batched",
+    "is_stateful_op",
+    "known_cardinality",
+    "shuffled",
+    "taken_apart",
+]

@@ -1,0 +1,107 @@
+"""A data set taken apart into stages, as far as they are understood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.data.counting import counted
+from tfopt_core.data.dissect.repeating import repeats
+from tfopt_core.data.dissect.sources import source_of
+from tfopt_core.data.dissect.steps import step_of
+from tfopt_core.data.dissect.walk import class_name, is_batched, known_cardinality
+from tfopt_core.data.graphs import changing_ops
+from tfopt_core.data.stages import Map, MapBatches, MapExamples, Prefetch, Source, Stage
+
+# Of no stage's kind, yet they yield the same each time if what they are made from does.
+_REPEATING = frozenset(
+    [
+        "CacheDataset",
+        "ParallelInterleaveDataset",
+        "_AssertCardinalityDataset",
+        "_DenseToRaggedDataset",
+        "_DenseToSparseBatchDataset",
+        "_DirectedInterleaveDataset",
+        "_FixedLengthRecordDataset",
+        "_GroupByWindowDataset",
+        "_RebatchDataset",
+        "_RestructuredDataset",
+        "_ScanDataset",
+        "_UniqueDataset",
+    ]
+)
+
+Given = tuple[tuple[Stage, Any], ...]
+
+
+def taken_apart(dataset: Any, *, deterministic: bool = False) -> Given:
+    """The stages of a data set, the source first, each with the data set up to and with it.
+
+    Everything up to the last part that is not understood is one opaque source.
+
+    :param deterministic: the author's word that this source yields the same each time.
+    """
+    behind: list[tuple[Stage, Any]] = []
+    current = dataset
+    while True:
+        stage, parent = _one_off(current, deterministic)
+        behind.append((stage, current))
+        if parent is None:
+            break
+        current = parent
+    return _named(behind[::-1])
+
+
+def _one_off(dataset: Any, deterministic: bool) -> tuple[Stage, Any]:
+    """The last stage, and what it is made from: None where it is the source."""
+    # private attributes may be missing, or mean something else, in any TensorFlow to come
+    try:
+        return source_of(dataset), None
+    except Exception:
+        pass
+    try:
+        return step_of(dataset)
+    except Exception:
+        return _opaque(dataset, deterministic), None
+
+
+def _opaque(dataset: Any, deterministic: bool) -> Source:
+    return Source(
+        value=dataset,
+        origin="dataset",
+        count=known_cardinality(dataset),
+        batched=is_batched(dataset),
+        deterministic=deterministic or _repeats(dataset),
+    )
+
+
+def _repeats(dataset: Any) -> bool:
+    """Whether a data set that stays in one piece is seen to yield the same each time."""
+    try:
+        dataset = getattr(dataset, "_impl", dataset)
+        if class_name(dataset) not in _REPEATING:
+            return False
+        if getattr(dataset, "_deterministic", "true") != "true":
+            return False
+        if any(changing_ops(function.function.graph) for function in dataset._functions()):
+            return False
+        made_from = [taken_apart(part) for part in dataset._inputs()]
+        return all(repeats([stage for stage, _ in part]) for part in made_from)
+    except Exception:  # as above
+        return False
+
+
+def _named(given: Sequence[tuple[Stage, Any]]) -> Given:
+    """Maps as those of examples or batches, and a prefetch at the end as one that may move."""
+    result: list[tuple[Stage, Any]] = []
+    for index, (stage, dataset) in enumerate(given):
+        if isinstance(stage, Map):
+            batched = counted([before for before, _ in result]).batched
+            kind = MapBatches if batched else MapExamples
+            stage = kind(function=stage.function, parallel=stage.parallel, ordered=stage.ordered)
+        if isinstance(stage, Prefetch) and index == len(given) - 1:
+            stage = attrs.evolve(stage, inside=False)
+        result.append((stage, dataset))
+    return tuple(result)

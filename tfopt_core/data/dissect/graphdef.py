@@ -1,0 +1,31 @@
+"""What a data set says of itself in its serialized graph only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfopt_core.data.dissect.walk import NotUnderstood, datasets
+
+# Serializing copies what the sources hold: about 6 s for 400 MB here.
+_MOST_BYTES = 16 * 2**20
+
+
+def last_step(dataset: Any) -> tuple[Any, dict[str, Any]]:
+    """The node of a data set's last step in its serialized graph, and all nodes by name.
+
+    :raises NotUnderstood: if it holds too much for serializing it.
+    """
+    import tensorflow as tf
+
+    held = sum(
+        tensor.shape.num_elements() * tensor.dtype.size
+        for part in datasets(dataset)
+        for tensor in getattr(part, "_tensors", ())
+    )
+    if held > _MOST_BYTES:
+        raise NotUnderstood(f"it holds {held} bytes")
+    policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    serialized = dataset._as_serialized_graph(external_state_policy=policy).numpy()
+    nodes = {node.name: node for node in tf.compat.v1.GraphDef.FromString(serialized).node}
+    result = next(node for node in nodes.values() if node.op == "_Retval")
+    return nodes[result.input[0].partition(":")[0]], nodes

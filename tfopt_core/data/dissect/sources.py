@@ -1,0 +1,123 @@
+"""Data sets that others begin with, as `Source` stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tfopt_core.data.dissect.graphdef import last_step
+from tfopt_core.data.dissect.repeating import repeats
+from tfopt_core.data.dissect.walk import NotUnderstood, class_name, known_cardinality
+from tfopt_core.data.stages import Source
+
+# `enumerate` counts up to the largest int64; nothing else has so many elements.
+_ENDLESS = 2**62
+
+
+def source_of(dataset: Any) -> Source:
+    """The source that the data set is.
+
+    :raises NotUnderstood: if it is none, or of an unknown make.
+    """
+    known = _SOURCES.get(class_name(dataset))
+    if known is None:
+        raise NotUnderstood(type(dataset).__name__)
+    return known(dataset)
+
+
+def _slices(dataset: Any) -> Source:
+    import tensorflow as tf
+    from tensorflow.python.data.util import structure
+
+    specs = tf.nest.flatten(dataset.element_spec)
+    if any(isinstance(spec, tf.data.DatasetSpec) for spec in specs):
+        raise NotUnderstood("slices of data sets")
+    count = int(dataset._tensors[0].shape[0])
+    batched = tf.nest.map_structure(lambda spec: spec._batch(count), dataset.element_spec)
+    value = structure.from_compatible_tensor_list(batched, dataset._tensors)
+    return Source(value=value, origin="arrays", count=count)
+
+
+def _one(dataset: Any) -> Source:
+    from tensorflow.python.data.util import structure
+
+    value = structure.from_compatible_tensor_list(dataset.element_spec, dataset._tensors)
+    return Source(value=value, origin="tensors", count=1)
+
+
+def _range(dataset: Any) -> Source:
+    bounds = tuple(int(bound) for bound in (dataset._start, dataset._stop, dataset._step))
+    return _range_of(dataset, bounds)
+
+
+def _range_of(dataset: Any, bounds: tuple[int, ...]) -> Source:
+    import tensorflow as tf
+
+    spec = dataset.element_spec
+    signature = None if spec.dtype == tf.int64 else spec
+    count = known_cardinality(dataset)
+    return Source(value=bounds, origin="range", count=count, signature=signature)
+
+
+def _enumeration(dataset: Any) -> Source:
+    """The numbers that `enumerate` puts beside the elements: a range that is known to the graph
+    only, since its Python object is gone."""
+    if (known_cardinality(dataset) or 0) < _ENDLESS:
+        raise NotUnderstood("a data set from a variant")
+    step, nodes = last_step(dataset)
+    if step.op != "RangeDataset":
+        raise NotUnderstood(step.op)
+    bounds = (nodes[name.partition(":")[0]].attr["value"].tensor for name in step.input)
+    return _range_of(dataset, tuple(int(bound.int64_val[0]) for bound in bounds))
+
+
+def _zip(dataset: Any) -> Source:
+    from tensorflow.python.data.util import nest
+
+    parts = nest.flatten(dataset._datasets)
+    layout = nest.pack_sequence_as(dataset._datasets, list(range(len(parts))))
+    if not _is_plain(layout):
+        raise NotUnderstood("a zip of other structures than tuples and dicts")
+    return _of_parts(dataset, "zip", parts, None if layout == tuple(range(len(parts))) else layout)
+
+
+def _is_plain(layout: Any) -> bool:
+    if isinstance(layout, int):
+        return True
+    if isinstance(layout, tuple):
+        return all(map(_is_plain, layout))
+    return type(layout) is dict and all(map(_is_plain, layout.values()))
+
+
+def _concatenate(dataset: Any) -> Source:
+    # many data sets, one behind the other, nest as deep as there are of them
+    parts: list[Any] = []
+    first = dataset
+    while class_name(first) == "_ConcatenateDataset":
+        parts.append(first._dataset_to_concatenate)
+        first = first._input_dataset
+    return _of_parts(dataset, "concatenate", [first, *reversed(parts)], None)
+
+
+def _of_parts(dataset: Any, origin: Any, parts: list[Any], layout: Any) -> Source:
+    from tfopt_core.data.plan import DataPlan
+
+    plans = tuple(DataPlan.from_dataset(part) for part in parts)
+    return Source(
+        value=plans,
+        origin=origin,
+        count=known_cardinality(dataset),
+        batched=all(plan.batched for plan in plans),
+        deterministic=all(repeats(plan.stages) for plan in plans),
+        layout=layout,
+    )
+
+
+_SOURCES: dict[str, Callable[[Any], Source]] = {
+    "_TensorSliceDataset": _slices,
+    "_TensorDataset": _one,
+    "_RangeDataset": _range,
+    "_VariantDataset": _enumeration,
+    "_ZipDataset": _zip,
+    "_ConcatenateDataset": _concatenate,
+}

@@ -1,0 +1,249 @@
+"""Data sets that are made from one other, as stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tfopt_core.data.dissect.functions import Taken
+from tfopt_core.data.dissect.graphdef import last_step
+from tfopt_core.data.dissect.walk import NotUnderstood, class_name
+from tfopt_core.data.stages import (
+    Batch,
+    Cache,
+    Filter,
+    Interleave,
+    Map,
+    Options,
+    PaddedBatch,
+    Parallelism,
+    Prefetch,
+    RaggedBatch,
+    Repeat,
+    Shard,
+    Shuffle,
+    Skip,
+    Stage,
+    Take,
+    TakeWhile,
+    Unbatch,
+    Window,
+)
+
+_READERS = ("TextLineDatasetV2", "TFRecordDatasetV2", "FixedLengthRecordDatasetV2")
+_ORDERED = {"default": None, "true": True, "false": False}
+
+
+def step_of(dataset: Any) -> tuple[Stage, Any]:
+    """The last stage of a data set, and the data set that it is made from.
+
+    :raises NotUnderstood: if the stage is of an unknown make.
+    """
+    if class_name(dataset) in (
+        "TextLineDatasetV2",
+        "TFRecordDatasetV2",
+        "FixedLengthRecordDatasetV2",
+    ):
+        dataset = dataset._impl  # their files, and a flat_map or interleave that reads one
+    known = _STEPS.get(class_name(dataset))
+    if known is None:
+        raise NotUnderstood(type(dataset).__name__)
+    stage = known(dataset)
+    parent = dataset._input_dataset
+    if isinstance(stage, RaggedBatch):
+        parent = parent._input_dataset
+    if isinstance(stage, Unbatch):
+        parent = _before_normalizing(parent)
+    return stage, parent
+
+
+def _map(dataset: Any) -> Map:
+    if dataset._force_synchronous or not dataset._preserve_cardinality:
+        raise NotUnderstood("a map of an unusual kind")
+    return Map(function=Taken(dataset._map_func))
+
+
+def _parallel_map(dataset: Any) -> Map:
+    if dataset._use_unbounded_threadpool or not dataset._preserve_cardinality:
+        raise NotUnderstood("a map of an unusual kind")
+    return Map(
+        function=Taken(dataset._map_func),
+        parallel=_parallelism(dataset),
+        ordered=_ORDERED[dataset._deterministic],
+    )
+
+
+def _filter(dataset: Any) -> Filter:
+    return Filter(function=Taken(dataset._predicate))
+
+
+def _take_while(dataset: Any) -> TakeWhile:
+    return TakeWhile(function=Taken(dataset._predicate))
+
+
+def _flat_map(dataset: Any) -> Interleave:
+    function = Taken(dataset._map_func)
+    operations = function.concrete.graph.get_operations()
+    if any(operation.type == "GeneratorDataset" for operation in operations):
+        raise NotUnderstood("from_generator")
+    return Interleave(function=function, cycle_length=1)
+
+
+def _interleave(dataset: Any) -> Interleave:
+    return Interleave(
+        function=Taken(dataset._map_func),
+        cycle_length=_auto_as(None, dataset._cycle_length),
+        block_length=int(dataset._block_length),
+    )
+
+
+def _parallel_interleave(dataset: Any) -> Interleave:
+    step, _ = last_step(dataset)
+    return Interleave(
+        function=Taken(dataset._map_func),
+        cycle_length=_auto_as(None, dataset._cycle_length),
+        block_length=int(dataset._block_length),
+        parallel=_parallelism(dataset),
+        ordered=_ORDERED[step.attr["deterministic"].s.decode()],
+    )
+
+
+def _shuffle(dataset: Any) -> Shuffle:
+    return Shuffle(
+        buffer_size=int(dataset._buffer_size),
+        seed=(int(dataset._seed), int(dataset._seed2)),
+        reshuffle=bool(dataset._reshuffle_each_iteration),
+    )
+
+
+def _batch(dataset: Any) -> Batch:
+    size, drop = int(dataset._batch_size), bool(dataset._drop_remainder)
+    if class_name(dataset._input_dataset) == "_DenseToRaggedDataset":
+        return RaggedBatch(size=size, drop_remainder=drop, row_splits=_row_splits(dataset))
+    return Batch(size=size, drop_remainder=drop)
+
+
+def _row_splits(dataset: Any) -> Any:
+    """The type of the row splits that a ragged batch gives to what was dense before."""
+    import tensorflow as tf
+
+    ragged = dataset._input_dataset
+    before = tf.nest.flatten(ragged._input_dataset.element_spec)
+    for old, new in zip(before, tf.nest.flatten(ragged.element_spec), strict=True):
+        if isinstance(old, tf.TensorSpec) and isinstance(new, tf.RaggedTensorSpec):
+            return new.row_splits_dtype.name
+    return "int64"
+
+
+def _parallel_batch(dataset: Any) -> Batch:
+    return Batch(
+        size=int(dataset._batch_size),
+        drop_remainder=bool(dataset._drop_remainder),
+        parallel=_parallelism(dataset),
+        ordered=_ORDERED[dataset._deterministic],
+    )
+
+
+def _padded_batch(dataset: Any) -> PaddedBatch:
+    import tensorflow as tf
+
+    def shape(sizes: Any) -> Any:
+        return tf.TensorShape([None if size < 0 else size for size in sizes.numpy().tolist()])
+
+    return PaddedBatch(
+        size=int(dataset._batch_size),
+        drop_remainder=bool(dataset._drop_remainder),
+        shapes=tf.nest.map_structure(shape, dataset._padded_shapes),
+        values=dataset._padding_values,
+    )
+
+
+def _unbatch(dataset: Any) -> Unbatch:
+    return Unbatch()
+
+
+def _before_normalizing(restructured: Any) -> Any:
+    """What `unbatch` was called on: it first brings ragged and sparse tensors into another form."""
+    normalized = restructured._input_dataset
+    name = normalized._map_func._func.__qualname__
+    if class_name(restructured) != "_RestructuredDataset" or "normalize_to_dense" not in name:
+        raise NotUnderstood("an unbatch of another make")
+    return normalized._input_dataset
+
+
+def _window(dataset: Any) -> Window:
+    return Window(
+        size=int(dataset._size),
+        shift=int(dataset._shift),
+        stride=int(dataset._stride),
+        drop_remainder=bool(dataset._drop_remainder),
+    )
+
+
+def _repeat(dataset: Any) -> Repeat:
+    count = int(dataset._count)
+    return Repeat(count=None if count < 0 else count)
+
+
+def _take(dataset: Any) -> Take:
+    return Take(count=int(dataset._count))
+
+
+def _skip(dataset: Any) -> Skip:
+    return Skip(count=int(dataset._count))
+
+
+def _shard(dataset: Any) -> Shard:
+    return Shard(count=int(dataset._num_shards), index=int(dataset._index))
+
+
+def _cache(dataset: Any) -> Cache:
+    if dataset._filename.numpy():
+        # built anew behind something else, it would read, or leave behind, the wrong elements
+        raise NotUnderstood("a cache in files that outlive this process")
+    return Cache()
+
+
+def _prefetch(dataset: Any) -> Prefetch:
+    return Prefetch(buffer_size=_auto_as("auto", dataset._buffer_size), inside=True)
+
+
+def _options(dataset: Any) -> Options:
+    return Options(options=dataset.options())
+
+
+def _parallelism(dataset: Any) -> Parallelism:
+    calls: Parallelism = _auto_as("auto", dataset._num_parallel_calls)
+    return calls
+
+
+def _auto_as(auto: Any, tensor: Any) -> Any:
+    """A number, or `auto` where it is tf.data's AUTOTUNE."""
+    import tensorflow as tf
+
+    number = int(tensor)
+    return auto if number == tf.data.AUTOTUNE else number
+
+
+_STEPS: dict[str, Callable[[Any], Stage]] = {
+    "CacheDataset": _cache,
+    "_BatchDataset": _batch,
+    "_FilterDataset": _filter,
+    "_FlatMapDataset": _flat_map,
+    "_InterleaveDataset": _interleave,
+    "_MapDataset": _map,
+    "_OptionsDataset": _options,
+    "_PaddedBatchDataset": _padded_batch,
+    "_ParallelBatchDataset": _parallel_batch,
+    "_ParallelInterleaveDataset": _parallel_interleave,
+    "_ParallelMapDataset": _parallel_map,
+    "_PrefetchDataset": _prefetch,
+    "_RepeatDataset": _repeat,
+    "_ShardDataset": _shard,
+    "_ShuffleDataset": _shuffle,
+    "_SkipDataset": _skip,
+    "_TakeDataset": _take,
+    "_TakeWhileDataset": _take_while,
+    "_UnbatchDataset": _unbatch,
+    "_WindowDataset": _window,
+}

@@ -1,0 +1,76 @@
+"""What can be said of a data set without taking it apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class NotUnderstood(Exception):
+    """A data set is not of a make that is known here; it stays in one piece."""
+
+
+def known_cardinality(dataset: Any) -> int | None:
+    """The number of elements, None where tf.data does not know it or it is infinite."""
+    count = int(dataset.cardinality())
+    return count if count >= 0 else None
+
+
+def datasets(dataset: Any) -> Iterator[Any]:
+    """A data set and all that it is made from, each once, the last stage first."""
+    left, seen = [dataset], set()
+    while left:
+        current = left.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        left.extend(reversed(getattr(current, "_inputs", tuple)()))
+
+
+def graphs(dataset: Any) -> Iterator[Any]:
+    """The graphs of all functions that a data set calls."""
+    for current in datasets(dataset):
+        for function in current._functions():
+            yield function.function.graph
+
+
+def class_name(dataset: Any) -> str:
+    """The name of TensorFlow's own class of a data set, "" for a class of anyone else."""
+    kind = type(dataset)
+    return kind.__name__ if kind.__module__.startswith("tensorflow.python.data.") else ""
+
+
+def chain(dataset: Any) -> Iterator[str]:
+    """The class names of a data set and of all its inputs, the last stage first."""
+    return (type(current).__name__.strip("_") for current in datasets(dataset))
+
+
+def is_batched(dataset: Any) -> bool:
+    """Whether the data set's own stages put examples into batches and leave them there."""
+    for current in datasets(dataset):
+        name = type(current).__name__
+        if "Unbatch" in name:
+            return False
+        if "Batch" in name or ("GroupByWindow" in name and _batches_inside(current)):
+            return True
+    return False
+
+
+def _batches_inside(dataset: Any) -> bool:
+    """Whether a function of the data set makes batches, as those by length do."""
+    functions = (function.function for function in dataset._functions())
+    return any("Batch" in op.type for each in functions for op in each.graph.get_operations())
+
+
+def has_stage(dataset: Any, word: str) -> bool:
+    """Whether a stage with this word in its class name is part of the lowered data set."""
+    return any(word in name for name in chain(dataset))
+
+
+def is_stateful_op(name: str) -> bool:
+    """Whether TensorFlow registers the op as stateful: random, or with a side effect."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(name)
+    return definition is None or bool(definition.is_stateful)

@@ -1,0 +1,77 @@
+"""What a traced function's graph says about its calls: do they repeat, do they leave traces?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+# Stateful by TensorFlow's definition, yet the same input gives the same output.
+_REPEATABLE = frozenset(
+    [
+        "AnonymousHashTable",
+        "Assert",
+        "FixedLengthRecordDatasetV2",
+        "HashTableV2",
+        "If",
+        "LookupTableFindV2",
+        "LookupTableSizeV2",
+        "MatchingFiles",
+        "PartitionedCall",
+        "RangeDataset",
+        "ReadFile",
+        "StatefulIf",
+        "StatefulPartitionedCall",
+        "StatefulWhile",
+        "StatelessRandomGetAlg",
+        "TFRecordDataset",
+        "TFRecordDatasetV2",
+        "TensorDataset",
+        "TensorSliceDataset",
+        "TextLineDataset",
+        "While",
+    ]
+)
+# Not repeatable, yet a call changes nothing that another call or anyone else would see.
+_TRACELESS = frozenset(
+    [
+        "AnonymousRandomSeedGenerator",
+        "CacheDatasetV2",
+        "DummyMemoryCache",
+        "DummySeedGenerator",
+        "Multinomial",
+        "ParameterizedTruncatedNormal",
+        "RandomCrop",
+        "RandomDatasetV2",
+        "RandomGamma",
+        "RandomPoissonV2",
+        "RandomShuffle",
+        "RandomStandardNormal",
+        "RandomUniform",
+        "RandomUniformInt",
+        "ReadVariableOp",
+        "SampleDistortedBoundingBoxV2",
+        "ShuffleDatasetV3",
+        "TruncatedNormal",
+    ]
+)
+
+
+def changing_ops(graph: Any) -> tuple[str, ...]:
+    """The ops of a function's graph, and of all functions that it calls, whose output may differ
+    from call to call: random ones, values of variables, Python functions, side effects.
+
+    :param graph: a `tf.Graph`, as a `ConcreteFunction` has it.
+    """
+    from tfopt_core.data.dissect import is_stateful_op
+
+    definition = graph.as_graph_def()
+    ops = {node.op for node in definition.node}
+    for library_function in definition.library.function:
+        ops.update(node.op for node in library_function.node_def)
+    return tuple(sorted(op for op in ops - _REPEATABLE if is_stateful_op(op)))
+
+
+def side_effects(ops: Iterable[str]) -> tuple[str, ...]:
+    """Those of the `changing_ops` that leave traces: assignments (the state of a random layer is
+    a variable), prints, Python functions and whatever is not known."""
+    return tuple(op for op in ops if op not in _TRACELESS)

@@ -1,0 +1,186 @@
+"""What a diagnosis reads of TensorFlow's and Keras' graphs: the one module that touches their
+private side for it.
+
+Tests assert for the installed versions that this is understood. Where it is not, the answer is
+"unknown": None or nothing found, never an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+# The attributes of an op that name functions which are called within it.
+CALLED = ("f", "body", "then_branch", "else_branch", "branches")
+# TensorFlow's op for a graph that XLA compiles shows as a call; these cannot be looked into.
+_FRAMES_OF_OTHERS = ("tensorflow", "keras", "tfopt_core")
+
+
+@attrs.frozen(eq=False)
+class StepGraph:
+    """A train step, traced for one batch: its graph, and how to run it once on that batch."""
+
+    graph: Any
+    run: Callable[[], Any]
+
+
+def traced_step(model: Any, batch: Any) -> StepGraph:
+    """Trace the model's train step for this very batch, so that shapes are known.
+
+    :raises Exception: whatever the step raises while it is traced.
+    """
+    import tensorflow as tf
+
+    function = tf.function(model.train_step, autograph=False)
+    concrete = function.get_concrete_function(batch)
+    return StepGraph(concrete.graph, lambda: function(batch))
+
+
+def live_operations(graph: Any) -> list[Any]:
+    """The graph's operations that its outputs or its side effects need, in order.
+
+    Keras computes what it needs for shapes only, and the graph optimizer drops it.
+    """
+    outputs = [tensor.op for tensor in graph.outputs]
+    waiting = outputs + list(getattr(graph, "control_outputs", ()))
+    waiting += [op for op in graph.get_operations() if not waiting]
+    seen: dict[str, Any] = {}
+    while waiting:
+        op = waiting.pop()
+        if op.name in seen:
+            continue
+        seen[op.name] = op
+        waiting.extend(tensor.op for tensor in op.inputs)
+        waiting.extend(op.control_inputs)
+    return [op for op in graph.get_operations() if op.name in seen]
+
+
+def called_graphs(op: Any) -> dict[str, Any]:
+    """The graphs that an operation calls, by the attribute that names each; None for one that is
+    not there."""
+    graphs: dict[str, Any] = {}
+    for attribute in CALLED:
+        try:
+            value = op.get_attr(attribute)
+        except ValueError:
+            continue
+        names = value if isinstance(value, list) else [value]
+        for number, function in enumerate(names):
+            if not hasattr(function, "name"):
+                continue  # an attribute of that name that is no function
+            key = f"{attribute}{number}" if isinstance(value, list) else attribute
+            graphs[key] = _function_graph(op.graph, function.name)
+    return graphs
+
+
+def _function_graph(graph: Any, name: str) -> Any:
+    try:
+        return graph._get_function(name).graph
+    except Exception:  # unknown in another version, or a function of the runtime's own
+        return None
+
+
+def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
+    """The nodes of a function's graph as the graph optimizer leaves it, None if that is unknown.
+
+    :param run: calls the function, which was never run before.
+    """
+    try:
+        from tensorflow.python.eager import context
+
+        context.enable_run_metadata()
+        context.context().enable_graph_collection()
+        try:
+            run()
+            metadata = context.export_run_metadata()
+        finally:
+            context.context().disable_graph_collection()
+            context.disable_run_metadata()
+        graphs = [graph.post_optimization_graph for graph in metadata.function_graphs]
+        largest = max(graphs, key=lambda graph: len(graph.node), default=None)
+        return list(largest.node) if largest is not None and largest.node else None
+    except Exception:  # no public interface: in another version it may be gone
+        return None
+
+
+def place_in_code(op: Any) -> str:
+    """`file:line` of the workload's own code that made the operation, "" where none did.
+
+    That is the innermost frame that belongs neither to TensorFlow, Keras, Python nor tfopt, among
+    those that were called while the step was traced.
+    """
+    with contextlib.suppress(Exception):
+        frames = list(op.traceback)
+        ours = [n for n, frame in enumerate(frames) if _belongs_to(frame.filename, ("tfopt_core",))]
+        for frame in reversed(frames[ours[-1] + 1 if ours else 0 :]):
+            if not _is_library(frame.filename):
+                return f"{frame.filename}:{frame.lineno}"
+    return ""
+
+
+def _is_library(filename: str) -> bool:
+    if filename.startswith("<") or "__autograph_generated" in filename:
+        return True
+    standard = sysconfig.get_path("stdlib")
+    in_packages = "site-packages" in filename or "dist-packages" in filename
+    if standard and filename.startswith(standard) and not in_packages:
+        return True
+    return _belongs_to(filename, _FRAMES_OF_OTHERS)
+
+
+def _belongs_to(filename: str, packages: tuple[str, ...]) -> bool:
+    import importlib.util
+
+    for package in packages:
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            folder = str(Path(spec.origin).parent)
+            if filename.startswith(folder + "/"):
+                return True
+    return False
+
+
+def layers_without_xla(model: Any) -> tuple[str, ...] | None:
+    """The names of the layers that say that XLA cannot compile them; None if they do not tell."""
+    try:
+        layers = model._flatten_layers(include_self=False)
+        return tuple(layer.name for layer in layers if not getattr(layer, "supports_jit", True))
+    except Exception:
+        return None
+
+
+def supports_xla(model: Any) -> bool:
+    """Whether Keras itself would compile the model by XLA, were it asked to choose."""
+    try:
+        from keras.src.trainers.trainer import model_supports_jit
+
+        return bool(model_supports_jit(model))
+    except ImportError:
+        return not layers_without_xla(model)
+
+
+def is_stateful(op: str) -> bool:
+    """Whether TensorFlow registers the op as stateful, or does not know it."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(op)
+    return definition is None or bool(definition.is_stateful)
+
+
+def all_operations(graph: Any) -> Iterator[Any]:
+    """The live operations of a graph and of all graphs that it calls, each graph once."""
+    seen: set[int] = set()
+    waiting = [graph]
+    while waiting:
+        current = waiting.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        for op in live_operations(current):
+            yield op
+            waiting.extend(called_graphs(op).values())

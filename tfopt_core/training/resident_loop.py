@@ -1,0 +1,225 @@
+"""The resident loop: batches are gathered in the graph from a data set that the device holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import (
+    Autotune,
+    Batch,
+    DataPlan,
+    MapBatches,
+    Options,
+    Prefetch,
+    Resident,
+    Shuffle,
+    Stage,
+)
+from tfopt_core.training.epoch_order import EpochOrders, shuffles_as_lowered
+from tfopt_core.training.graph_steps import one_step, repeated
+
+# They say how a pipeline runs, and this loop runs none.
+_NEUTRAL = (Prefetch, Options, Autotune)
+# Indices are int32: a gather by int64 is slower, and no device holds more examples.
+_MOST_EXAMPLES = 2**31 - 1
+
+
+@attrs.frozen(eq=False)
+class ResidentData:
+    """What is held, and what becomes of it in each epoch."""
+
+    tensors: Any
+    count: int
+    batch: Batch
+    maps: tuple[MapBatches, ...]
+    orders: EpochOrders
+
+    @property
+    def full_batches(self) -> int:
+        """Batches of the whole size in an epoch."""
+        return self.count // self.batch.size
+
+    @property
+    def batches(self) -> int:
+        """All batches of an epoch."""
+        left = self.count % self.batch.size
+        return self.full_batches + (left > 0 and not self.batch.drop_remainder)
+
+
+def resident_data(plan: DataPlan, lowered: Any, *, reads_before_fit: bool = False) -> ResidentData:
+    """What a lowered plan holds on the device.
+
+    :param reads_before_fit: see `EpochOrders`.
+    :raises ValueError: for a plan of which `why_not_resident` says why not.
+    """
+    reason = why_not_resident(plan)
+    if reason:
+        raise ValueError(reason)
+    resident, behind = _split(plan)
+    assert resident is not None
+    held = resident.held
+    assert held.count is not None
+    shuffles = shuffles_as_lowered(behind, lowered)
+    return ResidentData(
+        tensors=held.tensors,
+        count=held.count,
+        batch=next(stage for stage in behind if isinstance(stage, Batch)),
+        maps=tuple(stage for stage in behind if isinstance(stage, MapBatches)),
+        orders=EpochOrders(held.count, shuffles, reads_before_fit),
+    )
+
+
+def why_not_resident(plan: DataPlan) -> str:
+    """Why no batch can be gathered from what this plan holds, "" if all can."""
+    resident, behind = _split(plan)
+    if resident is None:
+        return "the training data are not held on the device"
+    if resident.held.count is not None and resident.held.count > _MOST_EXAMPLES:
+        return f"{resident.held.count:,} examples are more than {_MOST_EXAMPLES:,}"
+    return why_not_gathered(behind)
+
+
+def why_not_gathered(behind: Sequence[Stage]) -> str:
+    """Why batches that these stages make of what is held cannot be gathered, "" if they can."""
+    batched = False
+    for stage in behind:
+        if isinstance(stage, _NEUTRAL):
+            continue
+        fits = isinstance(stage, MapBatches) if batched else isinstance(stage, Shuffle)
+        if type(stage) is Batch and not batched:
+            batched = fits = True
+        if not fits:
+            return f'"{stage.describe()}" stands behind the data that are held'
+    return "" if batched else "the data are not put into batches behind what is held"
+
+
+def _split(plan: DataPlan) -> tuple[Resident | None, tuple[Stage, ...]]:
+    stages = plan.lowering_order()
+    place = next((i for i, stage in enumerate(stages) if isinstance(stage, Resident)), None)
+    if place is None:
+        return None, ()
+    resident = stages[place]
+    assert isinstance(resident, Resident)
+    return resident, stages[place + 1 :]
+
+
+@attrs.define(eq=False)
+class ResidentFunction:
+    """A train function for `fit` that pulls nothing from the iterator which it is handed.
+
+    An iterator that it has not seen before is a new epoch, whose order is taken from `data`.
+
+    :param steps: most steps of a call.
+    :param jit_compile: whether XLA compiles a call whole.
+    :param class_weight: Keras' own, which it would apply to the batches of the iterator.
+    :param steps_made: steps that the last call made; `calls` and `steps_in_all` add up.
+    """
+
+    model: Any
+    data: ResidentData
+    steps: int
+    jit_compile: bool
+    class_weight: Any = None
+    steps_made: int = 0
+    calls: int = 0
+    steps_in_all: int = 0
+    why_not_whole: str = ""
+    _iterator: Any = None
+    _order: Any = None
+    _done: int = 0
+    _single: Any = attrs.field(init=False)
+    _run: Any = attrs.field(init=False)
+    _last: Any = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        import tensorflow as tf
+
+        self._single = one_step(self.model, jit_compile=self.jit_compile)
+        step = one_step(self.model, jit_compile=False)
+        size = self.data.batch.size
+        gather = _gathering(self.data, self.class_weight)
+
+        def run(order: Any, start: Any, count: Any) -> Any:
+            """Full batches, from the `start`-th on."""
+            spec = gather.get_concrete_function(tf.TensorSpec([size], tf.int32)).structured_outputs
+            return repeated(
+                step,
+                lambda done: gather(tf.slice(order, [(start + done) * size], [size])),
+                spec,
+                count,
+                compiled=self.jit_compile,
+            )
+
+        def last(order: Any) -> Any:
+            """The epoch's last batch, which is smaller."""
+            return step(gather(order[self.data.full_batches * size :]))
+
+        self._run, self._last = (
+            tf.function(function, autograph=False, jit_compile=self.jit_compile)
+            for function in (run, last)
+        )
+
+    @property
+    def compiled_whole(self) -> bool:
+        """Whether XLA compiled calls whole."""
+        return self.jit_compile and self.calls > 0
+
+    def begin_fit(self) -> None:
+        """A call of `fit` follows."""
+        self.data.orders.begin_fit()
+
+    def __call__(self, iterator: Any) -> Any:
+        """Make the next steps of the epoch.
+
+        :raises StopIteration: if there is none left.
+        """
+        import tensorflow as tf
+
+        if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
+            logs = self._single(next(iterator))  # train_on_batch hands over a generator
+            self.steps_made = 1
+            return logs
+        if iterator is not self._iterator:
+            self._iterator, self._done = iterator, 0
+            self._order = self.data.orders.next_epoch()
+        self.steps_made = min(self.steps, self.data.batches - self._done)
+        if self.steps_made <= 0:
+            self.steps_made = 0
+            raise StopIteration
+        logs = self._steps(self._done, self.steps_made)
+        self._done += self.steps_made
+        self.steps_in_all += self.steps_made
+        self.calls += 1
+        return logs
+
+    def _steps(self, start: int, count: int) -> Any:
+        import tensorflow as tf
+
+        logs = None
+        full = min(count, self.data.full_batches - start)
+        if full > 0:
+            logs = self._run(self._order, tf.constant(start), tf.constant(full))
+        return self._last(self._order) if full < count else logs
+
+
+def _gathering(data: ResidentData, class_weight: Any) -> Any:
+    """From the indices of examples to their batch as the plan makes it: a `tf.function`."""
+    import tensorflow as tf
+
+    # traced as tf.data traces a map's function: with AutoGraph
+    maps: list[Callable[..., Any]] = [tf.function(stage.function) for stage in data.maps]
+    if class_weight is not None:
+        from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
+
+        maps.append(tf.function(make_class_weight_map_fn(class_weight)))
+
+    def gather(rows: Any) -> Any:
+        batch = tf.nest.map_structure(lambda part: tf.gather(part, rows), data.tensors)
+        for function in maps:
+            batch = function(*batch) if isinstance(batch, tuple) else function(batch)
+        return batch
+
+    return tf.function(gather, autograph=False)

@@ -20,6 +20,8 @@ from tfopt_core.hooks import (
     TrainingOptions,
     hookimpl,
 )
+from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.made import LoopMade, loop_made
 from tfopt_core.training.workload import Workload
 
 __version__ = "0.1.0"
@@ -32,6 +34,7 @@ __all__ = [
     "Effect",
     "Finding",
     "Gpu",
+    "LoopMade",
     "Machine",
     "PluginRefused",
     "PrecisionPolicy",
@@ -41,5 +44,7 @@ __all__ = [
     "TfoptError",
     "TrainingOptions",
     "Workload",
+    "batch_callbacks",
     "hookimpl",
+    "loop_made",
 ]

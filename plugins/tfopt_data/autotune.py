@@ -8,12 +8,16 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Effect, Probe, RunContext, hookimpl
+from tfopt_core import DataPlan, Diagnosis, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Autotune as AutotuneStage
-from tfopt_data.rewrite import Rewrite, effect_if, positive_or_auto, remember
+from tfopt_core.data.autotune_model import tuning_of
+from tfopt_data.rewrite import Rewrite, effect_if, input_matters, positive_or_auto, remember
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
 RAM_SHARE = 0.5
+# The wait at the end of an epoch was seen to take up to 2.5 s; where epochs are longer than this,
+# that is little.
+SHORT_EPOCH_SECONDS = 30.0
 
 
 def with_autotune(
@@ -39,7 +43,8 @@ class Autotune:
     """Holds tf.data's tuning to the CPUs and memory that are really there, or switches it off.
 
     What it does: sets tf.data's autotune options on every data set: its budgets of CPUs and
-    memory, taken from affinity and cgroup, or switches tuning off.
+    memory, taken from affinity and cgroup, or switches tuning off. At the end of a run it says
+    which value AUTOTUNE has come to for each stage of the training data.
 
     Why it helps: tf.data plans with the whole machine, also in a container that may use a part of
     it. Switched off, the end of an epoch no longer waits for its tuning thread, which sleeps in
@@ -82,6 +87,19 @@ class Autotune:
         """The elements and their order are the same."""
         return "exact"
 
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Off where epochs are short and the input costs nothing; the budgets where the input
+        matters and a container leaves fewer CPUs than tf.data sees."""
+        plan = diagnosis.plans.get("train")
+        if plan is None or plan.source.origin == "pydataset":
+            return None
+        machine, steps = diagnosis.machine, diagnosis.steps_per_epoch
+        if input_matters(diagnosis):
+            fewer = machine.cpu_count < machine.cpu_count_total
+            return {"mode": "budget"} if fewer else None
+        short = steps is not None and steps * diagnosis.step_seconds < SHORT_EPOCH_SECONDS
+        return {"mode": "off"} if short else None
+
     def resolve(self, probe: Probe) -> Autotune:
         """Take the budgets from what this process may use."""
         cpus, memory = self.cpu_budget, self.ram_budget_mib
@@ -101,9 +119,13 @@ class Autotune:
         return remember(run, split, with_autotune(plan, self.mode != "off", cpus, memory))
 
     @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Read the options back from the lowered data."""
-        return effect_if(run, self._confirmed, "other options")
+    def report_effect(self, run: RunContext, model: Any) -> Effect:
+        """Read the options back from the lowered data, and from tf.data what it tuned."""
+        found = effect_if(run, self._confirmed, "other options")
+        if not found.applied or self.mode == "off":
+            return found
+        words = tuning_of(model).describe()
+        return Effect.applied_as(f"{found.detail}; {words}") if words else found
 
     def _confirmed(self, dataset: Any) -> bool:
         options = dataset.options().autotune

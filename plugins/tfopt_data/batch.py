@@ -19,9 +19,8 @@ from tfopt_core import (
 )
 from tfopt_core.data import Batch as BatchStage
 from tfopt_core.data import MapBatches
-from tfopt_core.data.lower import lower_plan
+from tfopt_core.data.lower import element_spec
 from tfopt_data.batch_padding import padding, unfit_for_padding
-from tfopt_data.prefix import without_shuffles
 from tfopt_data.rewrite import Rewrite, effect_if, remember
 
 Last = Literal["keep", "drop", "pad"]
@@ -58,7 +57,7 @@ def with_last_batch_padded(plan: DataPlan) -> Rewrite:
     size = plan.batch_size
     if size is None:
         return Rewrite(plan, reason="the size of a batch is unknown")
-    unfit = unfit_for_padding(lower_plan(without_shuffles(plan)).element_spec)
+    unfit = unfit_for_padding(element_spec(plan))
     if unfit:
         return Rewrite(plan, reason=unfit)
     count = plan.upto(place).cardinality

@@ -18,6 +18,7 @@ from tfopt_data.cache_storage import (
     MEMORY_SHARE,
     choose_storage,
     free_disk_bytes,
+    incomplete,
     kept_bytes,
     needed_bytes,
     private_path,
@@ -218,7 +219,8 @@ class Cache:
         found = effect(run, "Cache")
         if found.applied and run.epochs == 1:
             return Effect.not_applied("trained one epoch, so nothing was read back")
-        return found
+        missing = incomplete(run)
+        return Effect.not_applied(missing) if found.applied and missing else found
 
 
 def _with_size(rewrite: Rewrite, path: Path | None) -> Rewrite:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfopt_core import DataPlan, Probe, RunContext
-from tfopt_core.data.lower import lower_plan
+from tfopt_core.data import sampling
+from tfopt_core.data.lower import element_spec, lower_plan
+from tfopt_data.rewrite import size_in_words
 
 # The rest is for the model, its gradients and the shuffle buffer.
 MEMORY_SHARE = 0.5
@@ -66,11 +68,11 @@ def element_bytes(plan: DataPlan) -> float:
     """Bytes of an element that the plan yields: from its shapes, else the mean of a sample."""
     import tensorflow as tf
 
-    dataset = lower_plan(plan)
-    leaves = tf.nest.flatten(dataset.element_spec)
+    leaves = tf.nest.flatten(element_spec(plan))
     if all(_tells_its_size(leaf) for leaf in leaves):
         return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in leaves)
-    found = [_size(element) for element in dataset.take(SAMPLE_ELEMENTS)]
+    sample = lower_plan(plan).take(SAMPLE_ELEMENTS)
+    found = [sampling.element_bytes(element) for element in sample]
     return math.fsum(found) / len(found) if found else 0.0
 
 
@@ -86,10 +88,25 @@ def private_path(run: RunContext, split: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     build = run.state.get("builds", 0) + 1
     # another training of this process may have been here (a replay builds twice)
-    while any(folder.glob(f"fit-{run.fit_index}-build-{build}_*")):
+    while any(folder.glob(f"fit-{run.fit_index}-build-{build}[._]*")):
         build += 1
     run.state["builds"] = build
-    return folder / f"fit-{run.fit_index}-build-{build}"
+    path = folder / f"fit-{run.fit_index}-build-{build}"
+    run.state.setdefault("paths", {})[split] = path
+    return path
+
+
+def incomplete(run: RunContext) -> str:
+    """Which cache on disk was never completed, "" if all were.
+
+    A small cache is written when its last element was read, and if that fails, a training that
+    takes no element more than it needs is not told: it computes all of them again each epoch.
+    """
+    for split, path in run.state.get("paths", {}).items():
+        if run.state["rewrites"][split].done and not path.with_name(f"{path.name}.index").exists():
+            free = size_in_words(free_disk_bytes(path.parent))
+            return f"{split}: the cache on disk was never completed; {free} are free there"
+    return ""
 
 
 def _tells_its_size(leaf: Any) -> bool:
@@ -97,16 +114,3 @@ def _tells_its_size(leaf: Any) -> bool:
 
     known = isinstance(leaf, tf.TensorSpec) and leaf.shape.is_fully_defined()
     return known and leaf.dtype not in (tf.string, tf.variant)
-
-
-def _size(element: Any) -> int:
-    import tensorflow as tf
-
-    return sum(_bytes(leaf) for leaf in tf.nest.flatten(element, expand_composites=True))
-
-
-def _bytes(tensor: Any) -> int:
-    array = tensor.numpy()
-    if isinstance(array, bytes):
-        return len(array)
-    return sum(map(len, array.flat)) if array.dtype == object else int(array.nbytes)

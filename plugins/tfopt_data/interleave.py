@@ -11,8 +11,7 @@ from attrs import field
 from tfopt_core import DataPlan, Diagnosis, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Interleave as InterleaveStage
 from tfopt_core.data import Opaque, Shard, Skip, Stage, Take, TakeWhile, Window
-from tfopt_core.data.lower import lower_plan
-from tfopt_data.prefix import without_shuffles
+from tfopt_core.data.lower import element_spec
 from tfopt_data.rewrite import (
     Rewrite,
     effect,
@@ -83,7 +82,7 @@ def _reads_files(plan: DataPlan, index: int) -> bool:
     """Whether the stage's function makes a data set that reads files, by its graph."""
     import tensorflow as tf
 
-    spec = lower_plan(without_shuffles(plan.upto(index))).element_spec
+    spec = element_spec(plan.upto(index))
     arguments = spec if isinstance(spec, tuple) else (spec,)
     graph = tf.function(plan.stages[index].function).get_concrete_function(*arguments).graph
     definition = graph.as_graph_def()

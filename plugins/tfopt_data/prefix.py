@@ -84,15 +84,6 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
     return Prefix(tuple(head), passed, stopped)
 
 
-def without_shuffles(plan: DataPlan) -> DataPlan:
-    """The plan's elements in the order of the source, for looking at a few of them.
-
-    A shuffle would have to be filled first, and building one may draw from the seeds that the
-    training is to draw from.
-    """
-    return plan.with_stages(tuple(stage for stage in plan.stages if not isinstance(stage, Shuffle)))
-
-
 def unsteady_stage(plan: DataPlan) -> str:
     """The first stage that draws at random, in words, "" if there is none."""
     for index, _ in enumerate(plan.stages[1:], start=1):

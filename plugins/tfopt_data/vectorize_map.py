@@ -11,8 +11,9 @@ from attrs import field
 from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
 from tfopt_core.data import Batch, MapBatches, MapExamples, PaddedBatch, RaggedBatch
 from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.sampling import still
 from tfopt_core.data.stages import function_name
-from tfopt_data.prefix import NEUTRAL, without_shuffles
+from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember
 from tfopt_data.vectorizing import vectorized
 
@@ -34,12 +35,11 @@ def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
     for place in reversed(maps):
         stage = plan.stages[place]
         assert isinstance(stage, MapExamples)
-        upstream = without_shuffles(plan.upto(place))
-        ops = random_ops(upstream.append(stage), len(upstream.stages))
+        ops = random_ops(plan, place)
         if ops:
             reason = f'"{function_name(stage.function)}" draws at random (op {", ".join(ops)})'
             break
-        outcome = vectorized(upstream, stage.function, plan.stages[batch], rounding)
+        outcome = vectorized(still(plan.upto(place)), stage.function, plan.stages[batch], rounding)
         if isinstance(outcome, str):
             reason = f'"{function_name(stage.function)}" {outcome}'
             break

@@ -11,7 +11,7 @@ import attrs
 
 from tfopt_core import DataPlan
 from tfopt_core.data import Batch, Take
-from tfopt_core.data.lower import lower_plan
+from tfopt_core.data.lower import element_spec, lower_plan
 from tfopt_data.prefix import unsteady_stage
 
 # Two whole batches and a partial one of at most so many examples are compared.
@@ -48,7 +48,7 @@ def vectorized(
     :param rounding: whether floating-point elements may differ by rounding.
     """
     size = min(SAMPLE_BATCH, batch.size)
-    spec = lower_plan(upstream).element_spec
+    spec = element_spec(upstream)
     examples = _sample(upstream, spec, 2 * size + size // 2)
     if not examples:
         return "has no example to be tried on"
@@ -109,8 +109,12 @@ def _with_shapes_of(
         if isinstance(made, list):  # tf.data makes tuples of lists
             made = tuple(made)
         tf.nest.assert_same_structure(wanted_spec, made)
+        # the batches of the sample are smaller than those of the training
+        length = tf.nest.flatten(elements)[0].shape[0]
         return tf.nest.map_structure(
-            lambda tensor, one: tf.ensure_shape(tensor, one.shape), made, wanted_spec
+            lambda tensor, one: tf.ensure_shape(tensor, [length, *one.shape[1:]]),
+            made,
+            wanted_spec,
         )
 
     shaped.__qualname__ = getattr(function, "__qualname__", type(function).__name__)

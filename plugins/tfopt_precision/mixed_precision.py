@@ -9,6 +9,7 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import (
+    Diagnosis,
     Effect,
     Machine,
     PluginRefused,
@@ -21,6 +22,10 @@ from tfopt_core import (
 # CUDA compute capability from which tensor cores do float16 (Volta) and bfloat16 (Ampere).
 FLOAT16_CAPABILITY = (7, 0)
 BFLOAT16_CAPABILITY = (8, 0)
+# A model that reaches less of the matrix-product peak computes little that 16 bits make faster.
+LEAST_MATMUL_SHARE = 0.02
+# Where the machine's own products gain less, a model's casts eat it up.
+LEAST_PEAK_RATIO = 1.1
 
 Policy = Literal["auto", "mixed_bfloat16", "mixed_float16", "float32"]
 
@@ -96,6 +101,19 @@ class MixedPrecision:
     def math(self) -> Literal["rounding"]:
         """The same algorithm in other precision."""
         return "rounding"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Where the hardware multiplies 16-bit numbers faster, and the model multiplies enough."""
+        policy = choose_policy(diagnosis.machine)[0]
+        if policy == "float32" or diagnosis.policy != "float32":
+            return None
+        share, peaks = diagnosis.matmul_share, diagnosis.matmul_peaks
+        if share is not None and share < LEAST_MATMUL_SHARE:
+            return None
+        low, full = peaks.get(policy.removeprefix("mixed_")), peaks.get("float32")
+        if low is not None and full is not None and low < LEAST_PEAK_RATIO * full:
+            return None
+        return {"policy": policy}
 
     def resolve(self, probe: Probe) -> MixedPrecision:
         """Choose the policy by the hardware.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, Machine, RunContext, RuntimeOptions, hookimpl
+from tfopt_core import Diagnosis, Effect, Machine, RunContext, RuntimeOptions, hookimpl
 
 
 def thread_counts(machine: Machine, intra_op: int | None, inter_op: int | None) -> tuple[int, int]:
@@ -63,6 +63,10 @@ class Threads:
         validator=_at_least_one,
         metadata={"help": "Operations run at once; left out, the CPUs usable here."},
     )
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Worth it where TensorFlow's own choice is not the CPUs that this process may use."""
+        return {} if diagnosis.machine.cpu_count != tensorflow_default() else None
 
     def math(self) -> Literal["rounding"]:
         """Sums are split over another number of threads."""

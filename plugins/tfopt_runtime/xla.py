@@ -7,7 +7,11 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 
-from tfopt_core import Effect, RunContext, TrainingOptions, hookimpl
+from tfopt_core import Diagnosis, Effect, RunContext, TrainingOptions, hookimpl
+
+# On a CPU convolutions become many times slower, and the plugins that time XLA find that out; what
+# is dominated by starting kernels gains in any case.
+DISPATCH_SHARE = 0.2
 
 
 def blocking_layers(model: Any) -> tuple[str, ...]:
@@ -52,6 +56,13 @@ class Xla:
     conflicts: ClassVar[tuple[str, ...]] = ()
     before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ()
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Worth it where Keras does not compile, could, and starting kernels takes its time."""
+        if diagnosis.jit_compile or not diagnosis.supports_jit:
+            return None
+        share = diagnosis.dispatch_seconds / diagnosis.step_seconds
+        return {} if diagnosis.machine.gpus or share >= DISPATCH_SHARE else None
 
     def math(self) -> Literal["rounding"]:
         """Fused sums are taken in another order."""

@@ -13,6 +13,7 @@ import rich_click as click
 from tfopt_core import __version__
 from tfopt_core.cli.apply import apply
 from tfopt_core.cli.compare import compare
+from tfopt_core.cli.diagnose import diagnose
 from tfopt_core.cli.doctor import doctor
 from tfopt_core.cli.plan import plan
 from tfopt_core.cli.plugins import plugins
@@ -36,7 +37,9 @@ def cli() -> None:
     """
 
 
-for command in (apply, train, plan, runs, report, compare, plugins, recipes, doctor, selftest):
+for command in (
+    apply, train, plan, diagnose, runs, report, compare, plugins, recipes, doctor, selftest,
+):  # fmt: skip
     cli.add_command(command)
 
 

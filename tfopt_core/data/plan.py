@@ -38,7 +38,7 @@ class DataPlan:
     """
 
     stages: tuple[Stage, ...]
-    given: tuple[tuple[Stage, Any], ...] = ()
+    given: tuple[tuple[Stage, Any], ...] = attrs.field(default=(), repr=False)
 
     # Sources
 

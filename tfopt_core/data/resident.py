@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tfopt_core.data.dissect import known_cardinality
-from tfopt_core.data.stages import Resident
+from tfopt_core.data.stages import (
+    Autotune,
+    Batch,
+    MapBatches,
+    Options,
+    Prefetch,
+    Resident,
+    Shuffle,
+    Stage,
+)
 from tfopt_core.errors import WorkloadError
+
+# They say how a pipeline runs, and a loop that gathers its batches runs none.
+NEUTRAL = (Prefetch, Options, Autotune)
 
 
 def lowered_resident(dataset: Any, stage: Resident) -> Any:
@@ -27,6 +40,20 @@ def lowered_resident(dataset: Any, stage: Resident) -> Any:
     return tf.data.Dataset.from_tensor_slices(stage.held.tensors)
 
 
+def why_not_gathered(behind: Sequence[Stage]) -> str:
+    """Why batches that these stages make of what is held cannot be gathered, "" if they can."""
+    batched = False
+    for stage in behind:
+        if isinstance(stage, NEUTRAL):
+            continue
+        fits = isinstance(stage, MapBatches) if batched else isinstance(stage, Shuffle)
+        if type(stage) is Batch and not batched:
+            batched = fits = True
+        if not fits:
+            return f'"{stage.describe()}" stands behind the data that are held'
+    return "" if batched else "the data are not put into batches behind what is held"
+
+
 def _everything(dataset: Any) -> tuple[Any, int]:
     """All elements as one batch, and how many they are."""
     import tensorflow as tf
@@ -38,9 +65,7 @@ def _everything(dataset: Any) -> tuple[Any, int]:
             )
     count = known_cardinality(dataset)
     if not count:
-        raise WorkloadError(
-            "only data whose number of examples is known can be held on the device"
-        )
+        raise WorkloadError("only data whose number of examples is known can be held on the device")
     try:
         return dataset.batch(count, drop_remainder=True).get_single_element(), count
     except tf.errors.InvalidArgumentError as error:

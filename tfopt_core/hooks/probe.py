@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tfopt_core.hooks.machine import Machine
@@ -39,3 +40,13 @@ class Probe(Protocol):
         """Median seconds of a steady training step with the full stack, in which `plugin`
         replaces the one that is being resolved, and these fields of `TrainingOptions` are set
         last."""
+
+    def loop_seconds(
+        self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
+    ) -> list[float]:
+        """Median seconds of a steady training step in each of these loops, timed in turns within
+        one training: the full stack with `plugin` in place of the one that is being resolved.
+
+        A loop is a mode ("keras", "chunked", "resident"), steps a call, and whether XLA compiles
+        it ("auto": as the stack has it). One that cannot train the model takes infinitely long.
+        """

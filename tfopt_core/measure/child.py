@@ -84,6 +84,10 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
 
         assert task.replay_folder is not None
         return {"type": "replayed", "replayed": unstructure(replay(task.job, task.replay_folder))}
+    if task.kind == "diagnose":
+        from tfopt_core.measure.diagnose import diagnose
+
+        return {"type": "diagnosed", "diagnosed": diagnose(task, send)}
     return {"type": "result", "run": run(task, send)}
 
 

@@ -24,8 +24,8 @@ from tfopt_core.training.loops import Loop, Offer
 BUDGET_SECONDS, BUDGET_SHARE = 20.0, 0.02
 # No comparison begins that would reach past 1 in so many of all steps; the rest profits from it.
 SHARE_OF_STEPS = 4
-# First calls of the same small model: 0.25 s, by XLA 0.6 s; large ones differ more.
-XLA_FIRST_CALL = 3.0
+# First calls of the same small models, of a chunk compiled whole too: 1 to 3 times as long by XLA.
+XLA_FIRST_CALL = 2.0
 # A quad changes the function after its first and third block, and half of the time before it.
 CHANGES_A_QUAD = 2.5
 
@@ -34,8 +34,8 @@ CHANGES_A_QUAD = 2.5
 class Explorer:
     """Compares what is on offer with the reference, one loop after another; keeps the fastest.
 
-    First more steps a call, rising, as long as each gains; then the other choice of XLA with the
-    best of these. Levels are divided by the number of loops on offer (Bonferroni).
+    `adapted.candidates` says which and in what order. Levels are divided by the number of loops on
+    offer (Bonferroni).
 
     :param sync: waits for the device, None where a call has waited already.
     :param seed: of the random order of blocks.
@@ -51,7 +51,7 @@ class Explorer:
     results: dict[Loop, InRun] = attrs.field(factory=dict)
     _source: random.Random = attrs.field(init=False)
     _timer: BlockTimer = attrs.field(init=False)
-    _plan: Generator[Loop, InRun, None] = attrs.field(init=False)
+    _plan: Generator[Loop, InRun, None] | None = None
     _loop: Loop | None = None
     _contrast: Contrast | None = None
     _chosen: Loop | None = None
@@ -64,7 +64,6 @@ class Explorer:
     def __attrs_post_init__(self) -> None:
         self._source = random.Random(self.seed)
         self._timer = BlockTimer(self.now, self.sync)
-        self._plan = candidates(self.offer)
         if self.offer.empty:
             self.kept = self.offer.reference
 
@@ -126,6 +125,7 @@ class Explorer:
             if seconds is None:
                 return self.offer.reference
             self._reference_seconds = seconds  # the first block only tells what comparing costs
+            self._plan = candidates(self.offer, seconds)
             return self._begin(next(self._plan, None))
         alternative = self._contrast.choose()
         if self._contrast.result is None:
@@ -158,6 +158,7 @@ class Explorer:
     def _told(self, result: InRun) -> Loop | None:
         """Keep the result of the loop under way; the next loop of the plan."""
         assert self._loop is not None
+        assert self._plan is not None
         self.results[self._loop] = result
         if self._contrast is not None and self._contrast.reference_step_seconds:
             self._reference_seconds = self._contrast.reference_step_seconds

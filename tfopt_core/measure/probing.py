@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import attrs
@@ -17,15 +16,17 @@ from tfopt_core.data.stages import Map
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measure.statistics import median
-from tfopt_core.training.build import build
+from tfopt_core.measure.loop_timing import loop_seconds
+from tfopt_core.training.build import Built, build
 from tfopt_core.training.job import Job
+from tfopt_core.training.loops import Loop
 from tfopt_core.training.sources import as_plan
+from tfopt_core.training.train_functions import loop_of
 from tfopt_core.training.workload import Workload
 
 SAMPLE_EXAMPLES = 64
-# A probe ends after so many seconds of steady steps, or so many calls.
-PROBE_SECONDS, PROBE_CALLS = 1.0, 60
+# A probe ends after so many seconds of steady steps.
+PROBE_SECONDS = 1.0
 
 
 @attrs.define(eq=False)
@@ -83,6 +84,24 @@ class ProcessProbe:
 
         Plugins after it whose settings are not resolved yet ("auto") are left out.
         """
+        return timed_steps(self._built(plugin, training_options))
+
+    def loop_seconds(
+        self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
+    ) -> list[float]:
+        """Median seconds of a steady step in each of these loops, timed in turns.
+
+        :param loops: each a loop mode, its steps a call, and its XLA ("auto": as the stack has it).
+        """
+        built = self._built(plugin, {})
+        whether = bool(built.model.jit_compile)
+        return loop_seconds(
+            built,
+            [Loop(steps, whether if xla == "auto" else bool(xla), kind)
+             for kind, steps, xla in loops],
+        )  # fmt: skip
+
+    def _built(self, plugin: Any, overrides: Mapping[str, Any]) -> Built:
         stack = list(self.job.plugins)
         stack[self.index] = StackedPlugin(stack[self.index].name, plugin)
         chosen = [
@@ -92,8 +111,7 @@ class ProcessProbe:
         ]
         job = attrs.evolve(self.job, plugins=tuple(chosen), folder=Path(self.job.folder) / "probe")
         job.folder.mkdir(parents=True, exist_ok=True)
-        built = build(job, self.workload, overrides=training_options)
-        return timed_steps(built)
+        return build(job, self.workload, overrides=overrides)
 
 
 def _sizes(plan: DataPlan) -> Iterator[int]:
@@ -129,31 +147,10 @@ def _tensor_bytes(tensor: Any) -> int:
     return int(tf.size(tensor)) * int(tensor.dtype.size)
 
 
-def timed_steps(built: Any, seconds: float = PROBE_SECONDS) -> float:
-    """Seconds of a step: the train function called in a row, its first calls left out.
+def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> float:
+    """Seconds of a step of the stack's own loop, its first calls left out.
 
-    :param seconds: how long to go on, in steps of at most `PROBE_CALLS`.
+    :param seconds: about how long to go on.
     """
-    import itertools
-
-    import tensorflow as tf
-
-    model, dataset = built.model, built.run.datasets["train"]
-    if not isinstance(dataset, tf.data.Dataset):  # a PyDataset; its batches, one after another
-        dataset = lower_stages(built.plans["train"].stages)
-    with built.run.strategy.scope():
-        data = built.run.strategy.experimental_distribute_dataset(dataset.repeat())
-    model.make_train_function()
-    iterator = iter(data)
-    model.train_function(iterator)
-    model.train_function(iterator)
-    per_call = built.training.steps_per_execution
-    times: list[float] = []
-    start = perf_counter()
-    for _ in itertools.repeat(None, PROBE_CALLS):
-        before = perf_counter()
-        model.train_function(iterator)
-        times.append((perf_counter() - before) / per_call)
-        if perf_counter() - start > seconds:
-            break
-    return median(times)
+    (step_seconds,) = loop_seconds(built, [loop_of(built)], seconds)
+    return step_seconds

@@ -17,7 +17,7 @@ from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.measure.isolate import ProcessOutcome, Runner
 from tfopt_core.measure.prepared import Prepared
-from tfopt_core.measure.schedule import FULL, Turn, Variant
+from tfopt_core.measure.schedule import BASELINE, FULL, Turn, Variant
 from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe
 from tfopt_core.store.results import RunResult
@@ -140,6 +140,24 @@ class Processes:
             return structure(message["replayed"], Replayed)
         except Exception as error:  # whatever the pipe brought, it is the replay that failed
             return f"sent no valid replay: {error}"
+
+    def diagnose(
+        self,
+        plugins: tuple[StackedPlugin, ...],
+        seed: int,
+        asked: tuple[str, ...],
+        tell: Tell,
+    ) -> ProcessOutcome:
+        """Take a step of the training with these plugins apart.
+
+        :param asked: the plugins that are asked what they would do.
+        """
+        folder = self.folder / "diagnose"
+        name = FULL if plugins else BASELINE
+        task, environment = self._task("diagnose", Variant(name, plugins), seed, folder)
+        outcome = self.runner(attrs.evolve(task, asked=asked), environment, tell)
+        _tidy(folder)
+        return outcome
 
     def _task(
         self, kind: Any, variant: Variant, seed: int, folder: Path

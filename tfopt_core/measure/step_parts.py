@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from tfopt_core.measure.statistics import median
-from tfopt_core.training.step_loops import TimedEpoch
+from tfopt_core.training.recorder import TimedEpoch
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.training.job import Job
 
-Kind = Literal["prepare", "run", "replay"]
+Kind = Literal["prepare", "run", "replay", "diagnose"]
 
 
 @attrs.frozen(kw_only=True)
@@ -17,7 +17,8 @@ class Task:
     """One job for one process.
 
     "prepare" resolves the stack's settings and builds everything up to `compile`, untimed; "run"
-    trains; "replay" trains a few fixed batches for the equivalence certificate, untimed.
+    trains; "replay" trains a few fixed batches for the equivalence certificate, untimed;
+    "diagnose" takes a step apart, and trains nothing that is kept.
 
     :param alike: whether all variants start from the same environment.
     :param estimate: a preparation also times some steps without the stack.
@@ -26,6 +27,7 @@ class Task:
     :param stop_when_steady: a run ends once its steady step time is known.
     :param adapt: a run looks for the fastest exact loop in its first seconds, and keeps it.
     :param replay_folder: where a replay reads and writes what is compared.
+    :param asked: the plugins that a diagnosis asks what they would do; each can be imported.
     """
 
     kind: Kind
@@ -37,6 +39,7 @@ class Task:
     stop_when_steady: bool = False
     adapt: bool = False
     replay_folder: Path | None = None
+    asked: tuple[str, ...] = ()
     debug: bool = False
 
 
@@ -48,12 +51,18 @@ MESSAGES: dict[str, frozenset[str]] = {
     "adapted": frozenset({"adapted"}),
     "prepared": frozenset({"prepared"}),
     "replayed": frozenset({"replayed"}),
+    "phase": frozenset({"phase"}),
+    "measured": frozenset({"diagnosed"}),
+    "asking": frozenset({"plugin"}),
+    "diagnosed": frozenset({"diagnosed"}),
     "result": frozenset({"run"}),
     "error": frozenset({"error", "message", "exit_code"}),
 }
-FINAL = frozenset({"prepared", "replayed", "result", "error"})
+FINAL = frozenset({"prepared", "replayed", "diagnosed", "result", "error"})
 # The last word of a process that did what it was asked to.
-ANSWERS = {"prepare": "prepared", "run": "result", "replay": "replayed"}
+ANSWERS = {
+    "prepare": "prepared", "run": "result", "replay": "replayed", "diagnose": "diagnosed",
+}  # fmt: skip
 
 
 def checked_message(data: Any, kind: Kind) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The chunked loop: one call of the train function makes many steps on an iterator's batches.
 
 Without XLA the graph takes a batch and makes its step in turn. With XLA it takes the whole chunk
-first, stacks it, and one compiled function makes all its steps; a batch of another shape (the last
-one of an epoch) and what comes after it in the chunk are stepped on one by one.
+first, stacks it, and one compiled function makes all its steps. A batch of another shape (the last
+one of an epoch), what comes after it in the chunk, and a chunk of one batch are stepped on without
+XLA: to compile for such a shape takes longer than it could ever save.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tfopt_core.training.graph_steps import (
     repeated,
     shapes_of_logs,
 )
+from tfopt_core.training.made import LoopMade
 
 
 @attrs.define(eq=False)
@@ -25,34 +27,24 @@ class ChunkedFunction:
     """A train function for `fit`: up to `steps` steps a call.
 
     :param jit_compile: whether XLA compiles the chunk, or each step where it cannot be stacked.
-    :param steps_made: steps that the last call made; `calls` and `steps_in_all` add up.
-    :param steps_alone: of all steps, those that were not part of a compiled chunk.
-    :param why_not_whole: why chunks cannot be stacked, "" while they can, or were not seen yet.
+    :param made: counts what the calls make.
     """
 
     model: Any
     steps: int
     jit_compile: bool
-    steps_made: int = 0
-    calls: int = 0
-    steps_in_all: int = 0
-    steps_alone: int = 0
-    why_not_whole: str = ""
-    _single: Any = attrs.field(init=False)
-    _inner: Any = attrs.field(init=False)
+    made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="chunked"))
+    _step: Any = attrs.field(init=False)
+    _compiled_step: Any = attrs.field(init=False)
     _call: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
 
-        self._single = one_step(self.model, jit_compile=self.jit_compile)
-        self._inner = one_step(self.model, jit_compile=False)
+        self.made.steps_per_call = self.steps
+        self._step = one_step(self.model, jit_compile=False)
+        self._compiled_step = one_step(self.model, jit_compile=self.jit_compile)
         self._call = tf.function(self._chunk, autograph=False, reduce_retracing=True)
-
-    @property
-    def compiled_whole(self) -> bool:
-        """Whether XLA compiled chunks whole."""
-        return self.jit_compile and self.steps_in_all > self.steps_alone
 
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps.
@@ -63,52 +55,44 @@ class ChunkedFunction:
 
         if isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             whole, alone, logs = self._call(iterator)
-            self._count(int(whole), int(alone))
-            if not self.steps_made:
+            self.made.count(int(whole) + int(alone), int(whole))
+            if not self.made.last_call:
                 raise StopIteration
             return logs
         logs, made = None, 0  # train_on_batch hands over a generator of one batch
         for _, batch in zip(range(self.steps), iterator, strict=False):
-            logs, made = self._single(batch), made + 1
-        self._count(0, made)
+            logs, made = self._compiled_step(batch), made + 1
+        self.made.count(made, 0)
         return logs
 
-    def _count(self, whole: int, alone: int) -> None:
-        self.steps_made = whole + alone
-        self.calls += 1
-        self.steps_in_all += whole + alone
-        self.steps_alone += alone
-
     def _chunk(self, iterator: Any) -> Any:
-        """Steps made as part of a chunk, steps made alone, and the logs of the last one."""
+        """Steps made in a compiled chunk, steps made otherwise, and the logs of the last one."""
         import tensorflow as tf
 
         none = tf.constant(0)
-        if not self.jit_compile:
-            made, logs = self._one_by_one(iterator, self.steps)
-            return made, none, logs
-        self.why_not_whole = why_not_stacked(iterator.element_spec)
-        if self.why_not_whole:
-            made, logs = self._one_by_one(iterator, self.steps)
+        if self.jit_compile:
+            self.made.why_not_whole = why_not_stacked(iterator.element_spec)
+        if not self.jit_compile or self.made.why_not_whole:
+            made, logs = self._one_by_one(iterator, self._compiled_step, self.steps)
             return none, made, logs
         first = iterator.get_next_as_optional()
-        spec = logs_spec(self._inner, iterator.element_spec)
+        spec = logs_spec(self._step, iterator.element_spec)
         return tf.cond(
             first.has_value(),
             lambda: self._whole(iterator, first.get_value()),
             lambda: (none, none, no_logs(spec)),
         )
 
-    def _one_by_one(self, iterator: Any, limit: Any, logs: Any = None) -> Any:
+    def _one_by_one(self, iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
         """How many steps there were, and the logs of the last one."""
         import tensorflow as tf
 
-        spec = logs_spec(self._single, iterator.element_spec)
+        spec = logs_spec(step, iterator.element_spec)
 
         def body(made: Any, _: Any, logs: Any) -> Any:
             batch = iterator.get_next_as_optional()
             there = batch.has_value()
-            logs = tf.cond(there, lambda: self._single(batch.get_value()), lambda: logs)
+            logs = tf.cond(there, lambda: step(batch.get_value()), lambda: logs)
             return made + tf.cast(there, tf.int32), there, logs
 
         made, _, logs = tf.while_loop(
@@ -131,15 +115,18 @@ class ChunkedFunction:
             def batch_at(index: Any) -> Any:
                 return tf.nest.map_structure(lambda part: part[index], stack)
 
-            return repeated(self._inner, batch_at, spec, count, compiled=True)
+            return repeated(self._step, batch_at, spec, count, compiled=True)
 
-        logs = tf.function(compiled, autograph=False, jit_compile=True)(stacked, count)
+        whole = tf.function(compiled, autograph=False, jit_compile=True)
+        logs = tf.cond(count > 1, lambda: whole(stacked, count), lambda: self._step(first))
+        together = tf.where(count > 1, count, 0)
 
         def with_odd() -> Any:
-            made, last = self._one_by_one(iterator, self.steps - count - 1, self._single(batch))
-            return count, made + 1, last
+            limit = self.steps - count - 1
+            made, last = self._one_by_one(iterator, self._step, limit, self._step(batch))
+            return together, count - together + 1 + made, last
 
-        return tf.cond(odd, with_odd, lambda: (count, tf.constant(0), logs))
+        return tf.cond(odd, with_odd, lambda: (together, count - together, logs))
 
 
 def why_not_stacked(spec: Any) -> str:

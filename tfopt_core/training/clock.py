@@ -112,7 +112,8 @@ class StepClock:
             if steps_made is not None and not steps:
                 return result
             self._done += steps
-            if self._traces != traces or self._compiled_tail():
+            compiled_tail = self._compiled_tail()
+            if self._traces != traces or compiled_tail:
                 # what ran before the traced call is a block of its own
                 self._close(begin)
                 self._steps = steps

@@ -17,7 +17,8 @@ def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPoli
         weighted_metrics=list(options.weighted_metrics) or None,
         loss_weights=options.loss_weights,
         jit_compile=options.jit_compile,
-        steps_per_execution=options.steps_per_execution,
+        # of another loop than Keras' own it is no property of the model, nor saved with it
+        steps_per_execution=options.steps_per_execution if options.loop == "keras" else 1,
         # Keras wraps the optimizer for dynamic loss scaling where the policy is mixed_float16
         auto_scale_loss=precision.loss_scale == "dynamic",
     )

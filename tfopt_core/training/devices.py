@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from tfopt_core.hooks import Gpu, Machine
@@ -23,3 +25,13 @@ def as_tensorflow_sees(machine: Machine) -> Machine:
         capability = details.get("compute_capability", (0, 0))
         gpus.append(Gpu(name, (int(capability[0]), int(capability[1])), memory.get(name, 0)))
     return attrs.evolve(machine, gpus=tuple(gpus))
+
+
+def device_sync(machine: Machine) -> Callable[[], None] | None:
+    """What waits for the device; on a CPU a call of the train function has waited already."""
+    if not machine.gpus:
+        return None
+    import tensorflow as tf
+
+    sync: Callable[[], None] = tf.test.experimental.sync_devices
+    return sync

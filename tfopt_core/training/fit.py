@@ -80,12 +80,12 @@ def train(
     while True:
         callbacks.last = True
         watch.before_new_segment = lambda: setattr(callbacks, "last", False)
+        watch.begin_fit()
         _fit(built, callbacks, initial_epoch=watch.epochs_done)
         if callbacks.last:
             break
         if watch.wants_new_data:
             built.rebuild_training_data()
-            watch.clock.new_data(watch.epochs_done, built.run.steps_per_epoch)
         if watch.loop is not None:
             watch.loop.begin_segment()
         model._initial_epoch = None  # where Keras' BackupAndRestore began, which was the first time

@@ -108,7 +108,7 @@ def _elements(op: Any) -> int | None:
     shape = op.outputs[0].shape if op.outputs else None
     if shape is None or shape.rank is None or None in shape.as_list():
         return None
-    return math.prod(shape.as_list())
+    return int(math.prod(shape.as_list()))
 
 
 def repeated_nodes(nodes: Sequence[Any]) -> list[_Same]:

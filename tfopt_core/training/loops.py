@@ -21,6 +21,11 @@ class Loop:
     kind: str = "keras"
 
     @property
+    def compiles_tail(self) -> bool:
+        """Whether the first smaller batch, the epoch's last, is compiled anew in its call."""
+        return self.jit_compile and self.kind == "keras"
+
+    @property
     def name(self) -> str:
         """`16 steps a call, XLA`, or `64 steps a call, compiled whole by XLA`."""
         words = ["1 step a call" if self.steps == 1 else f"{self.steps} steps a call"]

@@ -1,4 +1,4 @@
-"""What became of a loop that a stack asked for: read back from what trained."""
+"""What became of a loop that a stack asked for: counted by the train function itself."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-_INSTALLED: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-_REFUSED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_BY_MODEL: WeakKeyDictionary[Any, LoopMade] = WeakKeyDictionary()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class LoopMade:
     """The loop that trained a model, counted while it did.
 
     :param kind: "keras", "chunked" or "resident".
     :param why_not: why Keras' own loop trained in place of the one that was asked for, or "".
-    :param steps_per_call: the most steps of a call; `steps` were made in all, in `calls` calls.
-    :param compiled_whole: whether XLA compiled calls whole.
+    :param steps_per_call: the most steps of a call; `steps` were made in all, in `calls` calls,
+        the last of them of `last_call` steps.
+    :param compiled_steps: how many of them were made by a call that XLA compiled whole.
     :param why_not_whole: why XLA compiled single steps only, though asked for, or "".
     """
 
@@ -27,15 +27,22 @@ class LoopMade:
     steps_per_call: int = 1
     calls: int = 0
     steps: int = 0
-    compiled_whole: bool = False
+    last_call: int = 0
+    compiled_steps: int = 0
     why_not_whole: str = ""
+
+    def count(self, steps: int, compiled: int) -> None:
+        """A call has made so many steps, so many of them compiled whole."""
+        self.last_call = steps
+        self.calls += steps > 0
+        self.steps += steps
+        self.compiled_steps += compiled
 
     @property
     def said(self) -> str:
         """`64 steps a call, compiled whole by XLA: 1,250 steps in 20 calls`."""
-        most = min(self.steps_per_call, self.steps)
-        words = f"{most:,} step{'s' * (most != 1)} a call"
-        if self.compiled_whole:
+        words = f"{self.steps_per_call:,} step{'s' * (self.steps_per_call != 1)} a call"
+        if self.compiled_steps:
             words += ", compiled whole by XLA"
         elif self.why_not_whole:
             words += f", XLA compiled single steps only: {self.why_not_whole}"
@@ -44,34 +51,25 @@ class LoopMade:
 
 
 def loop_made(model: Any) -> LoopMade:
-    """Which loop trained this model, read back from the train function itself.
+    """Which loop trained this model, read back from what trained it; for `report_effect`.
 
-    For `report_effect`. A model that tfopt did not train has Keras' own loop and no steps.
+    A model that tfopt did not train has Keras' own loop and no steps.
     """
-    function = _INSTALLED.get(model)
-    if function is None:
-        return LoopMade(why_not=_REFUSED.get(model, ""))
-    return LoopMade(
-        kind=function.kind,
-        steps_per_call=function.steps,
-        calls=function.calls,
-        steps=function.steps_in_all,
-        compiled_whole=function.compiled_whole,
-        why_not_whole=function.why_not_whole,
-    )
+    return attrs.evolve(_BY_MODEL.get(model) or LoopMade())
 
 
-def note_installed(model: Any, function: Any) -> None:
-    """From now on this function trains the model; counts go on where there was one before."""
-    before = _INSTALLED.get(model)
-    if before is not None and before is not function:
-        function.calls += before.calls
-        function.steps_in_all += before.steps_in_all
-        function.whole_steps += before.whole_steps
-    _INSTALLED[model] = function
-    _REFUSED.pop(model, None)
+def continued(model: Any, made: LoopMade) -> LoopMade:
+    """What counts from now on: the counts so far, if a like loop has trained the model before."""
+    before = _BY_MODEL.get(model)
+    if before is not None and (before.kind, before.steps_per_call) == (
+        made.kind,
+        made.steps_per_call,
+    ):
+        return before
+    note_loop(model, made)
+    return made
 
 
-def note_refused(model: Any, why_not: str) -> None:
-    """Keras' own loop trains the model, though another one was asked for."""
-    _REFUSED[model] = why_not
+def note_loop(model: Any, made: LoopMade) -> None:
+    """From now on this counts what trains the model."""
+    _BY_MODEL[model] = made

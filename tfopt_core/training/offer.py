@@ -9,6 +9,7 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.training.loops import Loop, Offer
+from tfopt_core.training.train_functions import loop_of, why_only_keras
 
 # Past 64 steps a call nothing is left to gain: dispatch costs some 0.3 ms a call.
 FACTORS, LARGEST = (4, 16, 64), 64
@@ -16,17 +17,14 @@ FACTORS, LARGEST = (4, 16, 64), 64
 HELD_BYTES = 512 * 2**20
 # An epoch must hold so many calls, or no block would fit between its edges.
 CALLS_AN_EPOCH = 4
-# Keras' own methods: a model with others counts its steps otherwise, or makes other functions.
-OWN_METHODS = ("fit", "make_train_function")
 
 
 def offer_loops(built: Built) -> Offer:
     """What may be compared while this training goes on; nothing is built or traced yet."""
-    model, run = built.model, built.run
-    reference = Loop(model.steps_per_execution, bool(model.jit_compile))
+    run, reference = built.run, loop_of(built)
     reason = nothing_to_adapt(built)
     if reason:
-        return Offer(reference=reference, left_out=(reason,))
+        return Offer(reference=reference, left_out=(f"nothing to adapt: {reason}",))
     steps, why_not_steps = _steps(built, reference)
     other, why_not_xla = _other_jit_compile(built, reference)
     return Offer(
@@ -40,26 +38,18 @@ def offer_loops(built: Built) -> Offer:
 
 def nothing_to_adapt(built: Built) -> str:
     """Why no other loop may take the place of the one there is, "" if one may."""
-    import keras
-
     model, run = built.model, built.run
-    if model.run_eagerly:
-        return "nothing to adapt: the model runs eagerly"
-    for name in OWN_METHODS:
-        if getattr(type(model), name) is not getattr(keras.Model, name) or name in vars(model):
-            return f"nothing to adapt: the model has a {name} of its own"
+    reason = why_only_keras(model, run.replicas)
+    if reason:
+        return reason
     if model.train_function is not None:
-        return "nothing to adapt: the model has a train function of its own"
-    if run.replicas > 1:
-        # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first call, with either
-        return (
-            f"nothing to adapt: over {run.replicas} replicas Keras can neither run several steps a "
-            "call nor compile a step by XLA"
-        )
+        return "the model has a train function of its own"
+    if loop_of(built).kind == "resident":
+        return "the loop is resident, with its steps and XLA as the stack asks for them"
     if run.steps_per_epoch is not None and run.steps_per_epoch < 2 * BLOCK_STEPS:
         return (
-            f"nothing to adapt: an epoch has {run.steps_per_epoch} steps, and it takes "
-            f"{2 * BLOCK_STEPS} to time a block in it"
+            f"an epoch has {run.steps_per_epoch} steps, and it takes {2 * BLOCK_STEPS} to time a "
+            "block in it"
         )
     return ""
 

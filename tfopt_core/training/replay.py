@@ -26,9 +26,11 @@ from tfopt_core.training.penalties import add_data_loss
 from tfopt_core.training.replay_data import ReplayData, read_first, read_other, shortened
 from tfopt_core.training.replayed import SAME, Replayed
 from tfopt_core.training.sources import as_plan
+from tfopt_core.training.train_functions import count_by, loop_of, made_function
 from tfopt_core.training.weights import restore_variables, save_variables, weight_difference
 
 STEPS = 100
+MOST_STEPS_A_CALL = 10
 BATCHES, FACTS = "batches", "facts.json"
 INITIAL, FINAL, OWN = "initial.npz", "final.npz", "own.npz"
 
@@ -123,6 +125,7 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
         add_data_loss(model, built.run.element_spec)  # as a run does
     if wrap is not None:
         model.train_step = wrap(model.train_step)
+    _use_loop(built)
     recorder = _recorder(begin)
     data = _stored_batches(folder)
     model.fit(
@@ -139,6 +142,19 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
         reported=tuple(recorder.reported),
         losses={name: tuple(values) for name, values in recorder.losses.items()},
     )
+
+
+def _use_loop(built: Built) -> None:
+    """Have `fit` call the stack's loop, over batches that it is given. One that gathers its own
+    batches trains as a chunked one here; what it would have gathered is compared as data.
+    """
+    loop = loop_of(built)
+    if loop.kind == "keras":
+        return
+    # losses are compared at the end of each call
+    loop = attrs.evolve(loop, kind="chunked", steps=min(loop.steps, MOST_STEPS_A_CALL))
+    count_by(built.model, loop.steps)
+    built.model.train_function = made_function(built, loop)
 
 
 def _stored_batches(folder: Path) -> Any:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 
-from tfopt_core.data import (
-    Autotune,
-    Batch,
-    DataPlan,
-    MapBatches,
-    Options,
-    Prefetch,
-    Resident,
-    Shuffle,
-    Stage,
-)
+from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Stage
+from tfopt_core.data.resident import why_not_gathered
 from tfopt_core.training.epoch_order import EpochOrders, shuffles_as_lowered
 from tfopt_core.training.graph_steps import one_step, repeated
+from tfopt_core.training.made import LoopMade
 
-# They say how a pipeline runs, and this loop runs none.
-_NEUTRAL = (Prefetch, Options, Autotune)
 # Indices are int32: a gather by int64 is slower, and no device holds more examples.
 _MOST_EXAMPLES = 2**31 - 1
 
@@ -82,20 +72,6 @@ def why_not_resident(plan: DataPlan) -> str:
     return why_not_gathered(behind)
 
 
-def why_not_gathered(behind: Sequence[Stage]) -> str:
-    """Why batches that these stages make of what is held cannot be gathered, "" if they can."""
-    batched = False
-    for stage in behind:
-        if isinstance(stage, _NEUTRAL):
-            continue
-        fits = isinstance(stage, MapBatches) if batched else isinstance(stage, Shuffle)
-        if type(stage) is Batch and not batched:
-            batched = fits = True
-        if not fits:
-            return f'"{stage.describe()}" stands behind the data that are held'
-    return "" if batched else "the data are not put into batches behind what is held"
-
-
 def _split(plan: DataPlan) -> tuple[Resident | None, tuple[Stage, ...]]:
     stages = plan.lowering_order()
     place = next((i for i, stage in enumerate(stages) if isinstance(stage, Resident)), None)
@@ -115,7 +91,7 @@ class ResidentFunction:
     :param steps: most steps of a call.
     :param jit_compile: whether XLA compiles a call whole.
     :param class_weight: Keras' own, which it would apply to the batches of the iterator.
-    :param steps_made: steps that the last call made; `calls` and `steps_in_all` add up.
+    :param made: counts what the calls make.
     """
 
     model: Any
@@ -123,10 +99,7 @@ class ResidentFunction:
     steps: int
     jit_compile: bool
     class_weight: Any = None
-    steps_made: int = 0
-    calls: int = 0
-    steps_in_all: int = 0
-    why_not_whole: str = ""
+    made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="resident"))
     _iterator: Any = None
     _order: Any = None
     _done: int = 0
@@ -137,6 +110,7 @@ class ResidentFunction:
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
 
+        self.made.steps_per_call = self.steps
         self._single = one_step(self.model, jit_compile=self.jit_compile)
         step = one_step(self.model, jit_compile=False)
         size = self.data.batch.size
@@ -154,18 +128,11 @@ class ResidentFunction:
             )
 
         def last(order: Any) -> Any:
-            """The epoch's last batch, which is smaller."""
+            """The epoch's last batch, which is smaller; not worth a compilation of its own."""
             return step(gather(order[self.data.full_batches * size :]))
 
-        self._run, self._last = (
-            tf.function(function, autograph=False, jit_compile=self.jit_compile)
-            for function in (run, last)
-        )
-
-    @property
-    def compiled_whole(self) -> bool:
-        """Whether XLA compiled calls whole."""
-        return self.jit_compile and self.calls > 0
+        self._run = tf.function(run, autograph=False, jit_compile=self.jit_compile)
+        self._last = tf.function(last, autograph=False)
 
     def begin_fit(self) -> None:
         """A call of `fit` follows."""
@@ -180,27 +147,26 @@ class ResidentFunction:
 
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             logs = self._single(next(iterator))  # train_on_batch hands over a generator
-            self.steps_made = 1
+            self.made.count(1, 0)
             return logs
         if iterator is not self._iterator:
             self._iterator, self._done = iterator, 0
             self._order = self.data.orders.next_epoch()
-        self.steps_made = min(self.steps, self.data.batches - self._done)
-        if self.steps_made <= 0:
-            self.steps_made = 0
+        count = min(self.steps, self.data.batches - self._done)
+        self.made.last_call = 0
+        if count <= 0:
             raise StopIteration
-        logs = self._steps(self._done, self.steps_made)
-        self._done += self.steps_made
-        self.steps_in_all += self.steps_made
-        self.calls += 1
+        logs = self._steps(self._done, count)
+        self._done += count
         return logs
 
     def _steps(self, start: int, count: int) -> Any:
         import tensorflow as tf
 
         logs = None
-        full = min(count, self.data.full_batches - start)
-        if full > 0:
+        full = max(0, min(count, self.data.full_batches - start))
+        self.made.count(count, full if self.jit_compile else 0)
+        if full:
             logs = self._run(self._order, tf.constant(start), tf.constant(full))
         return self._last(self._order) if full < count else logs
 

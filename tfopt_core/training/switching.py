@@ -20,7 +20,9 @@ from tfopt_core.training.callbacks import TEST_METHODS, batch_callbacks
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.held import HeldBatches
 from tfopt_core.training.loops import Adapt, Decider, Loop
+from tfopt_core.training.made import continued
 from tfopt_core.training.offer import offer_loops
+from tfopt_core.training.train_functions import count_by, keras_function, made_function
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -43,7 +45,7 @@ class SwitchingLoop:
     kept: Loop | None = None
     steps_made: int = 0
     _steps_counted: int = 0
-    _functions: dict[Loop, Callable[..., Any]] = attrs.field(factory=dict)
+    _functions: dict[Loop, Any] = attrs.field(factory=dict)
     _compiled_tails: set[Loop] = attrs.field(factory=set)
     _answered: int = 0
     _done: int = 0
@@ -102,8 +104,7 @@ class SwitchingLoop:
         """The training is over: leave the model as it was; the loop that trained it in the end."""
         if self.kept is None:
             self.tell({"type": "adapted", "adapted": self.decider.summary()})
-        if self._steps_counted != self.reference.steps:
-            self._count_by(self.reference.steps)
+        self._count_by(self.reference.steps)
         return self.kept or self.reference
 
     def _chosen(self) -> Loop:
@@ -134,11 +135,13 @@ class SwitchingLoop:
         self.steps_made = self._steps_of(loop)
         for _ in range(0, max(1, self.steps_made), loop.steps):
             self._logs = self._run(loop, iterator)
+        if self._left() is None and loop.kind != "keras":
+            self.steps_made = self._functions[loop].made.last_call
 
     def _compiles_anew(self, loop: Loop) -> bool:
         """Under XLA the first smaller batch, the epoch's last, is compiled in its call."""
         is_last = self._left() is not None and self._steps_of(loop) == self._left()
-        return loop.jit_compile and is_last and loop not in self._compiled_tails
+        return loop.compiles_tail and is_last and loop not in self._compiled_tails
 
     def _try(self, loop: Loop, iterator: Any) -> Loop:
         """A call that traces or compiles; if it fails, the reference takes its batches.
@@ -186,17 +189,13 @@ class SwitchingLoop:
         with self._steps_per_execution(loop.steps):
             return self._functions[loop](iterator)
 
-    def _made(self, loop: Loop) -> Callable[..., Any]:
-        """Keras' own train function under other settings of the model, which are put back."""
-        model = self.built.model
-        before = model.train_function, model.jit_compile
-        try:
-            model.jit_compile = loop.jit_compile
-            model.make_train_function(force=True)
-            made: Callable[..., Any] = model.train_function
-        finally:
-            model.train_function, model.jit_compile = before
-        return made
+    def _made(self, loop: Loop) -> Any:
+        if loop.kind == "keras":
+            return keras_function(self.built, loop.jit_compile)
+        function = made_function(self.built, loop)
+        if loop == self.reference:  # what the stack asked for is read back by its plugin
+            function.made = continued(self.built.model, function.made)
+        return function
 
     @contextmanager
     def _steps_per_execution(self, steps: int) -> Iterator[None]:
@@ -213,15 +212,12 @@ class SwitchingLoop:
             attributes["steps_per_execution"] = before
 
     def _count_by(self, steps: int) -> None:
-        """`fit` and `evaluate` count so many steps a call from now on."""
-        model = self.built.model
-        model.steps_per_execution = self._steps_counted = steps
-        # traced with the former number these would evaluate one batch in so many, silently
-        model.test_function = model.predict_function = None
+        self._steps_counted = steps
+        count_by(self.built.model, steps)
 
     def _note_compiled_tail(self, loop: Loop) -> None:
         """Under XLA the first smaller batch, the epoch's last, compiles again without a trace."""
-        if loop.jit_compile and self._left() == 0 and loop not in self._compiled_tails:
+        if loop.compiles_tail and self._left() == 0 and loop not in self._compiled_tails:
             self._compiled_tails.add(loop)
             self.clock.count_trace()
 

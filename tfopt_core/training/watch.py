@@ -14,8 +14,16 @@ from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock, TimedBlock
+from tfopt_core.training.devices import device_sync
 from tfopt_core.training.penalties import Penalties, with_data_loss
+from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.switching import SwitchingLoop
+from tfopt_core.training.train_functions import (
+    TrainFunction,
+    count_by,
+    loop_function,
+    loop_of,
+)
 
 # Progress is told at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
@@ -52,17 +60,18 @@ class Watch:
     asking_nanoseconds: int = 0
     loop: SwitchingLoop | None = None
     wants_new_data: bool = False
+    _function: TrainFunction | None = None
     _told: int = 0
     _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
 
     @clock.default
     def _make_clock(self) -> StepClock:
         return StepClock(
-            steps_per_call=self.built.training.steps_per_execution,
+            steps_per_call=loop_of(self.built).steps,
             steps_per_epoch=self.built.run.steps_per_epoch,
             fills_cache=self.built.fills_cache,
-            compiles=bool(self.built.model.jit_compile),
-            sync=_device_sync(self.built),
+            compiles=loop_of(self.built).compiles_tail,
+            sync=device_sync(self.built.run.machine),
             on_call=self._after_call,
         )
 
@@ -80,7 +89,19 @@ class Watch:
         model = self.built.model
         if "train_step" in vars(model):
             del model.train_step
-        model.train_function = None
+        model.train_function = self._function = None
+        if self.built.training.loop != "keras":
+            count_by(model, 1)
+
+    def begin_fit(self) -> None:
+        """A call of `fit` follows, over the data that the run has now."""
+        if self.wants_new_data:
+            self.wants_new_data = False
+            self.clock.new_data(self.epochs_done, self.built.run.steps_per_epoch)
+            if self.built.training.loop == "resident":
+                self._wrap_train_function()
+        if isinstance(self._function, ResidentFunction):
+            self._function.begin_fit()
 
     def callback(self) -> Any:
         """The Keras callback that tells this watch of epochs and validations; put it last."""
@@ -136,7 +157,7 @@ class Watch:
         model, run = self.built.model, self.built.run
         if control.wants_retrace:
             # what is trainable, say, is read when the function is traced, and never again
-            model.make_train_function(force=True)
+            model.train_function = None
             self._wrap_train_function()
         if control.stop_reason is not None:
             self.stop_reason = control.stop_reason
@@ -149,9 +170,16 @@ class Watch:
 
     def _wrap_train_function(self) -> None:
         model, loop = self.built.model, self.loop
+        if self.built.training.loop != "keras":
+            self.clock.steps_per_call = steps = loop_of(self.built).steps
+            count_by(model, steps)
         if loop is not None:
             loop.forget_functions()
             model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
+            return
+        function = self._function = loop_function(self.built)
+        if function is not None:
+            model.train_function = self.clock.timed(function, lambda: function.made.last_call)
             return
         model.make_train_function()
         model.train_function = self.clock.timed(model.train_function)
@@ -209,13 +237,3 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _device_sync(built: Built) -> Callable[[], None] | None:
-    """What waits for the device; on a CPU a call of the train function has waited already."""
-    if not built.run.machine.gpus:
-        return None
-    import tensorflow as tf
-
-    sync: Callable[[], None] = tf.test.experimental.sync_devices
-    return sync

@@ -1,4 +1,4 @@
-"""The workloads that ship with tfopt: real data, bundled, so that they train offline.
+"""The workloads that ship with tfopt: real data, there offline.
 
 A module a workload, each with a `build` function that a recipe names by its entry point and
 calls with `[workload.options]`. Importing them imports neither TensorFlow nor NumPy.

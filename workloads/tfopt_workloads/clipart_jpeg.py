@@ -37,7 +37,7 @@ def build(
     :param classes: only the first classes in the order of their names, 2 to 8.
     :param size: height and width to which each picture is scaled, in pixels.
     :param ratio: 1, 2, 4 or 8: the decoder leaves out what a picture of that fraction of the size
-        does not need, which is faster and a little less sharp.
+        does not need, which is faster and changes the pictures a little.
     :param augment: whether a training picture is mirrored in half of the cases, drawn anew in
         each epoch.
     :param width: multiplies the channels of each layer.

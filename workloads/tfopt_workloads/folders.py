@@ -64,7 +64,8 @@ def split(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     pictures), so that most series of like pictures, whose names are neighbours, stay together.
     """
     block = min(_BLOCK, -(-len(paths) // 5))
-    train, held_out = [], []
+    train: list[Path] = []
+    held_out: list[Path] = []
     for index, path in enumerate(paths):
         (held_out if index // block % 5 == _HELD_OUT else train).append(path)
     return train, held_out

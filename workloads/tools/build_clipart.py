@@ -9,10 +9,10 @@ option `folder`.
 
 The classes that hold the most files are taken. Links are left out (they put a picture into two
 classes), and so are pictures over a megapixel, pictures that are all but one colour once they lie
-on white, and those that look exactly like one before. Of each class the subfolders are taken in
-turn, in each the pictures by the SHA-256 of their names: the choice needs no random generator, and
-no series fills a class. They are numbered by the order of their original names, so that pictures
-of one series are neighbours.
+on white, and those that look exactly like another of their class. Of each class the subfolders
+are taken in turn, in each the pictures by the SHA-256 of their names: the choice needs no random
+generator, and no series fills a class. They are numbered by the order of their original names, so
+that pictures of one series are neighbours.
 """
 
 from __future__ import annotations

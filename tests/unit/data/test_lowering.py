@@ -151,7 +151,24 @@ def test_batched_data_beside_a_batch_size_are_an_error_that_says_so():
     dataset = tf.data.Dataset.range(4).batch(2)
     with pytest.raises(WorkloadError, match="batched already"):
         batched(dataset)
-    assert len(batched(dataset, explicit=False).stages) == 1
+    assert lower(batched(dataset, explicit=False)) is dataset
+
+
+def test_a_data_set_is_shuffled_as_it_comes_whatever_is_known_of_it():
+    """What is measured against is the same as before data sets were taken apart."""
+    import tensorflow as tf
+
+    given = tf.data.Dataset.from_tensor_slices(np.arange(50)).map(lambda x: x + 1)
+    given = given.shuffle(5, seed=3).prefetch(2)
+    plan = batched(given, seed=4)
+    assert [stage.kind for stage in plan.lowering_order()] == [
+        "source", "map_examples", "shuffle", "prefetch", "shuffle", "batch",
+    ]  # fmt: skip
+    by_hand = given.shuffle(50, seed=4).batch(2)
+    for _ in range(2):
+        orders = [[batch.numpy().tolist() for batch in data] for data in (lower(plan), by_hand)]
+        assert len(orders[0]) == 25
+    assert lower(plan)._input_dataset._input_dataset is given
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_batches_are_augmented_behind_the_batch_and_before_a_prefetch() -> None:
 
 def test_examples_in_front_of_kept_batches_are_refused() -> None:
     plan = DataPlan.from_arrays(GREY, LABELS).batch(4).cache()
-    with pytest.raises(PluginRefused, match='keeps whole batches.*set on = "batches"'):
+    with pytest.raises(PluginRefused, match=r'keeps whole batches.*set on = "batches"'):
         with_augmentation(plan, twice)
 
 
@@ -306,9 +306,7 @@ def test_dictionaries_are_refused_for_layers() -> None:
         ({"function": "a:b", "parallel": 0}, "at least 1"),
     ],
 )
-def test_wrong_settings_are_said_without_tensorflow(
-    settings: dict[str, Any], message: str
-) -> None:
+def test_wrong_settings_are_said_without_tensorflow(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Augment(**settings)
 
@@ -367,9 +365,7 @@ def test_the_layers_that_it_knows_are_those_of_keras() -> None:
         ("broken.py:flip", "cannot be imported: raised ZeroDivisionError"),
     ],
 )
-def test_a_function_that_cannot_be_had_is_refused(
-    place: str, message: str, tmp_path: Path
-) -> None:
+def test_a_function_that_cannot_be_had_is_refused(place: str, message: str, tmp_path: Path) -> None:
     from tfopt_data.callables import load_function
 
     (tmp_path / "there.py").write_text("def flip(x):\n    return x\n\nnumber = 1\n")

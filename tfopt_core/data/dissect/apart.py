@@ -23,8 +23,6 @@ _REPEATING = frozenset(
         "_AssertCardinalityDataset",
         "_DenseToRaggedDataset",
         "_DenseToSparseBatchDataset",
-        "_DirectedInterleaveDataset",
-        "_FixedLengthRecordDataset",
         "_GroupByWindowDataset",
         "_RebatchDataset",
         "_RestructuredDataset",

@@ -10,9 +10,6 @@ from tfopt_core.data.dissect.repeating import repeats
 from tfopt_core.data.dissect.walk import NotUnderstood, class_name, known_cardinality
 from tfopt_core.data.stages import Source
 
-# `enumerate` counts up to the largest int64; nothing else has so many elements.
-_ENDLESS = 2**62
-
 
 def source_of(dataset: Any) -> Source:
     """The source that the data set is.
@@ -62,7 +59,10 @@ def _range_of(dataset: Any, bounds: tuple[int, ...]) -> Source:
 def _enumeration(dataset: Any) -> Source:
     """The numbers that `enumerate` puts beside the elements: a range that is known to the graph
     only, since its Python object is gone."""
-    if (known_cardinality(dataset) or 0) < _ENDLESS:
+    import tensorflow as tf
+
+    numbers = dataset.element_spec == tf.TensorSpec((), tf.int64)
+    if not numbers or int(dataset.cardinality()) != tf.data.INFINITE_CARDINALITY:
         raise NotUnderstood("a data set from a variant")
     step, nodes = last_step(dataset)
     if step.op != "RangeDataset":

@@ -1,0 +1,216 @@
+"""The data service with real processes: every example once, and nobody left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import psutil
+import pytest
+from real_process import alive, descendants, environment, make_project, tfopt, wait_until
+
+from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data.lower import lower
+from tfopt_core.testing import make_run, stack_of
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+
+EXAMPLES = 200
+# Starts a service of one worker and waits. The sleeper that it forks keeps the other end of the
+# worker's input open, as a workload's own processes may.
+PARENT = """
+    import os, pathlib, sys, time
+    from tfopt_data.service_local import LocalService
+
+    service = LocalService.start(1, 0, pathlib.Path(sys.argv[1]))
+    if sys.argv[2] == "fork" and os.fork() == 0:
+        os.setsid()
+        time.sleep(60)
+        os._exit(0)
+    print(*[process.pid for process in service.processes], flush=True)
+    time.sleep(60)
+"""
+RECIPE = """
+    name = "served"
+    [workload]
+    use = "flights"
+    epochs = 2
+    batch_size = 64
+    [workload.options]
+    examples = 640
+    prepare = "map"
+    [[plugins]]
+    use = "data-service"
+"""
+
+
+def serving() -> list[psutil.Process]:
+    """The processes of data services that this test started, and that run."""
+    return [
+        process
+        for process in alive(psutil.Process().children(recursive=True))
+        if "tfopt_data.service_process" in process.cmdline()
+    ]
+
+
+@pytest.fixture(scope="module")
+def stack_and_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A stack with a service of two workers, and a run; the training data are a shuffled plan."""
+    from tfopt_data.data_service import DataService
+
+    x = np.arange(EXAMPLES, dtype="float32").reshape(-1, 1)
+    plan = DataPlan.from_arrays(x, x).shuffle().map(lambda x, y: (x / EXAMPLES, y)).batch(16)
+    stack = stack_of(DataService(workers=2), build_dataset=plan.prefetch())
+    yield stack, make_run(folder=tmp_path_factory.mktemp("service"))
+    assert not serving()
+
+
+@pytest.fixture(scope="module")
+def served(stack_and_run: Any) -> Any:
+    """The lowered training data."""
+    stack, run = stack_and_run
+    return lower(stack.build_dataset(run, "train"))
+
+
+def test_two_workers_yield_every_example_once_an_epoch_in_full_batches(served: Any) -> None:
+    assert int(served.cardinality()) == 13
+    epochs = [[y.numpy().ravel() for _, y in served] for _ in range(2)]
+    for epoch in epochs:
+        assert sorted(np.concatenate(epoch)) == list(range(EXAMPLES))
+        assert [len(batch) for batch in epoch] == [16] * 12 + [8]
+    assert not np.array_equal(np.concatenate(epochs[0]), np.concatenate(epochs[1]))
+
+
+def test_a_service_that_runs_already_is_used_by_its_address(
+    served: Any, stack_and_run: Any, tmp_path: Path
+) -> None:
+    from tfopt_data.data_service import DataService
+
+    _, run = stack_and_run
+    with run.owned_by("DataService"):
+        address = run.state["service"].target
+    plan = DataPlan.from_arrays(np.arange(40.0)).batch(16)
+    stack = stack_of(DataService(address=address), build_dataset=plan)
+    own = make_run(folder=tmp_path)
+    dataset = lower(stack.build_dataset(own, "train"))
+    assert sorted(np.concatenate(list(dataset.as_numpy_iterator()))) == list(range(40))
+    own = attrs.evolve(own, datasets={"train": dataset})
+    assert stack.report_effects(own, None)["DataService"].detail == "train: after batch: 16"
+    assert len(serving()) == 2
+
+
+def test_what_is_built_again_uses_the_same_processes(served: Any, stack_and_run: Any) -> None:
+    stack, run = stack_and_run
+    before = {process.pid for process in serving()}
+    assert len(before) == 2
+    again = lower(stack.build_dataset(run, "train"))
+    assert sum(len(y) for _, y in again) == EXAMPLES
+    assert {process.pid for process in serving()} == before
+
+
+def test_several_replicas_read_from_it(served: Any) -> None:
+    import tensorflow as tf
+
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    distributed = strategy.experimental_distribute_dataset(served)
+    assert sum(int(tf.size(y)) for _, y in distributed) == EXAMPLES
+
+
+def test_the_effect_names_the_workers_and_ends_them(served: Any, stack_and_run: Any) -> None:
+    """Stands last: it ends the service that the tests before it share."""
+    stack, run = stack_and_run
+    held = iter(served)  # an iterator that lives longer than the service
+    next(held)
+    run = attrs.evolve(run, datasets={"train": served})
+    effect = stack.report_effects(run, None)["DataService"]
+    assert effect.applied
+    assert effect.detail.startswith("train: after batch: 16, by 2 workers at grpc://localhost:")
+    assert not serving()
+    del held
+
+
+@pytest.mark.parametrize("also", ["alone", "fork"])
+def test_a_worker_outlives_a_killed_run_by_two_seconds_at_most(also: str, tmp_path: Path) -> None:
+    with _parent(tmp_path, also) as (parent, worker):
+        sleepers = [process for process in descendants(parent) if process != worker]
+        parent.kill()
+        parent.wait()
+        begun = time.monotonic()
+        wait_until("the worker's end", lambda: not alive([worker]), seconds=10)
+        assert time.monotonic() - begun < 2
+        for sleeper in sleepers:
+            sleeper.kill()
+
+
+def test_a_run_that_lost_a_worker_ends_and_says_so(tmp_path: Path) -> None:
+    with _parent(tmp_path, "alone") as (parent, worker):
+        os.kill(worker.pid, signal.SIGKILL)
+        assert parent.wait(10) == 3
+        assert parent.stderr is not None
+        last = parent.stderr.read().strip().splitlines()[-1]
+        assert last == "tfopt: data-service: worker 1 of 1 was killed by SIGKILL"
+
+
+def test_train_uses_it_and_leaves_nobody_behind(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project", RECIPE)
+    mark = str(tmp_path)  # inherited by every process of the command, however deep
+    done = tfopt("train", "recipe.toml", cwd=project, env=environment(OF_THIS_TEST=mark))
+    assert done.code == 0, done.err
+    assert "by 1 worker at grpc://localhost:" in " ".join(done.out.split())
+    assert not alive(_marked(mark))
+
+
+def test_a_port_that_is_taken_is_refused_in_the_plugins_name(tmp_path: Path) -> None:
+    from tfopt_data.data_service import DataService
+
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        plan = DataPlan.from_arrays(np.arange(4.0)).batch(2)
+        stack = stack_of(DataService(port=port), build_dataset=plan)
+        with pytest.raises(PluginRefused, match=f'plugin "DataService": port {port} cannot be had'):
+            stack.build_dataset(make_run(folder=tmp_path), "train")
+
+
+class _parent:
+    """A process that has started a service, and its worker."""
+
+    def __init__(self, folder: Path, also: str) -> None:
+        script = folder / "parent.py"
+        script.write_text(textwrap.dedent(PARENT))
+        self._process = subprocess.Popen(
+            [sys.executable, str(script), str(folder / "service"), also],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+        )  # fmt: skip
+
+    def __enter__(self) -> tuple[subprocess.Popen[str], psutil.Process]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, self._process.communicate()[1]
+        return self._process, psutil.Process(int(line))
+
+    def __exit__(self, *_: object) -> None:
+        for process in [*descendants(self._process), self._process]:
+            process.kill()
+        self._process.communicate()
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("OF_THIS_TEST") == mark:
+                found.append(process)
+    return found

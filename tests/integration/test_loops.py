@@ -1,0 +1,475 @@
+"""The chunked and the resident loop train as Keras' own: to the digit, and to rounding under XLA."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from in_process import build_here
+from tfopt_distribute.one_device import OneDevice
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.chunked import Chunked
+from tfopt_runtime.resident import Resident
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+
+from tfopt_core import DataPlan, Workload, loop_made
+from tfopt_core.hooks import hookimpl
+from tfopt_core.training.fit import train
+
+pytestmark = pytest.mark.tensorflow
+
+# 101 examples in batches of 8 are 12 whole batches and one of 5; 4 and 5 steps do not divide 13.
+EXAMPLES, BATCH_SIZE, STEPS, EPOCHS = 101, 8, 13, 3
+CHUNKED, CHUNKED_XLA = Chunked(steps=4, xla=False), Chunked(steps=5, xla=True)
+RESIDENT, RESIDENT_XLA = Resident(xla=False), Resident(xla=True)
+RESIDENT_FIVE = Resident(steps=5, xla=False)
+UNCOMPILED = [CHUNKED, RESIDENT, RESIDENT_FIVE]
+LOOPS = [*UNCOMPILED, CHUNKED_XLA, RESIDENT_XLA]
+
+
+def named(loop):
+    return f"{type(loop).__name__.lower()} {loop.steps}{' XLA' if loop.xla else ''}"
+
+
+each_loop = pytest.mark.parametrize("loop", LOOPS, ids=named)
+uncompiled = pytest.mark.parametrize("loop", UNCOMPILED, ids=named)
+chunked_loops = pytest.mark.parametrize("loop", [CHUNKED, CHUNKED_XLA], ids=named)
+
+
+def arrays(seed=0):
+    source = np.random.default_rng(seed)
+    x = source.random((EXAMPLES, 6), dtype="float32")
+    return x, (x.sum(1) > 3).astype("int32")
+
+
+def small_model(*layers: Any) -> Any:
+    import keras
+
+    dense = keras.layers.Dense
+    return keras.Sequential([keras.Input((6,)), dense(8, "relu"), *layers, dense(2)])
+
+
+def workload(**changes: Any) -> Workload:
+    import keras
+
+    whole = Workload(
+        train=arrays(), validation=arrays(1), build_model=small_model, optimizer="adam",
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"],
+    )  # fmt: skip
+    return attrs.evolve(whole, **changes)
+
+
+def trained(folder, given, *plugins, epochs=EPOCHS, known=None):
+    built = build_here(
+        given, *plugins, folder=folder, seed=5, epochs=epochs,
+        batch_size=None if isinstance(given.train, DataPlan) and given.train.batched
+        else BATCH_SIZE,
+    )  # fmt: skip
+    outcome = train(built, perf_counter_ns(), lambda message: None, known)
+    return built, outcome
+
+
+def effect_of(built, plugin):
+    effects = built.stack.report_effects(built.run, built.model)
+    return effects[type(plugin).__name__]
+
+
+def assert_like_stock(folder, make, loop, *beside, within=None, iterations=STEPS * EPOCHS):
+    """Two trainings of the workload that is made, without the loop and with it."""
+    plain_built, plain = trained(folder / "plain", make(), *beside)
+    built, outcome = trained(folder / "ours", make(), *beside, loop)
+    effect = effect_of(built, loop)
+    assert effect.applied, effect.detail
+    assert ("compiled whole by XLA" in effect.detail) is (loop.xla is True)
+    within = within or (2e-4 if loop.xla else 1e-6)
+    assert set(outcome.history) == set(plain.history)
+    for name, values in plain.history.items():
+        assert outcome.history[name] == pytest.approx(values, abs=within), name
+    pairs = zip(built.model.get_weights(), plain_built.model.get_weights(), strict=True)
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours, theirs, atol=within)
+    assert outcome.steps == plain.steps
+    assert int(built.model.optimizer.iterations) == iterations
+    return built, outcome
+
+
+@each_loop
+def test_losses_weights_and_validation_are_those_of_stock_fit(loop, tmp_path):
+    built, outcome = assert_like_stock(tmp_path, workload, loop)
+    made = loop_made(built.model)
+    assert made.steps == STEPS * EPOCHS
+    assert made.calls == EPOCHS * -(-STEPS // made.steps_per_call)
+    assert built.model.steps_per_execution == 1  # no property of the model that is left
+    assert {block.cold for block in outcome.blocks if block.epoch == 2} == {""}
+
+
+@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT, RESIDENT_XLA], ids=named)
+def test_class_weights_count(loop, tmp_path):
+    make = partial(workload, class_weight={0: 0.3, 1: 1.7})
+    assert_like_stock(tmp_path, make, loop)
+
+
+def weighted_dicts():
+    import keras
+
+    x, y = arrays()
+    inputs = {"a": keras.Input((2,), name="a"), "b": keras.Input((4,), name="b")}
+    joined = keras.layers.Concatenate()([inputs["a"], inputs["b"]])
+    columns = {"a": x[:, :2], "b": x[:, 2:]}
+    return workload(
+        train=(columns, y, np.linspace(0, 2, EXAMPLES, dtype="float32")), validation=None,
+        build_model=lambda: keras.Model(inputs, keras.layers.Dense(2)(joined)),
+        weighted_metrics=["accuracy"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("loop", [CHUNKED, CHUNKED_XLA, RESIDENT_XLA], ids=named)
+def test_dicts_and_sample_weights_are_passed_on(loop, tmp_path):
+    assert_like_stock(tmp_path, weighted_dicts, loop)
+
+
+def custom_step():
+    """Two nets that train against each other; what the step reports are no metrics."""
+    import keras
+    import tensorflow as tf
+
+    class Two(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.other = small_model(), small_model()
+
+        def call(self, x: Any) -> Any:
+            return self.one(x) - self.other(x)
+
+        def train_step(self, data: Any) -> Any:
+            x, _ = data
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((self.one(x) - 1) ** 2 + (self.other(x) + self.one(x)) ** 2)
+            weights = self.trainable_weights
+            self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+            return {"game": loss, "twice": {"each": 2 * loss}["each"]}
+
+    return workload(build_model=Two, validation=None, loss=None, metrics=[])
+
+
+@each_loop
+def test_logs_of_a_custom_step_are_those_of_the_epochs_last_step(loop, tmp_path):
+    assert_like_stock(tmp_path, custom_step, loop)
+
+
+def with_state_and_chance():
+    import keras
+
+    layers = keras.layers
+    return workload(
+        build_model=lambda: small_model(layers.BatchNormalization(), layers.Dropout(0.3, seed=3))
+    )
+
+
+@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT], ids=named)
+def test_batch_normalization_and_dropout_go_on_from_step_to_step(loop, tmp_path):
+    assert_like_stock(tmp_path, with_state_and_chance, loop)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT], ids=named)
+@pytest.mark.usefixtures("float32_afterwards")
+def test_mixed_precision_and_its_loss_scale_are_kept(loop, policy, tmp_path):
+    assert_like_stock(tmp_path, workload, loop, MixedPrecision(policy=policy))
+
+
+def unknown_length():
+    """As an epoch of arrays that nobody shuffles, but how long it is nobody knows."""
+    plan = DataPlan.from_arrays(*arrays()).batch(BATCH_SIZE).filter(lambda x, y: True)
+    return workload(train=plan, validation=None)
+
+
+@chunked_loops
+def test_an_epoch_of_unknown_length_ends_where_it_ends(loop, tmp_path):
+    known = workload(train=DataPlan.from_arrays(*arrays()).batch(BATCH_SIZE), validation=None)
+    _, plain = trained(tmp_path, known)
+    built, outcome = trained(tmp_path, unknown_length(), loop)
+    assert outcome.history["loss"] == pytest.approx(plain.history["loss"], abs=2e-4)
+    assert int(built.model.optimizer.iterations) == STEPS * EPOCHS == outcome.steps
+    assert effect_of(built, loop).applied
+
+
+def sizes_that_change():
+    import tensorflow as tf
+
+    edges = np.cumsum([0, 8, 8, 5, 8, 8, 8, 3, 8, 8, 8, 8, 8, 13])
+    x, y = arrays()
+
+    def batches():
+        for begin, end in zip(edges, edges[1:], strict=False):
+            yield x[begin:end], y[begin:end]
+
+    signature = (tf.TensorSpec((None, 6)), tf.TensorSpec((None,), tf.int32))
+    data = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    data = data.apply(tf.data.experimental.assert_cardinality(STEPS))
+    return workload(train=DataPlan.from_dataset(data.map(lambda *e: e).repeat(1)), validation=None)
+
+
+@chunked_loops
+def test_batches_of_any_size_come_in_their_order(loop, tmp_path):
+    import tensorflow as tf
+
+    make = sizes_that_change
+    plain_built = build_here(make(), folder=tmp_path, seed=5, epochs=EPOCHS, batch_size=None)
+    assert isinstance(plain_built.run.datasets["train"], tf.data.Dataset)
+    plain = train(plain_built, perf_counter_ns(), lambda message: None)
+    built = build_here(make(), loop, folder=tmp_path, seed=5, epochs=EPOCHS, batch_size=None)
+    ours = train(built, perf_counter_ns(), lambda message: None)
+    assert ours.history["loss"] == pytest.approx(plain.history["loss"], abs=2e-4)
+    assert int(built.model.optimizer.iterations) == STEPS * EPOCHS
+
+
+def ragged():
+    import keras
+    import tensorflow as tf
+
+    rows = tf.ragged.constant([[1.0] * (1 + number % 3) for number in range(40)])
+    data = tf.data.Dataset.from_tensor_slices((rows, tf.range(40) % 2)).batch(8)
+
+    class Sums(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(2)
+
+        def call(self, x: Any) -> Any:
+            return self.dense(tf.reduce_sum(x, axis=1, keepdims=True))
+
+    return workload(train=DataPlan.from_dataset(data), validation=None, build_model=Sums)
+
+
+def test_ragged_batches_are_stepped_on_one_by_one(tmp_path):
+    _, plain = trained(tmp_path, ragged())
+    built, outcome = trained(tmp_path, ragged(), CHUNKED)
+    assert outcome.history["loss"] == pytest.approx(plain.history["loss"], abs=1e-6)
+    from tfopt_core.training.chunked import why_not_stacked
+
+    assert why_not_stacked(built.run.element_spec) == "batches hold a RaggedTensor"
+
+
+def shuffled(buffer_size, seed, behind=False):
+    def scaled(x, y):
+        return x * 2, y
+
+    plan = DataPlan.from_arrays(*arrays())
+    if not behind:
+        plan = plan.map(scaled)
+    plan = plan.shuffle(buffer_size, seed=seed)
+    if behind:
+        plan = plan.map(scaled)
+    plan = plan.batch(BATCH_SIZE).map(lambda x, y: (x - 1, y))
+    return workload(train=plan.prefetch(), validation=None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(10, 3), (None, None), (None, 7, True)],
+    ids=["a small buffer", "no seed", "a map behind it"],
+)
+def test_the_order_is_that_of_the_stock_pipeline(options, tmp_path):
+    assert_like_stock(tmp_path, partial(shuffled, *options), RESIDENT_FIVE)
+
+
+@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT], ids=named)
+def test_a_strategy_of_one_device_trains_as_without_the_loop(loop, tmp_path):
+    assert_like_stock(tmp_path, workload, loop, OneDevice())
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Restless:
+    """After the first epoch it asks for new data, or for another trace."""
+
+    data: bool
+
+    @hookimpl
+    def on_epoch_end(self, epoch, control):
+        if epoch == 0 and self.data:
+            control.rebuild_data()
+        elif epoch == 0:
+            control.retrace()
+
+
+@pytest.mark.parametrize("data", [True, False], ids=["new data", "another trace"])
+@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT], ids=named)
+def test_new_data_and_another_trace_change_nothing(loop, data, tmp_path):
+    built, _ = assert_like_stock(tmp_path, workload, loop, Restless(data=data))
+    assert loop_made(built.model).steps == STEPS * EPOCHS
+
+
+def listening(heard):
+    import keras
+
+    class Listens(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            heard.append("begin")
+
+        def on_epoch_begin(self, epoch, logs=None):
+            heard.append(epoch)
+
+        def on_test_end(self, logs=None):
+            heard.append("validated")
+
+        def on_epoch_end(self, epoch, logs=None):
+            heard.append(sorted(logs))
+
+        def on_train_end(self, logs=None):
+            heard.append("end")
+
+    callbacks = keras.callbacks
+    return [
+        Listens(),
+        callbacks.ReduceLROnPlateau("loss", min_delta=10, patience=1, factor=0.5),
+        callbacks.EarlyStopping("loss", min_delta=10, patience=2),
+    ]
+
+
+@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT], ids=named)
+def test_callbacks_of_epochs_hear_and_do_what_they_do_with_stock_fit(loop, tmp_path):
+    heard: dict[str, list[Any]] = {"stock": [], "ours": []}
+    outcomes = {}
+    for name, plugins in (("stock", ()), ("ours", (loop,))):
+        given = workload(callbacks=partial(listening, heard[name]))
+        built, outcomes[name] = trained(tmp_path, given, *plugins, epochs=8)
+        assert float(built.model.optimizer.learning_rate) == pytest.approx(2.5e-4)
+    assert heard["ours"] == heard["stock"]
+    assert outcomes["ours"].epochs == outcomes["stock"].epochs == 3
+    assert outcomes["ours"].history["loss"] == pytest.approx(outcomes["stock"].history["loss"])
+
+
+@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT_FIVE], ids=named)
+def test_a_training_that_is_stopped_within_an_epoch_stops_at_the_end_of_a_call(loop, tmp_path):
+    import keras
+
+    class Stops(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            function = self.model.train_function
+
+            def stops(iterator):
+                self.model.stop_training = epoch == 1
+                return function(iterator)
+
+            if epoch == 1:
+                self.model.train_function = stops
+
+    built, outcome = trained(tmp_path, workload(callbacks=lambda: [Stops()]), loop)
+    assert outcome.steps == STEPS + loop.steps == int(built.model.optimizer.iterations)
+
+
+def each_batch():
+    import keras
+
+    class EachBatch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None): ...
+
+    return [EachBatch()]
+
+
+@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT, StepsPerExecution(steps=4)], ids=type)
+def test_a_callback_that_needs_each_step_vetoes_the_loop(loop, tmp_path):
+    built, outcome = trained(tmp_path, workload(callbacks=each_batch), loop, epochs=1)
+    effect = effect_of(built, loop)
+    assert not effect.applied
+    assert effect.detail == "the callback EachBatch acts on every batch"
+    assert outcome.steps == STEPS
+    assert built.model.steps_per_execution == 1
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class AddsBatchCallback:
+    """A plugin behind the loop, so the loop's own plugin cannot see what it adds."""
+
+    @hookimpl(wrapper=True)
+    def configure_training(self):
+        options = yield
+        return attrs.evolve(options, callbacks=tuple(each_batch()))
+
+
+def test_so_does_one_that_a_later_plugin_adds(tmp_path):
+    built, outcome = trained(tmp_path, workload(), RESIDENT, AddsBatchCallback(), epochs=1)
+    assert effect_of(built, RESIDENT).detail == "the callback EachBatch acts on every batch"
+    assert outcome.steps == STEPS
+
+
+@pytest.mark.parametrize("name", ["run_eagerly", "make_train_function"])
+def test_a_model_that_only_keras_can_train_is_left_to_it(name, tmp_path):
+    import keras
+
+    class Own(keras.Sequential):
+        def compile(self, **given):
+            super().compile(**{**given, "run_eagerly": name == "run_eagerly"})
+
+        if name == "make_train_function":
+
+            def make_train_function(self, force=False):
+                return super().make_train_function(force)
+
+    def build_model():
+        return Own([keras.Input((6,)), keras.layers.Dense(2)])
+
+    built, outcome = trained(tmp_path, workload(build_model=build_model), RESIDENT, epochs=1)
+    effect = effect_of(built, RESIDENT)
+    assert not effect.applied
+    assert "eagerly" in effect.detail or name in effect.detail
+    assert outcome.steps == STEPS
+
+
+@pytest.mark.filterwarnings("ignore:Model doesn't support")
+def test_a_layer_without_xla_is_trained_without_and_the_effect_says_so(tmp_path):
+    import keras
+
+    class NoXla(keras.layers.Layer):
+        def __init__(self, **given):
+            super().__init__(**given)
+            self.supports_jit = False
+
+        def call(self, x):
+            return x
+
+    built, _ = trained(tmp_path, workload(build_model=lambda: small_model(NoXla())), CHUNKED_XLA)
+    assert "Keras turned XLA off" in effect_of(built, CHUNKED_XLA).detail
+
+
+def test_a_callback_may_train_on_a_batch_of_its_own(tmp_path):
+    import keras
+
+    class Extra(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            x, y = arrays(2)
+            assert np.isfinite(self.model.train_on_batch(x[:8], y[:8], return_dict=True)["loss"])
+
+    for loop in (CHUNKED, RESIDENT):
+        given = workload(callbacks=lambda: [Extra()], validation=None)
+        built, _ = trained(tmp_path, given, loop)
+        assert int(built.model.optimizer.iterations) == (STEPS + 1) * EPOCHS
+
+
+def test_training_can_be_replayed_for_a_certificate_by_the_loops_themselves(tmp_path):
+    from tfopt_core.hooks.stack import StackedPlugin
+    from tfopt_core.training import replay as replaying
+
+    built = build_here(workload(), folder=tmp_path, seed=5, batch_size=BATCH_SIZE)
+    results = {}
+    original = replaying.load
+    try:
+        replaying.load = lambda job: workload()
+        results["first"] = replaying.replay(built.job, tmp_path / "replay")
+        for loop in (CHUNKED, RESIDENT):
+            plugins = (StackedPlugin("it", loop),)
+            job = attrs.evolve(built.job, plugins=plugins)
+            results[named(loop)] = replaying.replay(job, tmp_path / "replay")
+    finally:
+        replaying.load = original
+    first = results.pop("first")
+    for replayed in results.values():
+        assert replayed.weight_difference == 0
+        assert replayed.steps == first.steps
+        assert [e.order for e in replayed.epochs] == [e.order for e in first.epochs]
+        assert len(replayed.reported) < replayed.steps  # several steps a call, as in the training

@@ -1,0 +1,30 @@
+"""Data sets as plain Python values, so that two can be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def plain(element: Any) -> Any:
+    """An element as nested lists; data sets in it as what they yield."""
+    import tensorflow as tf
+
+    if isinstance(element, dict):
+        return {key: plain(item) for key, item in element.items()}
+    if isinstance(element, tuple):
+        return tuple(map(plain, element))
+    if isinstance(element, tf.data.Dataset):
+        return [plain(item) for item in element]
+    if isinstance(element, tf.RaggedTensor):
+        return ["ragged", element.to_list()]
+    if isinstance(element, tf.SparseTensor):
+        parts = (element.indices, element.values, element.dense_shape)
+        return ["sparse", *(part.numpy().tolist() for part in parts)]
+    return np.asarray(element.numpy()).tolist()
+
+
+def epochs(dataset: Any, count: int = 2) -> list[Any]:
+    """Everything that a data set yields in so many epochs."""
+    return [[plain(element) for element in dataset] for _ in range(count)]

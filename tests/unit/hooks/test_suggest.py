@@ -1,0 +1,173 @@
+"""Plugins asked what they would do: sorted, bounded, checked; a broken one harms nobody."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import attrs
+import pytest
+from attrs import field, validators
+from hooks_diagnosis import diagnosis
+
+from tfopt_core import hookimpl
+from tfopt_core.errors import PluginLoadError
+from tfopt_core.hooks import suggest
+
+
+@attrs.frozen
+class Registered:
+    """Stands in for an entry point."""
+
+    name: str
+    what: Any
+    distribution: str = "theirs"
+    version: str = "1.0"
+
+    def load(self) -> Any:
+        if isinstance(self.what, BaseException):
+            raise self.what
+        return self.what
+
+
+def plugin(answer: Any = None, targets=("input",), math="exact", **attributes: Any) -> type:
+    """A plugin class whose suggest gives this answer, or raises it."""
+
+    def given(self, diagnosis):
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer() if callable(answer) else answer
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Plugin:
+        """Does something."""
+
+        size: int = field(default=1, validator=validators.ge(1))
+
+        @hookimpl(wrapper=True)
+        def build_dataset(self, run, split):
+            return (yield)
+
+    Plugin.targets, Plugin.suggest, Plugin.math = targets, given, lambda self: math
+    for name, value in attributes.items():
+        setattr(Plugin, name, value)
+    return Plugin
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    def asked(plugins: dict[str, Any], in_effect=(), **figures: Any):
+        known = {name: (Registered(name, what),) for name, what in plugins.items()}
+        monkeypatch.setattr(suggest, "registrations", lambda: known)
+        return suggest.propose(plugins, diagnosis(**figures), in_effect)
+
+    return asked
+
+
+def names(proposal):
+    return [one.plugin for one in proposal.suggestions]
+
+
+def test_the_most_promising_goes_first(ask):
+    plugins = {
+        "loop": plugin({}, ("dispatch",)),
+        "in": plugin({}),
+        "both": plugin({}, ("input", "dispatch")),
+    }
+    proposal = ask(plugins, dispatch=0.5, data=4.2)
+    assert names(proposal) == ["both", "loop", "in"]
+    bounds = [one.bound for one in proposal.suggestions]
+    assert bounds == pytest.approx([7.5 / 4, 7.5 / 4.2, 7.5 / 4.5])
+
+
+def test_among_equals_what_changes_the_training_least_goes_first(ask):
+    plugins = {"a": plugin({}, math="rounding"), "b": plugin({}, math="order"), "c": plugin({})}
+    assert names(ask(plugins)) == ["c", "b", "a"]
+
+
+def test_who_can_gain_next_to_nothing_is_not_proposed(ask):
+    assert names(ask({"in": plugin({})}, input_=0.01, data=0.01)) == []
+    assert names(ask({"memory": plugin({}, ("memory",))})) == []
+
+
+def test_none_proposes_nothing_and_who_has_no_suggest_is_not_asked(ask):
+    silent = plugin({})
+    del silent.suggest
+    assert names(ask({"a": plugin(None), "b": silent})) == []
+
+
+def test_what_is_in_effect_already_is_not_asked(ask):
+    proposal = ask({"cache": plugin(RuntimeError("asked"))}, in_effect=("cache",))
+    assert proposal.silent == ()
+
+
+def test_an_observer_is_not_proposed(ask):
+    assert names(ask({"watch": plugin({}, role="observer")})) == []
+
+
+def test_proposed_settings_are_checked_as_a_recipes_are(ask):
+    proposal = ask({"a": plugin({"size": 4}), "b": plugin({"size": 0}), "c": plugin({"siez": 1}),
+                    "d": plugin([])})  # fmt: skip
+    assert [(one.plugin, one.settings) for one in proposal.suggestions] == [("a", {"size": 4})]
+    causes = {one.plugin: one.cause for one in proposal.silent}
+    assert "do not fit" in causes["b"]
+    assert "unknown setting" in causes["c"]
+    assert "returned a list" in causes["d"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "cause"),
+    [
+        (plugin(ZeroDivisionError("division by zero")), "ZeroDivisionError: division by zero"),
+        (plugin(SystemExit("gone")), "SystemExit"),
+        (PluginLoadError("bad", "ImportError: no", "theirs", "1.0"), "ImportError: no"),
+    ],
+    ids=["raises", "exits", "does not import"],
+)
+def test_a_broken_plugin_is_named_and_the_others_are_asked(ask, broken, cause):
+    proposal = ask({"bad": broken, "good": plugin({})})
+    assert names(proposal) == ["good"]
+    [silent] = proposal.silent
+    assert silent.plugin == "bad"
+    assert silent.distribution == "theirs"
+    assert cause in silent.cause
+
+
+def test_a_plugin_that_does_not_answer_is_left_alone(ask, monkeypatch):
+    monkeypatch.setattr(suggest, "ANSWER_SECONDS", 0.05)
+    proposal = ask({"slow": plugin(lambda: time.sleep(1)), "good": plugin({})})
+    assert names(proposal) == ["good"]
+    assert "no answer" in proposal.silent[0].cause
+
+
+def test_who_conflicts_with_a_better_one_is_left_out_of_the_stack(ask):
+    proposal = ask({
+        "both": plugin({}, ("input", "compute")), "one": plugin({}, conflicts=("both",)),
+        "other": plugin({}),
+    })  # fmt: skip
+    assert proposal.stack == ("both", "other")
+    assert [one.left_out for one in proposal.suggestions] == ["", 'conflicts with "both"', ""]
+
+
+def test_two_strategies_are_not_stacked(ask):
+    strategies = {name: plugin({}, build_strategy=lambda self: None) for name in ("a", "b")}
+    assert ask(strategies).stack == ("a",)
+
+
+def test_who_needs_another_that_nobody_proposes_is_left_out(ask):
+    proposal = ask({"a": plugin({}, requires=("b",)), "c": plugin({}, requires=("d",)),
+                    "d": plugin({})})  # fmt: skip
+    assert proposal.stack == ("c", "d")
+
+
+def test_the_stack_stands_in_the_order_that_plugins_ask_for(ask):
+    proposal = ask({
+        "a": plugin({}, after=("c",)), "b": plugin({}), "c": plugin({}, before=("b",)),
+    })  # fmt: skip
+    assert names(proposal) == ["a", "b", "c"]
+    assert proposal.stack == ("c", "a", "b")
+
+
+def test_without_a_bound_there_is_none(ask):
+    [one] = ask({"all": plugin({}, ("input", "dispatch", "compute"))}).suggestions
+    assert one.bound is None

@@ -1,0 +1,301 @@
+"""The data service, without one: what may be sent to it, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from tfopt_data.data_service import DataService, with_service
+from tfopt_data.service_dataset import check_reachable, graph_of, registered, why_not_sent
+from tfopt_data.service_local import LocalService
+
+from tfopt_core import DataPlan, Diagnosis, Finding, PluginRefused
+from tfopt_core.data.lower import lower
+from tfopt_core.testing import make_machine
+
+PLAN = DataPlan.from_arrays(np.arange(10.0)).batch(4)
+
+
+def twice(x: Any) -> Any:
+    return x * 2
+
+
+def same(dataset: Any) -> Any:
+    return dataset
+
+
+def sent(plan: DataPlan, divided: bool = False) -> Any:
+    """The lowered plan, with a service that hands back what it is given."""
+    return lower(with_service(plan, same, divided=divided).plan)
+
+
+# Where it stands, and what it leaves alone
+
+
+def test_it_takes_everything_but_the_prefetch() -> None:
+    rewrite = with_service(PLAN.prefetch(), same, divided=False)
+    assert [s.kind for s in rewrite.plan.stages] == ["source", "batch", "opaque", "prefetch"]
+    assert rewrite.done == "after batch: 4"
+    assert not rewrite.plan.stages[2].deterministic
+
+
+def test_cached_examples_are_left_alone() -> None:
+    rewrite = with_service(DataPlan.from_arrays(np.arange(4)).cache().batch(2), same, divided=False)
+    assert not rewrite.done
+    assert "kept in a cache" in rewrite.reason
+
+
+@pytest.mark.tensorflow
+def test_the_number_of_batches_stays_known() -> None:
+    assert int(sent(PLAN).cardinality()) == 3
+    divided = sent(PLAN, divided=True)
+    assert int(divided.cardinality()) == 3
+    assert [len(batch) for batch in divided] == [4, 4, 2]
+
+
+@pytest.mark.tensorflow
+def test_examples_that_get_lost_are_noticed() -> None:
+    import tensorflow as tf
+
+    lossy = with_service(PLAN, lambda dataset: dataset.take(2), divided=False).plan
+    with pytest.raises(tf.errors.FailedPreconditionError, match="expected to contain"):
+        list(lower(lossy))
+
+
+# What is refused
+
+
+def test_generator_is_refused() -> None:
+    plan = DataPlan.from_generator(lambda: iter([1.0])).batch(2)
+    with pytest.raises(PluginRefused, match="a Python generator, which no other process"):
+        with_service(plan, same, divided=False)
+
+
+@pytest.mark.tensorflow
+def test_python_in_a_map_is_refused() -> None:
+    import tensorflow as tf
+
+    plan = DataPlan.from_arrays(np.arange(4.0)).map(
+        lambda x: tf.py_function(twice, [x], tf.float64)
+    )
+    with pytest.raises(PluginRefused, match=r"calls Python \(EagerPyFunc"):
+        sent(plan)
+
+
+@pytest.mark.tensorflow
+def test_generator_inside_a_data_set_is_refused() -> None:
+    import tensorflow as tf
+
+    made = tf.data.Dataset.from_generator(lambda: iter([1.0]), output_signature=tf.TensorSpec(()))
+    with pytest.raises(PluginRefused, match="calls Python"):
+        sent(DataPlan.from_dataset(made).batch(2))
+
+
+@pytest.mark.tensorflow
+def test_layers_that_keep_state_are_refused() -> None:
+    import keras
+
+    layer = keras.layers.RandomFlip()
+    plan = DataPlan.from_arrays(np.zeros((4, 2, 2, 1), "float32")).map(
+        lambda x: layer(x, training=True)
+    )
+    with pytest.raises(PluginRefused, match=r"changes variables \(AssignVariableOp\)"):
+        sent(plan)
+
+
+@pytest.mark.tensorflow
+def test_random_number_generators_are_refused_and_stateless_ones_sent() -> None:
+    import tensorflow as tf
+
+    generator = tf.random.Generator.from_seed(1)
+    plan = DataPlan.from_arrays(np.arange(4.0))
+    with pytest.raises(PluginRefused, match="changes variables"):
+        sent(plan.map(lambda x: x + generator.uniform([], dtype=tf.float64)))
+    assert sent(plan.map(lambda x: x + tf.random.uniform([], dtype=tf.float64)))
+
+
+@pytest.mark.tensorflow
+def test_a_take_is_refused_for_several_workers_only() -> None:
+    plan = DataPlan.from_arrays(np.arange(10)).take(3).batch(2)
+    assert sent(plan)
+    with pytest.raises(PluginRefused, match=r"\(TakeDataset\).*set workers = 1"):
+        sent(plan, divided=True)
+
+
+@pytest.mark.tensorflow
+def test_pairs_of_two_data_sets_are_refused_for_several_workers() -> None:
+    import tensorflow as tf
+
+    numbers = tf.data.Dataset.range(4)
+    graph = graph_of(tf.data.Dataset.zip((numbers, numbers)))
+    assert why_not_sent(graph, divided=False) == ""
+    assert "ZipDataset" in why_not_sent(graph, divided=True)
+
+
+def test_batches_that_cannot_be_put_together_again_are_refused() -> None:
+    plan = DataPlan.from_arrays(np.arange(10))
+    dropping = plan.batch(4, drop_remainder=True)
+    assert with_service(dropping, same, divided=False).done
+    with pytest.raises(PluginRefused, match="would drop one; set workers = 1"):
+        with_service(dropping, same, divided=True)
+
+
+def test_more_than_a_graph_holds_is_refused() -> None:
+    huge = np.broadcast_to(np.zeros(1, "uint8"), (2**31,))
+    with pytest.raises(PluginRefused, match=r"2 GiB of arrays.*read them from files"):
+        with_service(DataPlan.from_arrays(huge), same, divided=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"workers": 0}, "workers"),
+        ({"port": 70000}, "port"),
+        ({"address": "localhost:1"}, 'not of the form "grpc://host:port"'),
+        ({"address": "grpc://h:1", "workers": 2}, "a service that tfopt starts"),
+        ({"sharding": "off", "workers": 2}, "read all examples"),
+        ({"sharding": "off", "address": "grpc://h:1"}, "read all examples"),
+    ],
+)
+def test_wrong_settings_are_said(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DataService(**settings)
+
+
+def test_one_worker_reads_all_examples_and_several_share_them_out() -> None:
+    chosen = [
+        DataService(**settings).resolve(None).sharding  # type: ignore[arg-type]
+        for settings in ({}, {"workers": 2}, {"address": "grpc://h:1"}, {"sharding": "dynamic"})
+    ]
+    assert chosen == ["off", "dynamic", "dynamic", "dynamic"]
+
+
+# No service where one should be
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """The port of somebody who takes connections and says nothing."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        yield silent.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_refused_at_once(listener: int, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    with pytest.raises(PluginRefused, match=f"port {listener} cannot be had .*in use"):
+        LocalService.start(1, listener, tmp_path)
+    assert time.monotonic() - begun < 1
+
+
+def test_nobody_at_the_address_is_refused(listener: int) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(PluginRefused, match=r"no data service answers.*connection refused"):
+        check_reachable(f"grpc://127.0.0.1:{port}")
+    check_reachable(f"grpc://127.0.0.1:{listener}")
+
+
+@pytest.mark.tensorflow
+def test_somebody_else_at_the_address_is_refused_in_time(listener: int) -> None:
+    import tensorflow as tf
+
+    begun = time.monotonic()
+    with pytest.raises(PluginRefused, match="no answer within 1 s"):
+        registered(tf.data.Dataset.range(3), f"grpc://127.0.0.1:{listener}", limit_seconds=1)
+    assert time.monotonic() - begun < 5
+
+
+# Its processes
+
+
+def test_a_process_that_ends_at_its_start_says_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho no such library >&2\nexit 7\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(PluginRefused, match="ended with status 7; its last words: no such library"):
+        LocalService.start(1, 0, tmp_path / "service")
+
+
+def test_a_process_that_hangs_at_its_start_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = tmp_path / "python"
+    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(hanging))
+    begun = time.monotonic()
+    with pytest.raises(PluginRefused, match="worker 1 did not start in time"):
+        LocalService.start(1, 0, tmp_path / "service", limit_seconds=0.2)
+    assert time.monotonic() - begun < 10
+
+
+def test_a_worker_that_dies_is_named() -> None:
+    causes: queue.Queue[str] = queue.Queue()
+    sleeper = subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    service = LocalService("grpc://localhost:1", (sleeper,))
+    threading.Thread(target=service._watch, args=(causes.put,), daemon=True).start()
+    assert service.alive == 1
+    sleeper.kill()
+    assert causes.get(timeout=10) == "worker 1 of 1 was killed by SIGKILL"
+    service.stop()
+
+
+def test_a_service_that_is_stopped_has_no_death_to_tell() -> None:
+    causes: queue.Queue[str] = queue.Queue()
+    sleeper = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    service = LocalService("grpc://localhost:1", (sleeper,))
+    watch = threading.Thread(target=service._watch, args=(causes.put,), daemon=True)
+    watch.start()
+    service.stop()
+    service.stop()
+    watch.join(10)
+    with contextlib.suppress(queue.Empty):
+        raise AssertionError(causes.get(timeout=0.1))
+    assert service.alive == 0
+
+
+# Where it may pay
+
+WAITING = Diagnosis(
+    machine=make_machine(cpu_count=16), epochs=3, steps_per_epoch=100, batch_size=32, examples=3200,
+    step_seconds=0.1, input_seconds=0.08, dispatch_seconds=0.01, compute_seconds=0.01,
+    data_seconds=0.08, example_bytes=100.0, available_memory_bytes=2**30, trainable_parameters=10,
+    policy="float32", jit_compile=False, supports_jit=True,
+    plans={"train": DataPlan.from_arrays(np.arange(10.0)).map(twice, parallel="auto").batch(4)},
+)  # fmt: skip
+
+
+def test_it_is_suggested_where_training_waits_and_cpus_are_left() -> None:
+    assert DataService().suggest(WAITING) == {"workers": 1}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"machine": make_machine(cpu_count=2)},
+        {"input_seconds": 0.01},
+        {"plans": {}},
+        {"plans": {"train": PLAN.cache()}},
+        {"findings": (Finding(kind="python-generator", detail="slow", split="train"),)},
+        {"findings": (Finding(kind="sequential-map", detail="slow", split="train"),)},
+    ],
+)
+def test_it_is_not_suggested_elsewhere(changes: dict[str, Any]) -> None:
+    assert DataService().suggest(attrs.evolve(WAITING, **changes)) is None

@@ -1,0 +1,133 @@
+"""The shuffle goes up to the source, and no example is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plugin_drive import Driven
+from tfopt_data.shuffle import Shuffle, with_shuffle_up
+
+from tfopt_core import DataPlan
+from tfopt_core.data.lower import lower
+
+
+def twice(x: Any) -> Any:
+    return x * 2
+
+
+def numbers(count: int = 30) -> DataPlan:
+    return DataPlan.from_arrays(np.arange(count))
+
+
+def kinds(plan: DataPlan) -> list[str]:
+    return [stage.kind for stage in plan.stages]
+
+
+def decoded() -> DataPlan:
+    return numbers().map(twice, deterministic=True)
+
+
+def test_shuffle_of_decoded_examples_is_moved_to_the_source_and_takes_all() -> None:
+    rewrite = with_shuffle_up(decoded().shuffle(8).batch(4))
+    assert kinds(rewrite.plan) == ["source", "shuffle", "map_examples", "batch"]
+    assert rewrite.done.startswith("shuffle: all examples, anew each epoch, before map_examples")
+
+
+@pytest.mark.parametrize(("size", "buffer"), [("auto", None), ("all", None), (9, 9)])
+def test_buffer_is_as_large_as_was_asked_for(size: Any, buffer: int | None) -> None:
+    [shuffle] = [
+        s for s in with_shuffle_up(decoded().shuffle(8), size).plan.stages if s.kind == "shuffle"
+    ]
+    assert shuffle.buffer_size == buffer
+
+
+def test_behind_a_source_that_streams_the_buffer_keeps_its_size() -> None:
+    plan = DataPlan.from_generator(lambda: iter([1, 2])).map(twice, deterministic=True).shuffle(8)
+    rewrite = with_shuffle_up(plan)
+    assert kinds(rewrite.plan) == ["source", "shuffle", "map_examples"]
+    assert rewrite.plan.stages[1].buffer_size == 8
+
+
+def test_small_buffer_at_the_source_takes_all() -> None:
+    rewrite = with_shuffle_up(numbers().shuffle(8).batch(4))
+    assert rewrite.plan.stages[1].buffer_size is None
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (numbers().batch(4), "does not shuffle"),
+        (numbers().shuffle().map(twice), "stands at the source already"),
+        (numbers().shuffle(30), "stands at the source already"),
+        (decoded().cache().shuffle(), '"cache: in memory" before it must come first'),
+        (decoded().take(3).shuffle(), '"take: 3" before it must come first'),
+        (decoded().repeat(2).shuffle(), "must come first"),
+        (numbers().map(twice, deterministic=False).shuffle(), "draws at random"),
+    ],
+)
+def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
+    rewrite = with_shuffle_up(plan)
+    assert rewrite.plan is plan
+    assert reason in rewrite.reason
+
+
+@pytest.mark.tensorflow
+def test_given_zip_of_slices_is_shuffled_before_its_pictures_are_read() -> None:
+    import tensorflow as tf
+
+    slices = tf.data.Dataset.range(12)
+    given_data = tf.data.Dataset.zip(slices, slices).map(lambda a, b: (a * 2, b)).shuffle(3)
+    rewrite = with_shuffle_up(DataPlan.from_dataset(given_data.batch(4)))
+    assert kinds(rewrite.plan) == ["source", "shuffle", "map_examples", "batch"]
+    assert rewrite.plan.stages[1].buffer_size is None
+    pairs = [(int(a), int(b)) for batch in lower(rewrite.plan) for a, b in zip(*batch, strict=True)]
+    assert sorted(pairs) == [(2 * n, n) for n in range(12)]
+
+
+@pytest.mark.tensorflow
+def test_effect_reads_the_shuffle_back(train: Callable[..., Driven]) -> None:
+    x = np.random.default_rng(0).random((64, 4), dtype="float32")
+    plan = DataPlan.from_arrays(x, x[:, :1]).map(lambda a, b: (a * 2, b)).shuffle(8).batch(16)
+    effect = train(Shuffle(), plan=plan).effect
+    assert effect.applied
+    assert effect.detail.startswith("train: shuffle: all examples")
+
+
+def test_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        Shuffle(buffer_size=0)
+
+
+STEPS: list[Callable[[DataPlan], DataPlan]] = [
+    lambda plan: plan.map(twice),
+    lambda plan: plan.filter(lambda x: x % 3 > 0),
+    lambda plan: plan.take(11),
+    lambda plan: plan.shuffle(4, seed=1),
+    lambda plan: plan.repeat(2),
+]
+
+
+@pytest.mark.tensorflow
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 20),
+    st.lists(st.sampled_from(STEPS), max_size=5),
+    st.sampled_from(["auto", "all", 5]),
+)
+def test_random_plans_yield_the_same_examples_each_epoch(
+    count: int, steps: list[Any], size: Any
+) -> None:
+    plan = numbers(count)
+    for step in steps:
+        plan = step(plan)
+    first = plan.find(type(numbers().shuffle().stages[1]))
+    if first is not None and any(s.kind == "take" for s in plan.stages[first:]):
+        return  # which examples are taken depends on the order: they are drawn, with or without
+    made = lower(with_shuffle_up(plan, size).plan)
+    for _ in range(2):
+        assert sorted(map(int, made)) == sorted(map(int, lower(plan)))

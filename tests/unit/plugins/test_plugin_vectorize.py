@@ -1,0 +1,219 @@
+"""Functions of one example on whole batches: the same elements, or left alone with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plugin_drive import Driven
+from tfopt_data.vectorize_map import VectorizeMap, with_vectorized_maps
+
+from tfopt_core import DataPlan
+from tfopt_core.data.lower import lower
+
+pytestmark = pytest.mark.tensorflow
+
+PICTURES = np.random.default_rng(0).integers(0, 256, (23, 6, 4), dtype="uint8")
+LABELS = np.arange(23) % 5
+
+
+def pictures() -> DataPlan:
+    return DataPlan.from_arrays(PICTURES, LABELS)
+
+
+def kinds(plan: DataPlan) -> list[str]:
+    return [stage.kind for stage in plan.stages]
+
+
+def batches(plan: DataPlan) -> list[Any]:
+    return [tuple(np.asarray(leaf) for leaf in batch) for batch in lower(plan)]
+
+
+def assert_same_batches(plan: DataPlan, other: DataPlan, tolerance: float = 1e-5) -> None:
+    assert lower(plan).element_spec == lower(other).element_spec
+    for ours, theirs in zip(batches(plan), batches(other), strict=True):
+        for made, one in zip(ours, theirs, strict=True):
+            assert made.dtype == one.dtype
+            np.testing.assert_allclose(made, one, rtol=tolerance)
+
+
+def scale(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(x, tf.float32) / 255.0, y
+
+
+def flatten(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reshape(x, [24]), tf.one_hot(y, 5)
+
+
+def centre(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    x = tf.cast(x, tf.float32)
+    return x - tf.reduce_mean(x), y
+
+
+def brightest(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    x = tf.cast(x, tf.float32)
+    return (x / tf.reduce_max(x) if tf.reduce_max(x) > 0 else x), y
+
+
+def jitter(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(x, tf.float32) + tf.random.uniform(()), y
+
+
+def read_png(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.io.decode_png(tf.io.encode_png(x[..., None])), y
+
+
+def only_dark(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.boolean_mask(x, x < 128), y
+
+
+@pytest.mark.parametrize("size", [1, 5, 23, 40])
+def test_function_that_broadcasts_is_used_as_it_is(size: int) -> None:
+    plan = pictures().map(scale).batch(size)
+    rewrite = with_vectorized_maps(plan)
+    assert kinds(rewrite.plan) == ["source", "batch", "map_batches"]
+    assert rewrite.done == "on batches: scale as it is"
+    assert_same_batches(rewrite.plan, plan)
+
+
+@pytest.mark.parametrize("function", [flatten, centre, brightest])
+def test_function_of_a_whole_example_is_vectorized_by_tensorflow(function: Any) -> None:
+    plan = pictures().map(function).batch(5)
+    rewrite = with_vectorized_maps(plan)
+    assert rewrite.done == f"on batches: {function.__name__} by tf.vectorized_map"
+    assert_same_batches(rewrite.plan, plan)
+
+
+def test_all_maps_before_the_batch_are_moved_and_parallel_ones_stay_parallel() -> None:
+    plan = pictures().shuffle(23, seed=1).map(centre, parallel=2).map(scale).batch(4)
+    rewrite = with_vectorized_maps(plan)
+    assert kinds(rewrite.plan) == ["source", "shuffle", "batch", "map_batches", "map_batches"]
+    assert rewrite.plan.stages[3].parallel == 2
+    assert_same_batches(rewrite.plan, plan)
+
+
+def test_dropped_remainder_and_dict_elements_are_kept() -> None:
+    plan = DataPlan.from_arrays({"x": PICTURES, "y": LABELS})
+    plan = plan.map(lambda example: {**example, "x": example["x"] // 2})
+    plan = plan.batch(9, drop_remainder=True)
+    made = with_vectorized_maps(plan).plan
+    assert lower(made).element_spec == lower(plan).element_spec
+    assert kinds(made) == ["source", "batch", "map_batches"]
+    for ours, theirs in zip(lower(made), lower(plan), strict=True):
+        np.testing.assert_array_equal(ours["x"], theirs["x"])
+
+
+def test_map_of_a_given_data_set_is_vectorized() -> None:
+    import tensorflow as tf
+
+    given_data = tf.data.Dataset.from_tensor_slices((PICTURES, LABELS)).map(centre).batch(5)
+    plan = DataPlan.from_dataset(given_data)
+    rewrite = with_vectorized_maps(plan)
+    assert rewrite.done == "on batches: centre by tf.vectorized_map"
+    assert_same_batches(rewrite.plan, plan)
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (pictures().map(jitter).batch(4), "draws at random (op RandomUniform)"),
+        (pictures().map(read_png).batch(4), "by tf.vectorized_map"),
+        (pictures().map(only_dark).batch(1), "by tf.vectorized_map"),
+        (pictures().map(scale).shuffle().batch(4), 'but "shuffle: all examples'),
+        (pictures().batch(4).map(scale), "no map directly before the batch"),
+        (pictures().map(scale), "nothing is put into batches"),
+    ],
+)
+def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
+    rewrite = with_vectorized_maps(plan)
+    assert rewrite.plan is plan
+    assert reason in rewrite.reason
+
+
+def test_what_depends_on_the_batch_is_found_out_though_all_examples_have_one_maximum() -> None:
+    white = np.full((9, 2), 255.0, "float32")
+
+    def to_maximum(x: Any) -> Any:
+        import tensorflow as tf
+
+        return x / tf.reduce_max(x)
+
+    plan = DataPlan.from_arrays(white).map(to_maximum).batch(3)
+    assert "by tf.vectorized_map" in with_vectorized_maps(plan).done
+
+
+def test_map_behind_a_random_one_is_vectorized_without_drawing_from_its_state() -> None:
+    import tensorflow as tf
+
+    generator = tf.random.Generator.from_seed(1)
+
+    def augment(x: Any, y: Any) -> Any:
+        return tf.cast(x, tf.float32) + generator.uniform(()), y
+
+    plan = pictures().map(augment).map(scale).batch(4)
+    before = generator.state.numpy().tolist()
+    rewrite = with_vectorized_maps(plan)
+    assert generator.state.numpy().tolist() == before
+    assert kinds(rewrite.plan) == ["source", "map_examples", "batch", "map_batches"]
+    assert "augment" in rewrite.done.partition("not vectorized")[2]
+
+
+def test_same_bits_are_asked_for_where_rounding_is_not_allowed() -> None:
+    plan = pictures().map(scale).batch(5)
+    rewrite = with_vectorized_maps(plan, rounding=False)
+    assert_same_batches(rewrite.plan, plan, tolerance=0)
+    assert VectorizeMap().math() == "rounding"
+    assert VectorizeMap(rounding=False).math() == "exact"
+
+
+def test_effect_reads_the_map_behind_the_batch_back(train: Callable[..., Driven]) -> None:
+    x = np.random.default_rng(0).random((64, 4), dtype="float32")
+    plan = DataPlan.from_arrays(x, x[:, :1]).map(lambda a, b: (a * 2, b)).batch(16)
+    effect = train(VectorizeMap(), plan=plan).effect
+    assert effect.applied
+    assert "as it is" in effect.detail
+
+
+FUNCTIONS: list[Callable[[Any], Any]] = [
+    lambda x: x * 2 + 1,
+    lambda x: x - x[0],
+    lambda x: x[::-1],
+    lambda x: x[:2],
+]
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    st.integers(1, 20), st.integers(1, 7), st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=2),
+    st.sampled_from(["int32", "float32"]),
+)  # fmt: skip
+def test_random_plans_keep_their_elements(
+    count: int, size: int, functions: list[Any], kind: str
+) -> None:
+    values = np.random.default_rng(count).integers(-50, 50, (count, 3)).astype(kind)
+    plan = DataPlan.from_arrays(values)
+    for function in functions:
+        plan = plan.map(function)
+    plan = plan.batch(size)
+    made = with_vectorized_maps(plan).plan
+    assert "map_examples" not in kinds(made)
+    for ours, theirs in zip(lower(made), lower(plan), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

@@ -1,0 +1,156 @@
+"""Loops, branches and repetitions that the graph optimizer of this TensorFlow leaves."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+
+def found(call, *, elements=64):
+    """The findings about the step of a model whose layer calls this."""
+    import keras
+    import tensorflow as tf
+
+    from tfopt_core.training.graph_findings import graph_findings
+    from tfopt_core.training.graphs import traced_step
+
+    class Layer(keras.layers.Layer):
+        def build(self, shape):
+            self.kernel = self.add_weight(shape=(elements, elements))
+
+        def call(self, x):
+            return call(x, self.kernel)
+
+    given = keras.Input((elements,))
+    model = keras.Model(given, Layer()(given))
+    model.compile("sgd", "mse", jit_compile=False)
+    batch = (tf.ones((32, elements)), tf.ones((32, elements)))
+    model.optimizer.build(model.trainable_variables)
+    return list(graph_findings(traced_step(model, batch)))
+
+
+def line_of(function, text):
+    lines, start = inspect.getsourcelines(function)
+    return f"{__file__}:{start + next(i for i, line in enumerate(lines) if text in line)}"
+
+
+def twice(x, kernel):
+    import tensorflow as tf
+
+    one = tf.sin(tf.matmul(x, kernel))
+    return one + tf.sin(tf.matmul(x, kernel)) * 2.0
+
+
+def once(x, kernel):
+    import tensorflow as tf
+
+    return tf.sin(tf.matmul(x, kernel))
+
+
+def branch(x, kernel):
+    import tensorflow as tf
+
+    return tf.cond(tf.reduce_sum(x) > 0.0, lambda: x @ kernel, lambda: tf.sin(x @ kernel))
+
+
+def loop(x, kernel):
+    import tensorflow as tf
+
+    return tf.while_loop(
+        lambda n, y: n < 5, lambda n, y: (n + 1, y @ kernel), (0, x), maximum_iterations=5
+    )[1]
+
+
+def test_what_is_computed_twice_is_named_with_its_lines():
+    [finding, *others] = [f for f in found(twice) if not f.detail.startswith("Cos")]
+    assert finding.kind == "repeated-subexpression"
+    assert "Sin of 2,048 numbers is computed 2 times" in finding.detail
+    assert finding.place == line_of(twice, "one = ")
+    assert line_of(twice, "return one") in finding.detail
+    assert [f for f in others if f.place] == []  # not the product within it too
+
+
+def test_what_is_computed_once_is_not_named():
+    assert found(once) == []
+
+
+def test_repetitions_of_few_numbers_are_not_worth_a_word():
+    assert found(twice, elements=16) == []
+
+
+def test_a_branch_is_named_with_its_line():
+    [finding] = found(branch)
+    assert finding.kind == "control-flow"
+    assert "a branch" in finding.detail
+    assert finding.place == line_of(branch, "tf.cond")
+
+
+def test_a_loop_is_named_once_with_its_rounds():
+    [finding] = found(loop)
+    assert finding.kind == "control-flow"
+    assert "a loop of 5 rounds" in finding.detail
+    assert finding.place == line_of(loop, "tf.while_loop")
+
+
+def nodes_of(function, *specs):
+    import tensorflow as tf
+
+    graph = tf.function(function).get_concrete_function(*specs).graph
+    return list(graph.as_graph_def().node)
+
+
+def names(function, *specs):
+    from tfopt_core.training.graph_findings import repeated_nodes
+
+    return [same.op for same in repeated_nodes(nodes_of(function, *specs))]
+
+
+def test_random_numbers_are_never_the_same():
+    import tensorflow as tf
+
+    assert names(lambda: tf.sin(tf.random.normal((9,))) + tf.sin(tf.random.normal((9,)))) == []
+
+
+def test_a_variable_read_again_after_a_change_is_another_value():
+    import tensorflow as tf
+
+    variable = tf.Variable(tf.ones((9,)))
+
+    def around():
+        before = tf.sin(variable)
+        variable.assign_add(before)
+        return before + tf.sin(variable)
+
+    assert names(around) == []
+    assert names(lambda: tf.sin(variable) + tf.sin(variable)) == ["Sin"]
+
+
+def test_other_attributes_make_another_value():
+    import tensorflow as tf
+
+    spec = tf.TensorSpec((9, 9))
+    assert names(lambda x: tf.matmul(x, x) + tf.matmul(x, x, transpose_a=True), spec) == []
+
+
+def test_the_graph_optimizers_output_can_be_read_in_this_tensorflow():
+    import tensorflow as tf
+
+    from tfopt_core.training.graphs import optimized_nodes
+
+    function = tf.function(lambda x: tf.sin(x) + 1.0)
+    nodes = optimized_nodes(lambda: function(tf.ones(3)))
+    assert {"Sin", "AddV2"} <= {node.op for node in nodes}
+
+
+def test_what_cannot_be_read_is_unknown():
+    from tfopt_core.training.graph_findings import graph_findings
+    from tfopt_core.training.graphs import StepGraph, optimized_nodes
+
+    def fails():
+        raise RuntimeError("another version")
+
+    assert optimized_nodes(fails) is None
+    assert list(graph_findings(StepGraph(None, fails))) == []

@@ -1,0 +1,180 @@
+"""The workload `clipart-jpeg`: files, splits, decoding, mirroring."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tfopt_workloads import clipart_jpeg, folders
+
+from tfopt_core.data.determinism import random_ops
+from tfopt_core.errors import WorkloadError
+
+pytestmark = pytest.mark.tensorflow
+
+
+def elements(plan, stages=None):
+    """What the plan's maps yield, one after the other, as often as it is iterated."""
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices(plan.source.value)
+    for stage in plan.stages[1:stages]:
+        data = data.map(stage.function)
+    return data
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two classes of ten JPEG files, 40 wide and 20 high, black on the left, white on the right."""
+    import tensorflow as tf
+
+    picture = np.zeros((20, 40, 3), np.uint8)
+    picture[:, 20:] = 255
+    content = tf.io.encode_jpeg(picture, quality=95).numpy()
+    for name in ("bees", "ants"):
+        (tmp_path / name).mkdir()
+        for number in range(10):
+            (tmp_path / name / f"{number}.jpg").write_bytes(content)
+    (tmp_path / "notes.txt").write_text("no class")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def test_pictures_are_float32_between_0_and_1_and_fit_the_model():
+    workload = clipart_jpeg.build(examples=8, size=48)
+    picture, label = next(iter(elements(workload.train)))
+    assert (picture.shape, picture.dtype, label.dtype) == ((48, 48, 3), "float32", "int32")
+    assert 0 <= picture.numpy().min() < picture.numpy().max() <= 1
+    assert workload.build_model()(picture[None]).shape == (1, 8)
+
+
+def test_the_source_holds_paths_of_files_that_exist():
+    paths, _ = clipart_jpeg.build().train.source.value
+    assert all(Path(str(path)).is_file() for path in paths)
+
+
+def test_no_picture_is_in_both_splits_and_each_is_in_one():
+    workload = clipart_jpeg.build()
+    train, validation = (
+        set(plan.source.value[0].tolist()) for plan in (workload.train, workload.validation)
+    )
+    assert not train & validation
+    assert len(train | validation) == 1_493
+    assert len(validation) / 1_493 == pytest.approx(0.2, abs=0.02)
+
+
+def test_examples_cut_the_training_data_evenly_and_keep_the_validation_data():
+    workload = clipart_jpeg.build(examples=80)
+    assert Counter(workload.train.source.value[1].tolist()) == dict.fromkeys(range(8), 10)
+    assert workload.validation.source.count == 310
+
+
+def test_classes_cut_both_splits_and_the_output_layer():
+    workload = clipart_jpeg.build(classes=3)
+    assert set(workload.train.source.value[1].tolist()) == {0, 1, 2}
+    assert set(workload.validation.source.value[1].tolist()) == {0, 1, 2}
+    assert workload.build_model().get_layer("logits").units == 3
+
+
+def test_only_training_pictures_are_mirrored_and_augment_false_leaves_that_out():
+    names = [
+        [stage.function.__name__ for stage in plan.stages[1:]]
+        for plan in (
+            clipart_jpeg.build().train,
+            clipart_jpeg.build().validation,
+            clipart_jpeg.build(augment=False).train,
+        )
+    ]
+    decode = "read_and_decode"
+    assert names == [[decode, "mirror_at_random"], [decode], [decode]]
+
+
+def test_decoding_is_found_to_be_repeatable_and_mirroring_to_be_random():
+    plan = clipart_jpeg.build(examples=4).train
+    assert random_ops(plan, 1) == ()
+    assert random_ops(plan, 2) != ()
+
+
+def test_half_of_the_pictures_are_mirrored_and_others_in_the_next_epoch(folder):
+    plan = clipart_jpeg.build(folder=str(folder), size=16, seed=3).train
+    data = elements(plan).repeat(20)
+    epochs = [[bool(picture[8, 0, 0] > 0.5) for picture, _ in data] for _ in range(2)]
+    assert epochs[0] != epochs[1]
+    assert np.mean(epochs) == pytest.approx(0.5, abs=0.1)
+
+
+def test_mirroring_reverses_left_and_right_and_nothing_else(folder):
+    plan = clipart_jpeg.build(folder=str(folder), size=16, seed=3).train
+    plain = next(iter(elements(plan, stages=2)))[0].numpy()
+    for picture, _ in elements(plan).take(12):
+        assert any(np.array_equal(picture, one) for one in (plain, plain[:, ::-1]))
+
+
+def test_the_same_seed_mirrors_the_same_pictures(folder):
+    def flips(**options):
+        plan = clipart_jpeg.build(folder=str(folder), size=16, **options).train
+        return [bool(picture[8, 0, 0] > 0.5) for picture, _ in elements(plan).repeat(4)]
+
+    import keras
+
+    assert flips(seed=3) == flips(seed=3) != flips(seed=4)
+    keras.utils.set_random_seed(1)
+    first = flips()
+    assert flips() != first
+    keras.utils.set_random_seed(1)
+    assert flips() == first
+
+
+@pytest.mark.parametrize("ratio", [2, 4, 8])
+def test_decoding_at_a_ratio_yields_nearly_what_smooth_scaling_does(ratio):
+    import tensorflow as tf
+
+    paths, labels = clipart_jpeg.build(examples=8).train.source.value
+    for path, label in zip(paths, labels, strict=True):
+        picture = tf.io.decode_jpeg(tf.io.read_file(str(path)), channels=3)
+        size = 192 // ratio
+        smooth = tf.image.resize(picture, (size, size), antialias=True) / 255
+        part, _ = clipart_jpeg.decoder(size, ratio)(str(path), label)
+        assert float(abs(part - smooth).numpy().mean()) < 0.06
+
+
+def test_another_folder_is_read_with_its_own_classes(folder):
+    workload = clipart_jpeg.build(folder=str(folder))
+    assert workload.train.source.count == 16
+    assert workload.validation.source.count == 4
+    assert workload.build_model().get_layer("logits").units == 2
+
+
+def test_a_folder_that_is_not_there_is_a_workload_error(tmp_path):
+    with pytest.raises(WorkloadError, match=r"none.*cannot be read: No such file"):
+        clipart_jpeg.build(folder=str(tmp_path / "none"))
+
+
+def test_a_folder_with_one_class_is_a_workload_error(folder):
+    for path in (folder / "bees").iterdir():
+        path.unlink()
+    with pytest.raises(
+        WorkloadError, match=r"at least two folders that hold \.jpg files, it has 1"
+    ):
+        clipart_jpeg.build(folder=str(folder))
+
+
+def test_a_class_with_too_few_pictures_is_named(folder):
+    for number in range(6):
+        (folder / "bees" / f"{number}.jpg").unlink()
+    with pytest.raises(WorkloadError, match=r'class "bees" .* at least 5 pictures, it has 4'):
+        clipart_jpeg.build(folder=str(folder))
+
+
+@pytest.mark.parametrize("count", [*range(5, 60), 190, 1_000])
+def test_every_class_has_pictures_in_both_splits(count):
+    train, held_out = folders.split([Path(f"{number:04d}.jpg") for number in range(count)])
+    assert len(train) + len(held_out) == count
+    assert len(train) > len(held_out) > 0
+    if count >= 100:
+        assert len(held_out) / count == pytest.approx(0.2, abs=0.02)
+
+
+def test_neighbours_are_held_out_together():
+    _, held_out = folders.split([Path(f"{number:04d}.jpg") for number in range(190)])
+    assert [path.stem for path in held_out[:10]] == [f"{number:04d}" for number in range(20, 30)]

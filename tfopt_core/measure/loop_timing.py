@@ -1,0 +1,151 @@
+"""Seconds of a step in each of several loops, timed in turns: the machine drifts meanwhile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.data.lower import lower_stages
+from tfopt_core.measure.alternate import HOPELESS
+from tfopt_core.measure.statistics import median
+from tfopt_core.training.build import Built
+from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
+from tfopt_core.training.devices import device_sync
+from tfopt_core.training.loops import Loop
+from tfopt_core.training.train_functions import keras_function, made_function
+
+# A loop is timed for so many seconds, but at least and at most for so many blocks.
+SECONDS, FEWEST, MOST = 1.0, 3, 12
+# The first call traces; the second may still fill a cache or a buffer.
+COLD_CALLS = 2
+
+
+def loop_seconds(
+    built: Built,
+    loops: Sequence[Loop],
+    seconds: float = SECONDS,
+    now: Callable[[], int] = perf_counter_ns,
+) -> list[float]:
+    """Median seconds of a steady step of each loop; infinite for one that cannot train the model.
+
+    All train the same model on the same data, one block after another in each round. A loop whose
+    first block is far behind the best makes no other.
+
+    :param seconds: about how long to time each loop.
+    :raises Exception: whatever the only loop raises, where there is but one.
+    """
+    timings = [_Timing(built, loop, now) for loop in loops]
+    iterator = _endless(built)
+    for timing in timings:
+        try:
+            timing.begin(iterator)
+        except Exception:
+            if len(timings) == 1:
+                raise
+            timing.failed = True
+    for number in range(MOST):
+        going = [t for t in timings if not t.failed and not (number and _hopeless(t, timings))]
+        spent = sum(timing.seconds for timing in timings)
+        if not going or (number >= FEWEST and spent > seconds * len(going)):
+            break
+        for timing in going:
+            timing.block()
+    return [math.inf if t.failed else median(t.step_seconds) for t in timings]
+
+
+def _hopeless(timing: _Timing, timings: Sequence[_Timing]) -> bool:
+    best = min(other.step_seconds[0] for other in timings if other.step_seconds)
+    return timing.step_seconds[0] > HOPELESS * best
+
+
+@attrs.define(eq=False)
+class _Timing:
+    """One loop and its blocks so far."""
+
+    built: Built
+    loop: Loop
+    now: Callable[[], int]
+    failed: bool = False
+    seconds: float = 0.0
+    step_seconds: list[float] = attrs.field(factory=list)
+    _call: Callable[[], int] = lambda: 0
+    _sync: Callable[[], None] | None = None
+
+    def begin(self, iterator: Any) -> None:
+        """Make the function and its cold calls."""
+        self._sync = device_sync(self.built.run.machine)
+        self._call = _calling(self.built, self.loop, iterator)
+        for _ in range(COLD_CALLS):
+            self._call()
+
+    def block(self) -> None:
+        """At least 10 steps, 20 ms and one call."""
+        start, steps = self._edge(), 0
+        while steps < BLOCK_STEPS or self.now() - start < BLOCK_NANOSECONDS:
+            steps += self._call()
+        seconds = (self._edge() - start) / 1e9
+        self.seconds += seconds
+        self.step_seconds.append(seconds / steps)
+
+    def _edge(self) -> int:
+        if self._sync is not None:
+            self._sync()
+        return self.now()
+
+
+def _calling(built: Built, loop: Loop, iterator: Any) -> Callable[[], int]:
+    """What makes one call of this loop and says how many steps it made."""
+    if loop.kind == "keras":
+        function = keras_function(built, loop.jit_compile)
+        attributes = vars(built.model)
+
+        def call_keras() -> int:
+            # Keras reads this when it traces, and attributes of a layer are slow to set
+            before, attributes["steps_per_execution"] = built.model.steps_per_execution, loop.steps
+            function(iterator)
+            attributes["steps_per_execution"] = before
+            return loop.steps
+
+        return call_keras
+    made = made_function(built, loop)
+    if loop.kind == "chunked":
+
+        def call_chunked() -> int:
+            made(iterator)
+            return made.made.last_call
+
+        return call_chunked
+    epoch = _an_iterator()
+
+    def call_resident() -> int:
+        nonlocal epoch
+        try:
+            made(epoch)
+        except StopIteration:
+            epoch = _an_iterator()
+            made(epoch)
+        return made.made.last_call
+
+    return call_resident
+
+
+def _an_iterator() -> Any:
+    """Any new iterator: a resident loop takes it for a new epoch, and nothing from it."""
+    import tensorflow as tf
+
+    return iter(tf.data.Dataset.range(1))
+
+
+def _endless(built: Built) -> Any:
+    """An iterator over the training data again and again; one for all, as a cache may allow."""
+    import tensorflow as tf
+
+    dataset = built.run.datasets["train"]
+    if not isinstance(dataset, tf.data.Dataset):  # a PyDataset; its batches, one after another
+        dataset = lower_stages(built.plans["train"].stages)
+    with built.run.strategy.scope():
+        return iter(built.run.strategy.experimental_distribute_dataset(dataset.repeat()))

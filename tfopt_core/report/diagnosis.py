@@ -1,0 +1,279 @@
+"""What `tfopt diagnose` prints: a step as a bar, bounds, findings, and what is worth trying."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tomlkit
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.text import Text
+
+from tfopt_core.hooks import Finding
+from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.measure.diagnosed import Diagnosed
+from tfopt_core.measure.step_parts import Part
+from tfopt_core.report import units
+from tfopt_core.report.layout import (
+    Page,
+    bullets,
+    facts,
+    grid,
+    indented,
+    paragraph,
+    section,
+    words,
+)
+from tfopt_core.report.summary import machine_in_words
+from tfopt_core.report.vocabulary import MATHEMATICS, settings_in_words
+
+BAR_WIDTH = 60
+# The sign and the colour of each part in the bar and beside its name.
+SIGNS = {"input": ("█", "yellow"), "dispatch": ("▓", "magenta"), "compute": ("░", "cyan")}
+# Where the terminal's encoding has no blocks.
+PLAIN_SIGNS = {"input": "#", "dispatch": "=", "compute": "."}
+MEANINGS = {
+    "input": "waiting for the next batch",
+    "dispatch": "Python, Keras and starting the graph",
+    "compute": "the model, its gradients and updates",
+}
+UNBOUNDED = "no bound"
+
+
+def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
+    """The whole page.
+
+    :param target: the recipe as the command was given it.
+    """
+    step = units.seconds_text(diagnosed.step_seconds)
+    parts: list[RenderableType] = [
+        words(diagnosed.recipe or target, "bold"),
+        indented(facts(_facts(diagnosed))),
+        section(f"A step takes {step}", Bar(_shares(diagnosed)), _parts(diagnosed)),
+        section("The most that can be gained", _bounds(diagnosed), *_matmul(diagnosed)),
+        section("Found", *_findings(diagnosed)),
+        section("Worth trying, in this order", *_suggestions(diagnosed, target)),
+    ]
+    if diagnosed.silent:
+        lines = (f"{one.plugin} ({one.distribution}): {one.cause}" if one.distribution
+                 else f"{one.plugin}: {one.cause}" for one in diagnosed.silent)  # fmt: skip
+        parts.append(section("Gave no answer", bullets(lines)))
+    if diagnosed.warnings:
+        parts.append(section("Warnings", bullets(diagnosed.warnings)))
+    took = units.seconds_text(diagnosed.seconds)
+    parts.append(Group("", words(f"took {took}; nothing is kept", "dim")))
+    return Page(tuple(parts))
+
+
+def _facts(diagnosed: Diagnosed) -> Iterator[tuple[str, object]]:
+    if diagnosed.stack:
+        yield "diagnosed", f"with the stack: {', '.join(diagnosed.stack)}"
+    else:
+        baseline = diagnosed.baseline.strip().removesuffix(".")
+        yield "diagnosed", f"the baseline: {baseline}" if baseline else "the baseline"
+    xla = "XLA on" if diagnosed.jit_compile else "XLA off"
+    count = units.count_text(diagnosed.trainable_parameters)
+    yield "model", f"{count} trainable parameters, dtype policy {diagnosed.policy}, {xla}"
+    yield "machine", machine_in_words(diagnosed.machine)
+
+
+def _shares(diagnosed: Diagnosed) -> dict[str, float]:
+    return {name: getattr(diagnosed, name).share for name in SIGNS}
+
+
+@attrs.frozen
+class Bar:
+    """A whole step as one line, each part as long as its share."""
+
+    shares: Mapping[str, float]
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        width = min(BAR_WIDTH, options.max_width)
+        line = Text(no_wrap=True)
+        for name, length in lengths(self.shares, width).items():
+            line.append(_sign(name, options) * length, SIGNS[name][1])
+        yield line
+
+
+def lengths(shares: Mapping[str, float], width: int) -> dict[str, int]:
+    """Whole numbers that sum to the width, each as near to its share as that allows."""
+    exact = {name: share * width for name, share in shares.items()}
+    whole = {name: int(length) for name, length in exact.items()}
+    # what is left goes to those that were cut the most
+    by_loss = sorted(exact, key=lambda name: whole[name] - exact[name])
+    for name in by_loss[: width - sum(whole.values())]:
+        whole[name] += 1
+    return whole
+
+
+def _sign(name: str, options: ConsoleOptions) -> str:
+    return PLAIN_SIGNS[name] if options.ascii_only else SIGNS[name][0]
+
+
+@attrs.frozen
+class _Legend:
+    name: str
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        yield Text(f"{_sign(self.name, options)} {self.name}", SIGNS[self.name][1])
+
+
+def _parts(diagnosed: Diagnosed) -> RenderableType:
+    rows: list[tuple[RenderableType, ...]] = []
+    for name in SIGNS:
+        part: Part = getattr(diagnosed, name)
+        meaning = MEANINGS[name]
+        if not diagnosed.dispatch_known and name != "input":
+            meaning = "not known" if name == "dispatch" else "dispatch and compute, not told apart"
+        rows.append((
+            _Legend(name), words(units.seconds_text(part.seconds)), words(_share(part)),
+            words(meaning, "dim"),
+        ))  # fmt: skip
+    noisy = [name for name in SIGNS if _is_noise(getattr(diagnosed, name))]
+    alone = f"read alone, a batch takes {units.seconds_text(diagnosed.data_seconds)}"
+    rounds = len(diagnosed.rounds)
+    notes = [f"{alone}; medians of {rounds} {'round' if rounds == 1 else 'rounds'}"]
+    if noisy:
+        notes.append(f"{' and '.join(noisy)}: within noise, a round saw none of it")
+    return Group(grid(rows), *(words(note, "dim") for note in notes))
+
+
+def _share(part: Part) -> str:
+    """`13% (12 to 15%)`: over all rounds, and what single rounds say."""
+    low, high = (round(100 * min(1.0, max(0.0, share))) for share in (part.low, part.high))
+    between = "" if low == high else f" ({low} to {high}%)"
+    return f"{part.share:.0%}{between}"
+
+
+def _is_noise(part: Part) -> bool:
+    return part.within_noise and part.share > 0
+
+
+def _bounds(diagnosed: Diagnosed) -> RenderableType:
+    bounds = diagnosed.bounds
+    rows = [
+        ("any input plugin", bounds.input, "cache, prefetch, parallel maps"),
+        ("any loop plugin", bounds.dispatch, "more steps a call"),
+        ("any compute plugin", bounds.compute, "precision, compilers, threads"),
+        ("input and loop", bounds.input_and_dispatch, "all but the model itself"),
+    ]
+    return grid(
+        (words(name), words(bound_in_words(bound), "bold"), words(example, "dim"))
+        for name, bound, example in rows
+    )
+
+
+def bound_in_words(bound: float | None) -> str:
+    """`1.25x`, or that there is no bound."""
+    return UNBOUNDED if bound is None else units.ratio_text(bound)
+
+
+def _matmul(diagnosed: Diagnosed) -> Iterator[RenderableType]:
+    use = diagnosed.matmul
+    peaks = [f"{dtype} {_rate(rate)}" for dtype, rate in use.peaks.items()]
+    measured = f"measured here: {', '.join(peaks)}" if peaks else ""
+    if use.share_computing is not None and use.share_of_step is not None:
+        yield paragraph(
+            f"The model reaches {use.share_computing:.1%} of this machine's matrix-product peak "
+            f"while it computes in {use.dtype}, {use.share_of_step:.1%} over the whole step "
+            f"({measured})"
+        )
+    else:
+        why = use.why_not or "there is no matrix product in it"
+        yield paragraph(f"The model's share of the matrix-product peak is not known: {why}")
+
+
+def _rate(operations: float) -> str:
+    for scale, unit in ((1e12, "T"), (1e9, "G")):
+        if operations >= scale:
+            return f"{units.rate_text(operations / scale)} {unit}FLOP/s"
+    return f"{units.rate_text(operations / 1e6)} MFLOP/s"
+
+
+def _findings(diagnosed: Diagnosed) -> Iterator[RenderableType]:
+    if not diagnosed.findings:
+        yield words("nothing that costs time by itself")
+        return
+    yield bullets(map(finding_in_words, diagnosed.findings))
+
+
+def finding_in_words(finding: Finding) -> str:
+    """What it is, where, and what can be done: one or more lines."""
+    where = [place_in_words(finding.place)] if finding.place else []
+    where += [f"{finding.split} data"] if finding.split else []
+    kind = finding.kind.replace("-", " ")
+    head = f"{kind}: {finding.detail}" + (f" ({', '.join(where)})" if where else "")
+    return f"{head}\n-> {finding.mend}" if finding.mend else head
+
+
+def place_in_words(place: str, here: str | None = None) -> str:
+    """`file.py:12`, from the working directory where the file lies below it."""
+    file, colon, line = place.rpartition(":")
+    base = here or os.getcwd()
+    inside = Path(file).is_absolute() and Path(file).is_relative_to(base)
+    return f"{Path(file).relative_to(base) if inside else file}{colon}{line}"
+
+
+def _suggestions(diagnosed: Diagnosed, target: str) -> Iterator[RenderableType]:
+    if not diagnosed.suggestions:
+        yield words("no installed plugin proposes anything for this training")
+        return
+    yield grid(
+        (words(f"{number}."), words(one.plugin, "bold"), words(_at_most(one)), _about(one))
+        for number, one in enumerate(diagnosed.suggestions, start=1)
+    )
+    by_name = {one.plugin: one for one in diagnosed.suggestions}
+    stack = [by_name[name] for name in diagnosed.proposed_stack if name in by_name]
+    if not stack:
+        return
+    yield Group("", words(_how(target, diagnosed), "dim"), "")
+    yield indented(paragraph(snippet(stack)))
+
+
+def _at_most(suggestion: Suggestion) -> str:
+    bound = bound_in_words(suggestion.bound)
+    return bound if suggestion.bound is None else f"at most {bound}"
+
+
+def _about(suggestion: Suggestion) -> RenderableType:
+    told = [suggestion.summary.rstrip(".")] if suggestion.summary else []
+    if settings := settings_in_words(suggestion.settings):
+        told.append(settings)
+    if suggestion.math != "exact":
+        told.append(MATHEMATICS.get(suggestion.math, suggestion.math))
+    if suggestion.left_out:
+        told.append(f"not below: {suggestion.left_out}")
+    return words("; ".join(told), "dim")
+
+
+def _how(target: str, diagnosed: Diagnosed) -> str:
+    recipe = target if target.endswith(".toml") else f"{target}.toml"
+    copy = "" if target.endswith(".toml") else f"tfopt recipes copy {target}; "
+    place = "in place of its plugins" if not diagnosed.stack else "after its plugins"
+    return f"To measure them: {copy}write this into {recipe} {place}, then tfopt apply {recipe}"
+
+
+def snippet(suggestions: list[Suggestion]) -> str:
+    """The suggestions as `[[plugins]]` tables of a recipe."""
+    tables = tomlkit.aot()
+    for suggestion in suggestions:
+        table = tomlkit.table()
+        table.add("use", suggestion.plugin)
+        for key, value in suggestion.settings.items():
+            if value is not None:  # TOML has no nothing
+                table.add(key, _plain(value))
+        tables.append(table)
+    document = tomlkit.document()
+    document.add("plugins", tables)
+    return tomlkit.dumps(document).rstrip()
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

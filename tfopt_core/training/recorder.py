@@ -1,0 +1,89 @@
+"""What a timed loop notes: when its calls returned, epoch by epoch. No TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+
+import attrs
+
+Clock = Callable[[], int]
+
+
+@attrs.frozen
+class Call:
+    """When a call had returned, in nanoseconds, the steps that it made, and whether it traced."""
+
+    end: int
+    steps: int
+    traced: bool = False
+
+
+@attrs.frozen
+class TimedEpoch:
+    """An epoch, or the beginning of one that was stopped (`complete` False)."""
+
+    begin: int
+    calls: tuple[Call, ...]
+    complete: bool
+
+
+@attrs.frozen
+class Limits:
+    """A loop ends with the epoch in which `seconds` have passed, and within one after `at_most`."""
+
+    seconds: float
+    at_most: float
+    calls: int = 2
+
+
+@attrs.define(eq=False)
+class Recorder:
+    """Notes the calls of one loop, epoch by epoch, and says when it has seen enough.
+
+    :param sync: waits for the device, None on a CPU; a stamp at an epoch's edge comes after it.
+    """
+
+    limits: Limits
+    steps_per_epoch: int | None
+    steps_per_call: int = 1
+    sync: Callable[[], None] | None = None
+    now: Clock = perf_counter_ns
+    epochs: list[TimedEpoch] = attrs.field(factory=list)
+    _begun: int | None = None
+    _epoch_begin: int = 0
+    _calls: list[Call] = attrs.field(factory=list)
+    _made: int = 0
+    _count: int = 0
+
+    def begin_epoch(self) -> None:
+        """The first batch is about to be asked for."""
+        self._epoch_begin = self.now()
+        if self._begun is None:
+            self._begun = self._epoch_begin
+        self._calls, self._made = [], 0
+
+    def called(self, *, traced: bool = False) -> bool:
+        """A call has returned. Whether the loop should stop within the epoch."""
+        steps = self.steps_per_call
+        if self.steps_per_epoch is not None:
+            steps = min(steps, max(0, self.steps_per_epoch - self._made))
+        if self.sync is not None and not self._calls:
+            self.sync()  # the epoch's beginning is told apart from what follows
+        end = self.now()
+        self._calls.append(Call(end, steps, traced))
+        self._made += steps
+        self._count += 1
+        return self._elapsed(end) >= self.limits.at_most and self._count >= self.limits.calls
+
+    def end_epoch(self, *, complete: bool) -> bool:
+        """The epoch is over, or was left. Whether the loop should stop."""
+        if self._calls:
+            if self.sync is not None:
+                self.sync()
+                self._calls[-1] = attrs.evolve(self._calls[-1], end=self.now())
+            self.epochs.append(TimedEpoch(self._epoch_begin, tuple(self._calls), complete))
+        return self._elapsed(self.now()) >= self.limits.seconds and self._count >= self.limits.calls
+
+    def _elapsed(self, now: int) -> float:
+        return (now - (now if self._begun is None else self._begun)) / 1e9

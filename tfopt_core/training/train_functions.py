@@ -1,0 +1,116 @@
+"""The train function of a stack's loop, put into `model.train_function` and taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tfopt_core.training.build import Built
+from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.chunked import ChunkedFunction
+from tfopt_core.training.loops import Loop
+from tfopt_core.training.made import LoopMade, continued, note_loop
+from tfopt_core.training.resident_loop import (
+    ResidentFunction,
+    resident_data,
+    why_not_resident,
+)
+
+# Keras' own methods: a model with others counts its steps otherwise, or makes other functions.
+OWN_METHODS = ("fit", "make_train_function")
+
+TrainFunction = ChunkedFunction | ResidentFunction
+
+
+def loop_function(built: Built) -> TrainFunction | None:
+    """A new train function of the loop that the stack asks for; None for Keras' own.
+
+    Keras' own also trains where another one cannot: `loop_made(model).why_not` says why.
+    """
+    if built.training.loop == "keras":
+        return None
+    reason = why_no_loop(built)
+    if reason:
+        note_loop(built.model, LoopMade(why_not=reason))
+        return None
+    function = made_function(built, loop_of(built))
+    function.made = continued(built.model, function.made)
+    return function
+
+
+def loop_of(built: Built) -> Loop:
+    """The loop that trains as far as the stack decides, and nothing stands against it."""
+    training, jit_compile = built.training, bool(built.model.jit_compile)
+    if training.loop == "keras":
+        return Loop(training.steps_per_execution, jit_compile)
+    if why_no_loop(built):
+        return Loop(1, jit_compile)
+    return Loop(training.steps_per_execution, jit_compile, training.loop)
+
+
+def made_function(built: Built, loop: Loop) -> TrainFunction:
+    """A train function of this chunked or resident loop."""
+    if loop.kind == "chunked":
+        return ChunkedFunction(built.model, loop.steps, loop.jit_compile)
+    data = resident_data(
+        built.plans["train"],
+        built.run.datasets["train"],
+        # then Keras builds the model on a batch before it begins
+        reads_before_fit=built.model._distribute_strategy is not None,
+    )
+    return ResidentFunction(
+        built.model, data, loop.steps, loop.jit_compile, built.workload.class_weight
+    )
+
+
+def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:
+    """Keras' own train function with XLA or without; the model's settings are put back.
+
+    It reads `model.steps_per_execution` while it is traced, so in its first call.
+    """
+    model = built.model
+    before = model.train_function, model.jit_compile
+    try:
+        model.jit_compile = jit_compile
+        model.make_train_function(force=True)
+        made: Callable[..., Any] = model.train_function
+    finally:
+        model.train_function, model.jit_compile = before
+    return made
+
+
+def count_by(model: Any, steps: int) -> None:
+    """Have `fit` and `evaluate` count so many steps a call from now on."""
+    if model.steps_per_execution != steps:
+        model.steps_per_execution = steps
+        # traced with the former number these would evaluate one batch in so many, silently
+        model.test_function = model.predict_function = None
+
+
+def why_no_loop(built: Built) -> str:
+    """Why the loop that the stack asks for cannot train this model, "" if it can."""
+    reason = why_only_keras(built.model, built.run.replicas)
+    if reason:
+        return reason
+    names = batch_callbacks(built.training.callbacks)
+    if names and built.training.steps_per_execution > 1:
+        return f"the callback {names[0]} acts on every batch"
+    return why_not_resident(built.plans["train"]) if built.training.loop == "resident" else ""
+
+
+def why_only_keras(model: Any, replicas: int) -> str:
+    """Why nothing but Keras' own loop, as the model has it, can train it; "" if others can."""
+    import keras
+
+    if model.run_eagerly:
+        return "the model runs eagerly"
+    for name in OWN_METHODS:
+        if getattr(type(model), name) is not getattr(keras.Model, name) or name in vars(model):
+            return f"the model has a {name} of its own"
+    if replicas > 1:
+        # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first call, with either
+        return (
+            f"over {replicas} replicas Keras can neither run several steps a call nor compile a "
+            "step by XLA"
+        )
+    return ""

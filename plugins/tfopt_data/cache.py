@@ -11,18 +11,20 @@ from attrs import field, validators
 
 from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, Probe, RunContext, hookimpl
 from tfopt_core.data import Cache as CacheStage
-from tfopt_data.cache_partial import hybrid_source
+from tfopt_data.cache_partial import fitting_part, hybrid_source
 from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
+from tfopt_data.cache_results import with_kept_results
 from tfopt_data.cache_storage import (
-    DISK_SHARE,
     MEMORY_SHARE,
+    check_memory,
     choose_storage,
-    free_disk_bytes,
+    disk_bytes,
     incomplete,
-    kept_bytes,
     needed_bytes,
     private_path,
+    shortage,
     sizes,
+    with_size,
 )
 from tfopt_data.prefix import Prefix
 from tfopt_data.rewrite import (
@@ -31,7 +33,6 @@ from tfopt_data.rewrite import (
     input_matters,
     positive_or_auto,
     remember,
-    size_in_words,
     stages_of,
 )
 
@@ -39,7 +40,7 @@ from tfopt_data.rewrite import (
 TRAIN_SHARE = 0.75
 
 Split = Literal["train", "validation"]
-Storage = Literal["auto", "memory", "disk", "partial"]
+Storage = Literal["auto", "memory", "disk", "disk-or-partial", "partial"]
 
 
 def with_cache(
@@ -82,19 +83,18 @@ def with_partial_cache(plan: DataPlan, budget_bytes: float, place: Place = "auto
     prefix = cache_prefix(plan, place)
     if isinstance(prefix, str):
         return Rewrite(plan, reason=prefix)
-    hybrid = hybrid_source(plan.with_stages(prefix.head), budget_bytes)
-    if hybrid.whole:
+    head = plan.with_stages(prefix.head)
+    part = fitting_part(head, budget_bytes)
+    if isinstance(part, str):
+        return Rewrite(plan, reason=part)
+    if part.whole:
         return with_cache(plan, place=place)
-    if hybrid.source is None:
-        return Rewrite(plan, reason=hybrid.said)
+    done = f"in memory in part: {part.describe()}, {where_it_stands(prefix)}"
     heavy = heavy_shuffle(plan, prefix, budget_bytes)
     if heavy:
-        return Rewrite(plan, reason=heavy)
+        return with_kept_results(plan, prefix, part, heavy)
     rest = tuple(stage for stage in plan.stages if stage not in prefix.head)
-    return Rewrite(
-        plan.with_stages((hybrid.source, *rest)),
-        done=f"in memory in part: {hybrid.said}, {where_it_stands(prefix)}",
-    )
+    return Rewrite(plan.with_stages((hybrid_source(head, part), *rest)), done=done)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -112,8 +112,8 @@ class Cache:
     training, not the input, is the bottleneck. A cache on disk can be slower than none.
 
     Mixes with: prefetch and parallel-map; with the latter the first epoch is faster too. A shuffle
-    over all examples behind a cache on disk or in part would hold them in memory, so it is left
-    alone.
+    over all examples behind a cache on disk would hold them in memory, so there is none then; in
+    part, maps behind such a shuffle keep their results by the number of the example.
 
     Reference: https://www.tensorflow.org/guide/data_performance#caching
     """
@@ -128,10 +128,11 @@ class Cache:
 
     storage: Storage = field(
         default="auto",
-        validator=validators.in_(("auto", "memory", "disk", "partial")),
+        validator=validators.in_(("auto", "memory", "disk", "disk-or-partial", "partial")),
         metadata={
-            "help": "Where examples are kept; partial keeps what fits into memory and streams the "
-            "rest; auto takes the first of memory, the run's folder on disk and partial that fits."
+            "help": "Where examples are kept; disk is the run's own folder; partial keeps what "
+            "fits into memory and streams the rest; disk-or-partial is partial where the disk has "
+            "no room or a shuffle stands against it; auto takes memory if they fit, else that."
         },
     )
     place: Place = field(
@@ -183,9 +184,9 @@ class Cache:
         if storage in ("auto", "memory"):
             needed = needed_bytes(list(sizes(probe, self.splits)))
         if storage == "auto":
-            storage = choose_storage(needed, memory, _disk_bytes(probe))
+            storage = choose_storage(needed, memory, disk_bytes(probe))
         elif storage == "memory":
-            _check_memory(needed, free if asked == "auto" else asked * 2**20, asked)
+            check_memory(needed, free if asked == "auto" else asked * 2**20, asked)
         mebibytes = max(1, int(MEMORY_SHARE * memory / 2**20))
         return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
@@ -195,13 +196,21 @@ class Cache:
         plan = yield
         if split not in self.splits:
             return remember(run, split, Rewrite(plan, reason='not among "splits"'))
+        return remember(run, split, self._cached(run, split, plan))
+
+    def _cached(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+        budget = self._budget(run, split)
         if self.storage == "partial":
-            return remember(
-                run, split, with_partial_cache(plan, self._budget(run, split), self.place)
-            )
-        path = private_path(run, split) if self.storage == "disk" else None
-        rewrite = with_cache(plan, path, self._budget(run, split), self.place)
-        return remember(run, split, _with_size(rewrite, path))
+            return with_partial_cache(plan, budget, self.place)
+        on_disk = self.storage in ("disk", "disk-or-partial")
+        path = private_path(run, split) if on_disk else None
+        rewrite = with_cache(plan, path, budget, self.place)
+        too_full = shortage(rewrite, path)
+        if self.storage == "disk-or-partial" and (too_full or not rewrite.done):
+            return with_partial_cache(plan, budget, self.place)
+        if too_full:
+            raise PluginRefused(f'{too_full}; set storage = "partial"')
+        return with_size(rewrite)
 
     def _budget(self, run: RunContext, split: Split) -> float:
         """The bytes that this split may keep; the training data get most of them."""
@@ -221,44 +230,3 @@ class Cache:
             return Effect.not_applied("trained one epoch, so nothing was read back")
         missing = incomplete(run)
         return Effect.not_applied(missing) if found.applied and missing else found
-
-
-def _with_size(rewrite: Rewrite, path: Path | None) -> Rewrite:
-    """What was done, with the bytes that the cache will hold.
-
-    :raises PluginRefused: if they go to a disk that has no room for them.
-    """
-    place = rewrite.plan.find(CacheStage) if rewrite.done else None
-    if place is None:
-        return rewrite
-    needed = kept_bytes(rewrite.plan.upto(place))
-    if needed is None:
-        return attrs.evolve(rewrite, done=f"{rewrite.done}, of unknown size")
-    if path is not None:
-        free = free_disk_bytes(path.parent)
-        if needed > DISK_SHARE * free:
-            raise PluginRefused(
-                f"the examples need about {size_in_words(needed)} and {size_in_words(free)} are "
-                f'free on the disk of {path.parent}; set storage = "partial"'
-            )
-    return attrs.evolve(rewrite, done=f"{rewrite.done}, about {size_in_words(needed)}")
-
-
-def _check_memory(needed: float | None, limit: float, asked: int | str) -> None:
-    if needed is None or needed <= limit:
-        return
-    there = "of memory are free" if asked == "auto" else "may be used"
-    raise PluginRefused(
-        f"the examples need {size_in_words(needed)} and {size_in_words(limit)} {there}; set "
-        'storage = "auto", "disk" or "partial"'
-    )
-
-
-def _disk_bytes(probe: Probe) -> int:
-    """What the disk of the runs' folders has left.
-
-    A probe that does not tell leaves the working directory: for most it lies on the same disk,
-    and each run asks its own folder once more.
-    """
-    ask = getattr(probe, "available_disk_bytes", None)
-    return ask() if ask is not None else free_disk_bytes(Path.cwd())

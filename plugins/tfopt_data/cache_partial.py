@@ -20,58 +20,75 @@ from tfopt_core.data import (
     Unbatch,
 )
 from tfopt_core.data.lower import lower_plan
-from tfopt_data.cache_storage import SAMPLE_ELEMENTS, element_bytes
+from tfopt_data.cache_storage import SAMPLE_ELEMENTS, element_bytes, overhead_bytes
 from tfopt_data.rewrite import size_in_words
 
 
 @attrs.frozen(eq=False)
-class Hybrid:
-    """A source whose first elements come from memory; `said` are the figures.
+class Part:
+    """How much of what a deterministic plan yields can be kept.
 
-    `source` is None where the budget is no limit or nothing fits: `said` tells which.
+    Its work on single elements begins at the stage `cut`; before it there are `count` elements
+    (None where that is unknown), of which the first `fitting` are kept. Each of them becomes
+    `each_bytes`, and no more than `budget_bytes` may be held.
     """
 
-    source: Source | None
-    said: str
-    whole: bool = False
+    cut: int
+    count: int | None
+    fitting: int
+    each_bytes: float
+    budget_bytes: float
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it fits."""
+        return self.count is not None and self.count <= self.fitting
+
+    def describe(self) -> str:
+        """The figures: `30 of 100 elements, about 23 KiB, the others streamed`."""
+        of = "first elements" if self.count is None else f"of {self.count:,} elements"
+        size = size_in_words(self.fitting * self.each_bytes)
+        return f"{self.fitting:,} {of}, about {size}, the others streamed"
 
 
-def hybrid_source(head: DataPlan, budget_bytes: float) -> Hybrid:
-    """A source that yields what a deterministic plan yields, in the same order: the first elements
-    from a cache that takes at most so many bytes, the others computed each time.
+def fitting_part(head: DataPlan, budget_bytes: float) -> Part | str:
+    """How much of what the plan yields fits into the budget, or why no part can be kept.
 
-    The plan is cut where its work on single elements begins. A source element costs what becomes
-    of it, so a sample of the first ones tells how many fit.
+    A source element costs what becomes of it, so a sample of the first ones tells how many fit.
     """
     cut, multiple = _cut(head.stages)
-    base, work = head.stages[:cut], head.stages[cut:]
-    if not any(isinstance(stage, Map | Filter | Interleave) for stage in work):
-        return Hybrid(None, "there is no work on single elements that keeping a part would save")
+    if not any(isinstance(stage, Map | Filter | Interleave) for stage in head.stages[cut:]):
+        return "there is no work on single elements that keeping a part would save"
     each = _bytes_each(head, cut, multiple)
     if each is None:
-        return Hybrid(None, "the first elements yield nothing, so their size is unknown")
-    count = head.upto(cut).cardinality
-    fitting = int(budget_bytes / each) // multiple * multiple
-    if count is not None and count <= fitting:
-        return Hybrid(None, "all of it fits", whole=True)
-    if fitting == 0:
-        return Hybrid(
-            None,
+        return "the first elements yield nothing, so their size is unknown"
+    part = Part(
+        cut=cut,
+        count=head.upto(cut).cardinality,
+        fitting=int(budget_bytes / each) // multiple * multiple,
+        each_bytes=each,
+        budget_bytes=budget_bytes,
+    )
+    if part.fitting == 0 and not part.whole:
+        return (
             f"not even {_elements(multiple)} of {size_in_words(each)} fits into "
-            f"{size_in_words(budget_bytes)}",
+            f"{size_in_words(budget_bytes)}"
         )
-    kept = head.with_stages((*base, Take(count=fitting), *work, Cache()))
-    streamed = head.with_stages((*base, Skip(count=fitting), *work))
-    source = Source(
+    return part
+
+
+def hybrid_source(head: DataPlan, part: Part) -> Source:
+    """A source that yields what the plan yields, in the same order: the first elements from a
+    cache in memory, the others computed each time."""
+    base, work = head.stages[: part.cut], head.stages[part.cut :]
+    kept = head.with_stages((*base, Take(count=part.fitting), *work, Cache()))
+    streamed = head.with_stages((*base, Skip(count=part.fitting), *work))
+    return Source(
         value=(kept, streamed),
         origin="concatenate",
         count=head.cardinality,
         batched=head.batched,
         deterministic=True,
-    )
-    of = f"{fitting:,} of {count:,}" if count is not None else f"the first {fitting:,}"
-    return Hybrid(
-        source, f"{of} elements, about {size_in_words(fitting * each)}, the others streamed"
     )
 
 
@@ -99,13 +116,14 @@ def _is_elementwise(stage: Stage) -> bool:
 
 
 def _bytes_each(head: DataPlan, cut: int, multiple: int) -> float | None:
-    """What becomes of one element at the cut, in bytes; None if nothing does."""
+    """What becomes of one element at the cut, in bytes of memory; None if nothing does."""
     sample = math.ceil(SAMPLE_ELEMENTS / multiple) * multiple
     taken = head.with_stages((*head.stages[:cut], Take(count=sample), *head.stages[cut:]))
     yielded = sum(1 for _ in lower_plan(taken))
     there = sum(1 for _ in lower_plan(taken.upto(cut + 1)))
-    each = yielded * element_bytes(taken) / there if there else 0.0
-    return each or None
+    if not yielded:
+        return None
+    return yielded * (element_bytes(taken) + overhead_bytes(taken)) / there
 
 
 def _elements(count: int) -> str:

@@ -8,36 +8,40 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tfopt_core import DataPlan, Probe, RunContext
-from tfopt_core.data import sampling
+import attrs
+
+from tfopt_core import DataPlan, PluginRefused, Probe, RunContext
+from tfopt_core.data import Cache, sampling
 from tfopt_core.data.lower import element_spec, lower_plan
-from tfopt_data.rewrite import size_in_words
+from tfopt_data.rewrite import Rewrite, size_in_words, stages_of
 
 # The rest is for the model, its gradients and the shuffle buffer.
 MEMORY_SHARE = 0.5
 # A disk is never filled to the last byte: others write to it too.
 DISK_SHARE = 0.9
+# What a tensor in a cache takes beside its own bytes: buffer, shape, and its place in the cache.
+TENSOR_BYTES = 192
 # So many elements are computed to learn their size where their shapes do not tell.
 SAMPLE_ELEMENTS = 16
 
-Kept = Literal["memory", "disk", "partial"]
+Kept = Literal["memory", "disk-or-partial", "partial"]
 
 
 def choose_storage(needed_bytes: float | None, available_bytes: int, disk_bytes: int) -> Kept:
-    """Memory where the examples take at most half of what is free, else disk where it has room,
-    else as much as fits into memory.
+    """Memory where the examples take at most half of what is free, else disk where it has room
+    and no shuffle stands against it, else as much as fits into memory.
 
     :param needed_bytes: None where nobody knows: then the disk is taken if it has at least as
         much room as memory has.
     """
     if needed_bytes is None:
-        return "disk" if DISK_SHARE * disk_bytes >= available_bytes else "partial"
+        return "disk-or-partial" if DISK_SHARE * disk_bytes >= available_bytes else "partial"
     if needed_bytes <= MEMORY_SHARE * available_bytes:
         return "memory"
-    return "disk" if needed_bytes <= DISK_SHARE * disk_bytes else "partial"
+    return "disk-or-partial" if needed_bytes <= DISK_SHARE * disk_bytes else "partial"
 
 
-def sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float, int | None]]:
+def sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float | None, int | None]]:
     """Bytes of an example and the number of examples, for the splits that the workload has."""
     for split in splits:
         try:
@@ -47,11 +51,11 @@ def sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float, int | No
                 raise
 
 
-def needed_bytes(sizes: Sequence[tuple[float, int | None]]) -> float | None:
-    """All examples of all splits together; None where a number is unknown."""
+def needed_bytes(sizes: Sequence[tuple[float | None, int | None]]) -> float | None:
+    """All examples of all splits together; None where their number or size is unknown."""
     total = 0.0
     for element_bytes, count in sizes:
-        if count is None:
+        if count is None or element_bytes is None:
             return None
         total += element_bytes * count
     return total
@@ -76,10 +80,72 @@ def element_bytes(plan: DataPlan) -> float:
     return math.fsum(found) / len(found) if found else 0.0
 
 
-def kept_bytes(plan: DataPlan) -> float | None:
-    """Bytes of all elements that the plan yields, None where their number is unknown."""
-    count = plan.cardinality
-    return None if count is None else count * element_bytes(plan)
+def overhead_bytes(plan: DataPlan) -> int:
+    """What an element of the plan takes in memory beside its own bytes."""
+    import tensorflow as tf
+
+    return TENSOR_BYTES * len(tf.nest.flatten(element_spec(plan), expand_composites=True))
+
+
+def _kept_bytes(rewrite: Rewrite) -> float | None:
+    """What the cache of a rewritten plan will hold, None where the number is unknown."""
+    place = rewrite.plan.find(Cache) if rewrite.done else None
+    if place is None:
+        return None
+    cache, kept = rewrite.plan.stages[place], rewrite.plan.upto(place)
+    assert isinstance(cache, Cache)
+    if kept.cardinality is None:
+        return None
+    beside = overhead_bytes(kept) if cache.path is None else 0
+    return kept.cardinality * (element_bytes(kept) + beside)
+
+
+def shortage(rewrite: Rewrite, path: Path | None) -> str:
+    """Why the disk has no room for what the cache would keep, "" if it has or nobody knows."""
+    needed = None if path is None else _kept_bytes(rewrite)
+    if path is None or needed is None:
+        return ""
+    free = free_disk_bytes(path.parent)
+    if needed <= DISK_SHARE * free:
+        return ""
+    return (
+        f"the examples need about {size_in_words(needed)} and {size_in_words(free)} are free on "
+        f"the disk of {path.parent}"
+    )
+
+
+def with_size(rewrite: Rewrite) -> Rewrite:
+    """What was done, with the bytes that the cache will hold."""
+    if not rewrite.done:
+        return rewrite
+    needed = _kept_bytes(rewrite)
+    size = "of unknown size" if needed is None else f"about {size_in_words(needed)}"
+    return attrs.evolve(rewrite, done=f"{rewrite.done}, {size}")
+
+
+def check_memory(needed: float | None, limit: float, asked: int | str) -> None:
+    """Refuse a cache that does not fit into the memory that there is, or that was given to it.
+
+    :param asked: the setting that gave it, "auto" if none did.
+    :raises PluginRefused: with both sizes.
+    """
+    if needed is None or needed <= limit:
+        return
+    there = "of memory are free" if asked == "auto" else "may be used"
+    raise PluginRefused(
+        f"the examples need {size_in_words(needed)} and {size_in_words(limit)} {there}; set "
+        'storage = "auto", "disk" or "partial"'
+    )
+
+
+def disk_bytes(probe: Probe) -> int:
+    """What the disk of the runs' folders has left.
+
+    A probe that does not tell leaves the working directory: for most it lies on the same disk,
+    and each run asks its own folder once more.
+    """
+    ask = getattr(probe, "available_disk_bytes", None)
+    return ask() if ask is not None else free_disk_bytes(Path.cwd())
 
 
 def private_path(run: RunContext, split: str) -> Path:
@@ -91,9 +157,7 @@ def private_path(run: RunContext, split: str) -> Path:
     while any(folder.glob(f"fit-{run.fit_index}-build-{build}[._]*")):
         build += 1
     run.state["builds"] = build
-    path = folder / f"fit-{run.fit_index}-build-{build}"
-    run.state.setdefault("paths", {})[split] = path
-    return path
+    return folder / f"fit-{run.fit_index}-build-{build}"
 
 
 def incomplete(run: RunContext) -> str:
@@ -102,10 +166,12 @@ def incomplete(run: RunContext) -> str:
     A small cache is written when its last element was read, and if that fails, a training that
     takes no element more than it needs is not told: it computes all of them again each epoch.
     """
-    for split, path in run.state.get("paths", {}).items():
-        if run.state["rewrites"][split].done and not path.with_name(f"{path.name}.index").exists():
-            free = size_in_words(free_disk_bytes(path.parent))
-            return f"{split}: the cache on disk was never completed; {free} are free there"
+    for split, rewrite in run.state.get("rewrites", {}).items():
+        for stage in stages_of(rewrite.plan, Cache):
+            path = stage.path
+            if path is not None and not path.with_name(f"{path.name}.index").exists():
+                free = size_in_words(free_disk_bytes(path.parent))
+                return f"{split}: the cache on disk was never completed; {free} are free there"
     return ""
 
 

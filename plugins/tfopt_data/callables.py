@@ -56,8 +56,7 @@ def load_function(place: str, folders: Sequence[Path]) -> Callable[..., Any]:
 def _file(where: str, folders: Sequence[Path]) -> Any:
     path = next((folder / where for folder in folders if (folder / where).is_file()), None)
     if path is None:
-        looked = ", ".join(f'"{folder}"' for folder in folders)
-        raise PluginRefused(f'there is no file "{where}" in {looked}')
+        raise PluginRefused(f'there is no file "{where}" in "{folders[0]}" or on the import path')
     if str(path.resolve().parent) not in sys.path:
         sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)

@@ -254,13 +254,15 @@ class DataService:
         service = run.state.get("service")
         try:
             found = effect_if(run, reads_from_service, "no data service")
-            if not found.applied or service is None:
+            if not found.applied:
                 return found
+            if service is None:
+                return Effect.applied_as(f"{found.detail}, by {self.address}")
             alive, all_of_them = service.alive, len(service.processes)
             if alive < all_of_them:
                 return Effect.not_applied(f"only {alive} of {all_of_them} workers lived to the end")
             words = "1 worker" if alive == 1 else f"{alive} workers"
-            return Effect.applied_as(f"{found.detail}, by {words} at {service.target}")
+            return Effect.applied_as(f"{found.detail}, by {words}")
         finally:
             if service is not None:
                 service.stop()

@@ -18,11 +18,16 @@ AnyStage = TypeVar("AnyStage", bound=Stage)
 
 @attrs.frozen(eq=False)
 class Rewrite:
-    """A plan after a plugin looked at it: `done` says what changed, `reason` why nothing did."""
+    """A plan after a plugin looked at it: `done` says what changed, `reason` why nothing did.
+
+    `confirmed` reads back from the lowered data that the change is in them, where the plugin's
+    usual sign of it is not.
+    """
 
     plan: DataPlan
     done: str = ""
     reason: str = ""
+    confirmed: Callable[[Any], bool] | None = None
 
 
 def remember(run: RunContext, split: str, rewrite: Rewrite) -> DataPlan:
@@ -50,7 +55,7 @@ def effect_if(run: RunContext, is_there: Callable[[Any], bool], missing: str) ->
     for split, rewrite in rewrites.items():
         if not rewrite.done:
             reasons.append(f"{split}: {rewrite.reason}")
-        elif is_there(run.datasets[split]):
+        elif (rewrite.confirmed or is_there)(run.datasets[split]):
             done.append(f"{split}: {rewrite.done}")
         else:
             reasons.append(f"{split}: the lowered data hold {missing}")

@@ -65,7 +65,7 @@ def vectorized(
         except _Differs as difference:
             reasons.append(f"{difference} {how}")
         except Exception as error:  # whatever the function's author, or TensorFlow, raises
-            reasons.append(f"fails {how} ({type(error).__name__}: {_first_line(error)})")
+            reasons.append(f"fails {how} ({_cause(error)})")
         else:
             return Vectorized(shaped, how)
     return "; ".join(reasons)
@@ -228,6 +228,10 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _first_line(error: Exception) -> str:
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return text if len(text) <= 120 else f"{text[:117]}..."
+def _cause(error: Exception) -> str:
+    """The line of a message that says why; autograph puts the places in the code before it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    line = lines[-1] if lines[0] == "in user code:" else f"{type(error).__name__}: {lines[0]}"
+    return line if len(line) <= 120 else f"{line[:117]}..."

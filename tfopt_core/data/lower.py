@@ -41,7 +41,8 @@ def lower_plan(plan: DataPlan) -> Any:
 
 
 def lower_stages(stages: Sequence[Stage]) -> Any:
-    """A `tf.data.Dataset` of these stages, the source first, all built anew."""
+    """A `tf.data.Dataset` of these stages, the source first, all built anew. What a source is put
+    together from is a plan of its own, and lowered as such."""
     *_, (_, dataset) = _prefixes(stages, ())
     return dataset
 

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import tomlkit
 from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.text import Text
 
 from tfopt_core.hooks import Finding
@@ -117,12 +118,18 @@ def _sign(name: str, options: ConsoleOptions) -> str:
 
 @attrs.frozen
 class _Legend:
+    """A part's sign in the bar, and its name."""
+
     name: str
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         yield Text(f"{_sign(self.name, options)} {self.name}", SIGNS[self.name][1])
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        width = len(self.name) + 2
+        return Measurement(width, width)
 
 
 def _parts(diagnosed: Diagnosed) -> RenderableType:

@@ -106,6 +106,7 @@ class ResidentFunction:
     _single: Any = attrs.field(init=False)
     _run: Any = attrs.field(init=False)
     _last: Any = attrs.field(init=False)
+    _batch_size: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
@@ -116,21 +117,26 @@ class ResidentFunction:
         size = self.data.batch.size
         gather = _gathering(self.data, self.class_weight)
 
-        def run(order: Any, start: Any, count: Any) -> Any:
+        # XLA needs to know the size of a batch. Without XLA nothing is known of it that the stock
+        # pipeline would not say, or the graph would be optimized otherwise, and round otherwise.
+        known = self.jit_compile or self.data.batch.drop_remainder
+        rows = tf.TensorSpec([size if known else None], tf.int32)
+        spec = gather.get_concrete_function(rows).structured_outputs
+
+        def run(order: Any, start: Any, count: Any, batch_size: Any) -> Any:
             """Full batches, from the `start`-th on."""
-            spec = gather.get_concrete_function(tf.TensorSpec([size], tf.int32)).structured_outputs
-            return repeated(
-                step,
-                lambda done: gather(tf.slice(order, [(start + done) * size], [size])),
-                spec,
-                count,
-                compiled=self.jit_compile,
-            )
+
+            def batch_at(done: Any) -> Any:
+                first = (start + done) * size
+                return gather(tf.slice(order, [first], [size if known else batch_size]))
+
+            return repeated(step, batch_at, spec, count, compiled=self.jit_compile)
 
         def last(order: Any) -> Any:
             """The epoch's last batch, which is smaller; not worth a compilation of its own."""
-            return step(gather(order[self.data.full_batches * size :]))
+            return step(gather(tf.slice(order, [self.data.full_batches * size], [-1])))
 
+        self._batch_size = tf.constant(size)
         self._run = tf.function(run, autograph=False, jit_compile=self.jit_compile)
         self._last = tf.function(last, autograph=False)
 
@@ -167,7 +173,7 @@ class ResidentFunction:
         full = max(0, min(count, self.data.full_batches - start))
         self.made.count(count, full if self.jit_compile else 0)
         if full:
-            logs = self._run(self._order, tf.constant(start), tf.constant(full))
+            logs = self._run(self._order, tf.constant(start), tf.constant(full), self._batch_size)
         return self._last(self._order) if full < count else logs
 
 

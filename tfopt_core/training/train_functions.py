@@ -11,6 +11,7 @@ from tfopt_core.training.chunked import ChunkedFunction
 from tfopt_core.training.loops import Loop
 from tfopt_core.training.made import LoopMade, continued, note_loop
 from tfopt_core.training.resident_loop import (
+    ResidentData,
     ResidentFunction,
     resident_data,
     why_not_resident,
@@ -22,10 +23,12 @@ OWN_METHODS = ("fit", "make_train_function")
 TrainFunction = ChunkedFunction | ResidentFunction
 
 
-def loop_function(built: Built) -> TrainFunction | None:
+def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFunction | None:
     """A new train function of the loop that the stack asks for; None for Keras' own.
 
     Keras' own also trains where another one cannot: `loop_made(model).why_not` says why.
+
+    :param before: the one that trained so far, over the same data; epochs go on in its order.
     """
     if built.training.loop == "keras":
         return None
@@ -33,7 +36,8 @@ def loop_function(built: Built) -> TrainFunction | None:
     if reason:
         note_loop(built.model, LoopMade(why_not=reason))
         return None
-    function = made_function(built, loop_of(built))
+    data = before.data if isinstance(before, ResidentFunction) else None
+    function = made_function(built, loop_of(built), data)
     function.made = continued(built.model, function.made)
     return function
 
@@ -48,16 +52,20 @@ def loop_of(built: Built) -> Loop:
     return Loop(training.steps_per_execution, jit_compile, training.loop)
 
 
-def made_function(built: Built, loop: Loop) -> TrainFunction:
-    """A train function of this chunked or resident loop."""
+def made_function(built: Built, loop: Loop, data: ResidentData | None = None) -> TrainFunction:
+    """A train function of this chunked or resident loop.
+
+    :param data: what is held, where that is known.
+    """
     if loop.kind == "chunked":
         return ChunkedFunction(built.model, loop.steps, loop.jit_compile)
-    data = resident_data(
-        built.plans["train"],
-        built.run.datasets["train"],
-        # then Keras builds the model on a batch before it begins
-        reads_before_fit=built.model._distribute_strategy is not None,
-    )
+    if data is None:
+        data = resident_data(
+            built.plans["train"],
+            built.run.datasets["train"],
+            # then Keras builds the model on a batch before it begins
+            reads_before_fit=built.model._distribute_strategy is not None,
+        )
     return ResidentFunction(
         built.model, data, loop.steps, loop.jit_compile, built.workload.class_weight
     )

@@ -99,6 +99,7 @@ class Watch:
             self.wants_new_data = False
             self.clock.new_data(self.epochs_done, self.built.run.steps_per_epoch)
             if self.built.training.loop == "resident":
+                self._function = None
                 self._wrap_train_function()
         if isinstance(self._function, ResidentFunction):
             self._function.begin_fit()
@@ -177,7 +178,7 @@ class Watch:
             loop.forget_functions()
             model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
             return
-        function = self._function = loop_function(self.built)
+        function = self._function = loop_function(self.built, self._function)
         if function is not None:
             model.train_function = self.clock.timed(function, lambda: function.made.last_call)
             return

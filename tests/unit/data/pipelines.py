@@ -55,7 +55,8 @@ def _sources(draw: Any, folder: Path) -> tuple[str, Any, bool]:
     numbers = made.range(count)
     files = sorted(str(path) for path in folder.glob("*.txt"))
     records = sorted(str(path) for path in folder.glob("*.tfrecord"))
-    ragged = tf.RaggedTensor.from_row_lengths(tf.range(count * 2), [2] * count)
+    rows = tf.RaggedTensor.from_row_lengths(tf.range(count * 3), [1, 2] * count)
+    ragged = tf.RaggedTensor.from_row_lengths(rows, [2] * count)
     sparse = tf.sparse.from_dense(tf.reshape(tf.range(count * 3), (count, 3)))
     generator = made.from_generator(
         lambda: iter(range(count)), output_signature=tf.TensorSpec((), tf.int64)
@@ -101,7 +102,7 @@ def _stepped(draw: Any, kind: str, dataset: Any) -> tuple[str, Any]:
         (kind, lambda d: d.enumerate().take_while(_below_four).map(_second)),
         (kind, lambda d: d.flat_map(_once)),
         (kind, lambda d: d.interleave(
-            _twice, cycle_length=count, block_length=2, num_parallel_calls=parallel)),
+            _twice, cycle_length=count + 1, block_length=2, num_parallel_calls=parallel)),
         (kind, lambda d: d.map(_nested).flat_map(_nested_again)),
     ]  # fmt: skip
     of_kind: dict[str, list[tuple[str, Step]]] = {
@@ -109,7 +110,7 @@ def _stepped(draw: Any, kind: str, dataset: Any) -> tuple[str, Any]:
             (NUMBER, lambda d: d.map(_plus_one, num_parallel_calls=parallel)),
             (NUMBER, lambda d: d.filter(_is_even)),
             (NUMBER, lambda d: d.batch(count, drop_remainder=seed % 2 == 0).unbatch()),
-            (NUMBER, lambda d: d.window(count, shift=1).flat_map(_whole)),
+            (VECTOR, lambda d: d.window(count, shift=1).flat_map(_whole)),
             (NUMBER, lambda d: tf.data.Dataset.zip(d, d.map(_plus_one)).map(_second)),
             (VECTOR, lambda d: d.map(_as_vector, num_parallel_calls=parallel)),
             (RECORD, lambda d: d.map(_as_record)),
@@ -184,7 +185,7 @@ def _next_record(record: Any) -> Any:
 def _dense(x: Any) -> Any:
     import tensorflow as tf
 
-    return tf.reshape(x.flat_values if isinstance(x, tf.RaggedTensor) else x, [-1])
+    return tf.reshape(x.flat_values, [-1])
 
 
 def _as_number(x: Any) -> Any:

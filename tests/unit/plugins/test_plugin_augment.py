@@ -240,7 +240,7 @@ def test_mixing_layers_mix_one_hot_labels_and_refuse_whole_numbers() -> None:
 
 
 @pytest.mark.tensorflow
-def test_effect_counts_the_draws(train: Callable[..., Driven]) -> None:
+def test_effect_names_the_layers(train: Callable[..., Driven]) -> None:
     x = np.random.default_rng(0).random((64, 4, 4, 1), dtype="float32")
     plan = DataPlan.from_arrays(x, x.mean((1, 2, 3))).batch(16)
     layers = [{"layer": "RandomFlip", "mode": "horizontal"}]
@@ -251,11 +251,23 @@ def test_effect_counts_the_draws(train: Callable[..., Driven]) -> None:
         flat = keras.layers.Flatten()
         return keras.Sequential([keras.Input((4, 4, 1)), flat, keras.layers.Dense(1)])
 
-    effect = train(Augment(layers=layers, parallel=1), plan=plan, model=model).effect
+    effect = train(Augment(layers=layers), plan=plan, model=model).effect
     assert effect.applied
-    assert effect.detail.startswith("train: map_examples: RandomFlip (sequential), ")
-    draws = int(effect.detail.split(", ")[-1].removesuffix(" random draws"))
-    assert draws >= 128  # two epochs of 64, and what was prefetched
+    assert effect.detail == "train: map_examples: RandomFlip (parallel, AUTOTUNE)"
+
+
+@pytest.mark.tensorflow
+def test_layers_that_drew_nothing_are_not_applied() -> None:
+    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
+    stack = stack_of(Augment(layers=[BRIGHTNESS], parallel=1), build_dataset=plan)
+    run = make_run()
+    dataset = lower(stack.build_dataset(run, "train"))
+    run = attrs.evolve(run, datasets={"train": dataset})
+    effect = stack.report_effects(run, None)["Augment"]
+    assert not effect.applied
+    assert effect.detail == "the layers drew no random number"
+    brightness(dataset)
+    assert stack.report_effects(run, None)["Augment"].applied
 
 
 @pytest.mark.tensorflow

@@ -24,6 +24,12 @@ from tfopt_core.testing import drive
 MIB = 2**20
 
 
+@pytest.fixture(autouse=True)
+def tensors_that_take_their_own_bytes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the numbers below can be checked by eye."""
+    monkeypatch.setattr("tfopt_data.cache_storage.TENSOR_BYTES", 0)
+
+
 def decode(x: Any) -> Any:
     return x * 2
 
@@ -53,9 +59,9 @@ class DiskProbe(FakeProbe):
     ("needed", "memory", "disk", "kept"),
     [
         (50, 100, 0, "memory"),
-        (51, 100, 57, "disk"),
+        (51, 100, 57, "disk-or-partial"),
         (51, 100, 56, "partial"),
-        (None, 100, 112, "disk"),
+        (None, 100, 112, "disk-or-partial"),
         (None, 100, 111, "partial"),
     ],
 )
@@ -67,7 +73,7 @@ def test_memory_goes_before_disk_and_disk_before_a_part(
 
 def test_resolve_counts_all_splits() -> None:
     probe = DiskProbe(sizes={"train": (10.0, 4), "validation": (10.0, 4)}, free=100)
-    assert Cache().resolve(probe).storage == "disk"
+    assert Cache().resolve(probe).storage == "disk-or-partial"
     assert Cache(splits=("train",)).resolve(probe).storage == "memory"
     assert Cache(storage="disk").resolve(probe).storage == "disk"
 
@@ -79,7 +85,8 @@ def test_resolve_falls_back_to_a_part_where_the_disk_is_full() -> None:
 
 
 def test_resolve_without_a_disk_to_ask_for_takes_that_of_the_working_directory() -> None:
-    assert Cache().resolve(FakeProbe(sizes={"train": (10.0, 4)}, free=10)).storage == "disk"
+    probe = FakeProbe(sizes={"train": (10.0, 4)}, free=10)
+    assert Cache().resolve(probe).storage == "disk-or-partial"
 
 
 def test_resolve_does_without_validation_data() -> None:
@@ -104,7 +111,7 @@ def test_cache_larger_than_memory_is_refused_with_the_sizes() -> None:
 def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfopt_data.cache.free_disk_bytes", lambda folder: 80)
+    monkeypatch.setattr("tfopt_data.cache_storage.free_disk_bytes", lambda folder: 80)
     plan = DataPlan.from_arrays(np.arange(10)).map(decode, deterministic=True)
     run = make_run(tmp_path, CPU)
     with run.owned_by("Cache"), pytest.raises(PluginRefused, match="need about 80 bytes and 80"):
@@ -149,6 +156,16 @@ def test_part_that_fits_is_kept_and_the_figures_are_said() -> None:
 
 
 @pytest.mark.tensorflow
+def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tfopt_data.cache_storage.TENSOR_BYTES", 192)
+    plan = DataPlan.from_arrays(np.arange(10)).map(lambda x: (x, x))
+    part = with_partial_cache(plan, 3 * (16 + 2 * 192)).plan.source.parts[0]
+    assert part.stages[1].count == 3
+
+
+@pytest.mark.tensorflow
 def test_only_the_others_are_computed_again_in_the_second_epoch() -> None:
     import tensorflow as tf
 
@@ -164,6 +181,67 @@ def test_only_the_others_are_computed_again_in_the_second_epoch() -> None:
     for _ in range(2):
         assert [int(x) for x in data] == list(range(10))
     assert calls == [*range(10), *range(4, 10)]
+
+
+@pytest.mark.tensorflow
+def test_behind_a_shuffle_over_all_results_are_kept_by_number_and_the_order_stays() -> None:
+    import keras
+    import tensorflow as tf
+
+    calls: list[int] = []
+
+    def count(x: Any) -> Any:
+        return tf.ensure_shape(
+            tf.numpy_function(lambda v: calls.append(int(v)) or v, [x], tf.int64), []
+        )
+
+    def pair(x: Any) -> Any:
+        return {"x": tf.fill([3], x), "y": x}
+
+    plan = DataPlan.from_arrays(np.arange(10)).shuffle(seed=1)
+    plan = plan.map(count, deterministic=True).map(pair).batch(4)
+    rewrite = with_partial_cache(plan, 4 * 32)
+    assert [stage.kind for stage in rewrite.plan.stages[1:]] == ["shuffle", "map_examples", "batch"]
+    assert "4 of 10 elements, about 128 bytes, the others streamed" in rewrite.done
+
+    def read(one: DataPlan) -> list[list[Any]]:
+        keras.utils.set_random_seed(5)
+        data = lower(one)
+        return [
+            [tf.nest.map_structure(np.ndarray.tolist, b) for b in data.as_numpy_iterator()]
+            for _ in range(3)
+        ]
+
+    wanted = read(plan)
+    calls.clear()
+    assert rewrite.confirmed is not None
+    assert not rewrite.confirmed(None)
+    assert read(rewrite.plan) == wanted
+    assert wanted[0] != wanted[1]
+    assert sorted(calls) == sorted([*range(10), *range(4, 10), *range(4, 10)])
+    assert rewrite.confirmed(None)
+
+
+@pytest.mark.tensorflow
+def test_disk_falls_back_to_a_part_where_a_shuffle_stands_against_it_and_was_not_asked_for(
+    tmp_path: Path,
+) -> None:
+    plan = DataPlan.from_arrays(np.zeros([8, 2**17])).shuffle(seed=1).map(decode)
+    asked = Cache(memory_mib=6, splits=("train",), storage="disk")
+    assert drive(asked, "build_dataset", plan, run=make_run(tmp_path, CPU)) is plan
+    chosen = attrs.evolve(asked, storage="disk-or-partial")
+    made = drive(chosen, "build_dataset", plan, run=make_run(tmp_path, CPU))
+    assert [stage.kind for stage in made.stages] == ["source", "shuffle", "map_examples"]
+
+
+@pytest.mark.tensorflow
+def test_kept_results_are_read_back(train: Callable[..., Driven]) -> None:
+    x = np.random.default_rng(0).random((64, 2**14), dtype="float32")
+    plan = DataPlan.from_arrays(x).shuffle(seed=1).map(lambda a: (a[:4], a)).batch(16)
+    plan = plan.map(lambda a, b: (a, b[:, :1]))
+    effect = train(Cache(storage="partial", memory_mib=2, splits=("train",)), plan=plan).effect
+    assert effect.applied
+    assert "train: results in memory in part: 31 of 64 elements" in effect.detail
 
 
 @pytest.mark.tensorflow
@@ -183,9 +261,14 @@ def test_whole_is_cached_where_the_part_would_be_all() -> None:
             "no work on single elements",
         ),
         (
-            DataPlan.from_arrays(np.arange(10)).shuffle(seed=1).map(decode),
-            40,
-            "would hold 80 bytes of computed examples",
+            DataPlan.from_arrays(np.array([b"a", b"bc"])).shuffle(seed=1).map(lambda x: x + "!"),
+            3,
+            "only examples of one shape can be kept behind it",
+        ),
+        (
+            DataPlan.from_arrays(np.arange(10)).filter(lambda x: x > 1).shuffle(4).map(decode),
+            8,
+            "would hold 32 bytes of computed examples",
         ),
     ],
 )

@@ -1,0 +1,244 @@
+"""`tfopt diagnose` on trainings whose troubles are known."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import attrs
+import pytest
+from in_process import carry_out_here
+from real_process import make_distribution, make_project
+
+from tfopt_core.cli.main import run
+from tfopt_core.errors import PreparationFailed
+from tfopt_core.measure import diagnosing, step_rounds
+from tfopt_core.measure.isolate import ProcessOutcome
+from tfopt_core.training.recorder import Limits
+
+pytestmark = pytest.mark.slow
+
+# Reading an example sleeps, so that nearly all of a step is input; the step holds a loop.
+SLOW_INPUT = """
+    import time
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from tfopt_core import DataPlan, Workload
+
+    X = np.random.default_rng(3).random((48, 6, 2), "float32")
+
+    def sleepy(x, y):
+        slept = tf.numpy_function(lambda a: (time.sleep(0.002), a)[1], [x], tf.float32)
+        return tf.ensure_shape(slept, (6, 2)), y
+
+    def build(**options):
+        def build_model():
+            return keras.Sequential([keras.Input((6, 2)), keras.layers.GRU(4, unroll=False),
+                                     keras.layers.Dense(1)])
+        plan = DataPlan.from_arrays(X, X[:, 0, :1]).map(sleepy, deterministic=True)
+        return Workload(train=plan, validation=plan, build_model=build_model, optimizer="sgd",
+                        loss="mse", shuffle=False, batch_size=8, epochs=3, baseline="sleeps")
+"""
+RECIPE = """
+    name = "sleepy"
+    [workload]
+    factory = "slow.py:build"
+"""
+# A third party's plugins: one that proposes itself, one that fails, one that is broken.
+THEIRS = """
+    import attrs
+    from typing import ClassVar
+    from tfopt_core import hookimpl
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Nap:
+        \"\"\"Sleeps less.\"\"\"
+        targets: ClassVar[tuple[str, ...]] = ("input",)
+        seconds: float = 1.0
+
+        def math(self):
+            return "exact"
+
+        def suggest(self, diagnosis):
+            assert diagnosis.plans["train"].stages
+            return {"seconds": 0.5} if diagnosis.found("python-function", "train") else None
+
+        @hookimpl(wrapper=True)
+        def build_dataset(self, run, split):
+            return (yield)
+
+    class Fails(Nap):
+        def suggest(self, diagnosis):
+            raise ZeroDivisionError("by design")
+"""
+BROKEN = "raise ImportError('no such library')"
+
+
+PLUGINS = """
+    [[plugins]]
+    use = "cache"
+    [[plugins]]
+    use = "mixed-precision"
+    policy = "mixed_bfloat16"
+"""
+
+
+@attrs.frozen
+class Diagnosed:
+    """One diagnosis: how it ended, what `--json` wrote, and what was printed."""
+
+    code: int
+    data: dict
+    page: str
+    progress: str
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("diagnosed")
+    return make_project(folder, RECIPE + PLUGINS, slow=SLOW_INPUT)
+
+
+@pytest.fixture(scope="module")
+def quick():
+    """Everything in this process, and two rounds of a moment each."""
+    with pytest.MonkeyPatch.context() as patch:
+        carry_out_here(patch)
+        short = Limits(seconds=0.1, at_most=0.3)
+        for name in ("REAL", "CACHED", "GRAPH", "DATA"):
+            patch.setattr(step_rounds, name, short)
+        patch.setattr(step_rounds, "ROUNDS", 2)
+        yield
+
+
+def diagnose(project: Path, *options: str) -> Diagnosed:
+    out, err = io.StringIO(), io.StringIO()
+    target = project / "out.json"
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(project)
+        code = run(["diagnose", "recipe.toml", "--json", "out.json", *options])
+    assert target.exists(), err.getvalue()
+    return Diagnosed(code, json.loads(target.read_text()), out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def baseline(project, quick, tmp_path_factory):
+    """The baseline's diagnosis, where a third party's distribution is installed."""
+    site = make_distribution(
+        tmp_path_factory.mktemp("site"), "their-plugins",
+        {"nap": "their_naps:Nap", "fails": "their_naps:Fails", "broken": "their_broken:Broken"},
+        their_naps=THEIRS, their_broken=BROKEN,
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(site))
+        patch.setenv("PYTHONPATH", str(site))  # for the processes that it starts
+        return diagnose(project)
+
+
+def test_it_says_where_the_time_goes(baseline):
+    data = baseline.data
+    assert baseline.code == 0
+    # eight examples sleep 2 ms each
+    assert data["input"]["share"] > 0.6
+    assert data["data_seconds"] > 0.015
+    assert data["bounds"]["input"] > 2.5
+    parts = sum(data[part]["seconds"] for part in ("input", "dispatch", "compute"))
+    assert parts == pytest.approx(data["step_seconds"])
+    assert len(data["rounds"]) == 2
+    assert "timing the loops, round 2 of 2" in baseline.progress
+    assert "any input plugin" in baseline.page
+
+
+def test_it_diagnoses_the_baseline_and_keeps_nothing(baseline, project):
+    assert baseline.data["stack"] == []
+    assert baseline.data["policy"] == "float32"
+    assert not (project / ".tfopt").exists()
+
+
+def test_it_counts_what_the_model_multiplies(baseline):
+    matmul = baseline.data["matmul"]
+    # a GRU over 6 steps with 8 examples, whose input needs no gradient, and a dense layer
+    assert matmul["operations"] == 6 * (2 * 2 * 8 * 2 * 12 + 3 * 2 * 8 * 4 * 12) + 3 * 2 * 8 * 4
+    assert 0 < matmul["share_of_step"] < matmul["share_computing"]
+
+
+def test_it_names_what_costs_time_with_its_place(baseline):
+    kinds = {finding["kind"]: finding for finding in baseline.data["findings"]}
+    assert {"python-function", "sequential-map", "no-prefetch", "control-flow"} <= set(kinds)
+    assert kinds["python-function"]["place"].endswith("slow.py:10")
+    assert "a loop of 6 rounds" in kinds["control-flow"]["detail"]
+
+
+def test_it_proposes_a_third_partys_plugin_like_any_other(baseline):
+    suggestions = {one["plugin"]: one for one in baseline.data["suggestions"]}
+    assert suggestions["nap"]["settings"] == {"seconds": 0.5}
+    assert suggestions["nap"]["distribution"] == "their-plugins"
+    assert suggestions["nap"]["bound"] == baseline.data["bounds"]["input"]
+    assert "nap" in baseline.data["proposed_stack"]
+    assert '[[plugins]] use = "nap" seconds = 0.5' in " ".join(baseline.page.split())
+
+
+def test_plugins_that_fail_are_named_and_harm_nobody(baseline):
+    silent = {one["plugin"]: one["cause"] for one in baseline.data["silent"]}
+    assert "by design" in silent["fails"]
+    assert "no such library" in silent["broken"]
+    assert "Gave no answer" in baseline.page
+
+
+def test_a_stack_is_diagnosed_where_that_is_asked_for(project, quick):
+    stacked = diagnose(project, "--stack").data
+    assert stacked["stack"] == ["cache", "mixed-precision"]
+    assert stacked["policy"] == "mixed_bfloat16"
+    assert stacked["matmul"]["dtype"] == "bfloat16"
+    assert "cache" not in {one["plugin"] for one in stacked["suggestions"]}
+    # of three epochs one reads the examples
+    assert 0.003 < stacked["input"]["seconds"] < 0.014
+
+
+def test_a_workload_that_cannot_be_built_is_an_error_with_its_line(tmp_path, quick, capsys):
+    broken = make_project(tmp_path, RECIPE, slow="def build():\n    raise ValueError('no data')")
+    assert run(["diagnose", str(broken / "recipe.toml")]) == 2
+    assert "recipe.toml:3: workload.factory:" in capsys.readouterr().err
+
+
+def request_for(project: Path):
+    from tfopt_core.cli.request import make_request
+
+    request, _ = make_request(str(project / "recipe.toml"), (), compares=False, keeps=False)
+    return attrs.evolve(request, plugins=(), folder=project / "runs")
+
+
+@attrs.frozen
+class Dies:
+    """A process that says this much and is gone."""
+
+    messages: tuple[dict, ...]
+
+    def __call__(self, task, environment, tell):
+        for message in self.messages:
+            tell(message)
+        return ProcessOutcome(
+            message=None, cause="was killed by SIGABRT", seconds=1.0, output_path=None,
+            output_tail="Fatal Python error: Aborted",
+        )  # fmt: skip
+
+
+def test_a_plugin_that_takes_the_process_with_it_leaves_what_was_measured(baseline, project):
+    measured = {**baseline.data, "suggestions": [], "silent": []}
+    runner = Dies((
+        {"type": "measured", "diagnosed": measured}, {"type": "asking", "plugin": "good"},
+        {"type": "asking", "plugin": "evil"},
+    ))  # fmt: skip
+    found = diagnosing.diagnose(request_for(project), runner, (), lambda phase: None)
+    assert found.step_seconds == measured["step_seconds"]
+    [silent] = found.silent
+    assert silent.plugin == "evil"
+    assert "SIGABRT" in silent.cause
+
+
+def test_a_process_that_dies_before_it_measured_is_a_failure(project):
+    with pytest.raises(PreparationFailed, match="SIGABRT"):
+        diagnosing.diagnose(request_for(project), Dies(()), (), lambda phase: None)

@@ -1,0 +1,188 @@
+"""Data sets as workloads give them: they come apart, and train the same as before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from in_process import train_here
+
+from tfopt_core import Workload
+from tfopt_core.data import DataPlan, MapExamples, Prefetch
+from tfopt_core.data.lower import lower, lower_stages
+from tfopt_core.training.sources import as_plan, batched_plan
+
+pytestmark = pytest.mark.tensorflow
+
+X = np.linspace(-1, 1, 20, dtype="float32").reshape(10, 2)
+Y = X[:, :1] * 2 + 1
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Ten small pictures in two folders, as `image_dataset_from_directory` reads them."""
+    import tensorflow as tf
+
+    folder = tmp_path_factory.mktemp("pictures")
+    pixels = np.random.default_rng(0).integers(0, 255, (10, 9, 7, 3), dtype="uint8")
+    for index, picture in enumerate(pixels):
+        place = folder / ("even" if index % 2 == 0 else "odd") / f"{index}.png"
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(tf.io.encode_png(picture).numpy())
+    return folder
+
+
+def of_pictures(folder):
+    import keras
+
+    return keras.utils.image_dataset_from_directory(
+        str(folder), image_size=(8, 8), batch_size=4, seed=5, verbose=False
+    )
+
+
+def of_slices(*arrays):
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices(arrays or (X, Y))
+
+
+def history(dataset, model):
+    import keras
+
+    keras.utils.set_random_seed(1)
+    trained = model()
+    trained.compile("sgd", "mse")
+    return trained.fit(dataset, epochs=2, verbose=0).history["loss"]
+
+
+def classifier():
+    import keras
+
+    layers = [keras.layers.Input((8, 8, 3)), keras.layers.Rescaling(1 / 255)]
+    return keras.Sequential([*layers, keras.layers.Flatten(), keras.layers.Dense(1)])
+
+
+def line():
+    import keras
+
+    return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+
+
+def test_a_folder_of_pictures_comes_apart_and_trains_the_same(pictures):
+    given = of_pictures(pictures)
+    plan = DataPlan.from_dataset(given)
+    kinds = [stage.kind for stage in plan.stages]
+    assert kinds == ["source", "shuffle", "map_examples", "batch", "prefetch"]
+    assert plan.source.origin == "zip"
+    assert plan.source.deterministic
+    assert [part.source.origin for part in plan.source.parts] == ["arrays", "arrays"]
+    assert (plan.count, plan.cardinality, plan.batch_size) == (10, 3, 4)
+    assert lower(plan) is given
+    losses = history(given, classifier)
+    assert history(lower_stages(plan.stages), classifier) == losses
+    # decoding hoisted before the shuffle, as a cache plugin does: the same epochs
+    decode, shuffle = plan.stages[2], plan.stages[1]
+    hoisted = plan.with_stages((plan.source, decode, shuffle, *plan.stages[3:]))
+    assert history(lower(hoisted), classifier) == losses
+
+
+def test_a_change_behind_random_augmentation_trains_the_same(pictures):
+    """What stands before the change is the given object, its random layers included."""
+    import keras
+
+    def made():
+        keras.utils.set_random_seed(2)
+        flip = keras.layers.RandomFlip(seed=3)
+        return of_pictures(pictures).map(lambda x, y: (flip(x, training=True), y))
+
+    plan = DataPlan.from_dataset(made())
+    assert lower(plan.append(Prefetch()))._input_dataset is plan.given[-1][1]
+    assert history(lower(plan.append(Prefetch())), classifier) == history(made(), classifier)
+
+
+def ragged_batches():
+    import tensorflow as tf
+
+    lengths = tf.data.Dataset.range(1, 6)
+    examples = lengths.map(lambda n: (tf.ones((n, 2)), tf.ones(1)))
+    return examples.padded_batch(2)
+
+
+def sequence_model():
+    import keras
+
+    layers = [keras.layers.Input((None, 2)), keras.layers.GlobalAveragePooling1D()]
+    return keras.Sequential([*layers, keras.layers.Dense(1)])
+
+
+def two_inputs():
+    import keras
+
+    a, b = keras.Input((2,), name="a"), keras.Input((1,), name="b")
+    return keras.Model({"a": a, "b": b}, keras.layers.Dense(1)(keras.layers.Concatenate()([a, b])))
+
+
+def generated():
+    import tensorflow as tf
+
+    signature = (tf.TensorSpec((2,)), tf.TensorSpec((1,)))
+    return tf.data.Dataset.from_generator(
+        lambda: zip(X, Y, strict=True), output_signature=signature
+    )
+
+
+# (name, data, model, steps of an epoch); all but the last are batched by themselves
+KINDS = [
+    ("one batch", lambda: of_slices().batch(64), line, 1),
+    ("last partial batch", lambda: of_slices().shuffle(10, seed=1).batch(4), line, 3),
+    ("remainder dropped", lambda: of_slices().batch(4, drop_remainder=True), line, 2),
+    ("ragged shapes", ragged_batches, sequence_model, 3),
+    ("dict inputs", lambda: of_slices({"a": X, "b": X[:, :1]}, Y).batch(5), two_inputs, 2),
+    ("sample weights", lambda: of_slices(X, Y, np.ones(10, "float32")).batch(5), line, 2),
+    ("opaque generator", lambda: generated().batch(5), line, 2),
+    ("parallel", lambda: of_slices().map(lambda x, y: (x, y), num_parallel_calls=2).batch(5),
+     line, 2),
+    ("unbatched", lambda: of_slices().map(lambda x, y: (x, y)), line, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "model", "steps"), [kind[1:] for kind in KINDS], ids=[kind[0] for kind in KINDS]
+)
+def test_every_kind_of_data_set_trains_as_it_is_and_built_anew(make, model, steps, tmp_path):
+    import keras
+
+    _, outcome = train_here(
+        Workload(train=make(), build_model=model, optimizer="sgd", loss="mse", batch_size=4),
+        folder=tmp_path, epochs=2, batch_size=None,
+    )  # fmt: skip
+    assert outcome.steps == 2 * steps
+    keras.utils.set_random_seed(3)  # a shuffle's orders are those of the seed it is made under
+    given = make()
+    plan = DataPlan.from_dataset(given)
+    if plan.batched:
+        assert history(lower_stages(plan.stages), model) == history(given, model)
+
+
+def test_no_data_are_no_data_however_they_are_taken_apart():
+    plan = DataPlan.from_dataset(of_slices(X[:0], Y[:0]).batch(2))
+    assert (plan.count, plan.cardinality) == (0, 0)
+    assert int(lower_stages(plan.stages).cardinality()) == 0
+
+
+def test_what_is_measured_against_is_what_it_was_for_opaque_data_sets():
+    """Shuffled behind the workload's own stages and then batched, with the same seed."""
+    plan = batched_plan(
+        as_plan(of_slices().map(lambda x, y: (x, y)), "train"), "train",
+        batch_size=4, explicit=True, shuffle=True, seed=6,
+    )  # fmt: skip
+    assert isinstance(plan.stages[1], MapExamples)
+    by_hand = of_slices().map(lambda x, y: (x, y)).shuffle(10, seed=6).batch(4)
+    for ours, theirs in ((lower(plan), by_hand), (lower(plan.prefetch()), by_hand)):
+        assert int(ours.cardinality()) == int(theirs.cardinality())
+    import keras
+
+    keras.utils.set_random_seed(4)
+    ours = lower(plan)
+    keras.utils.set_random_seed(4)
+    theirs = of_slices().map(lambda x, y: (x, y)).shuffle(10, seed=6).batch(4)
+    assert history(ours, line) == history(theirs, line)

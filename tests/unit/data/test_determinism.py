@@ -1,0 +1,136 @@
+"""What a stage's graph says about the next time it is run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tfopt_core.data import DataPlan
+from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.graphs import side_effects
+
+pytestmark = pytest.mark.tensorflow
+
+
+def dataset():
+    import tensorflow as tf
+
+    return tf.data.Dataset.range(6)
+
+
+def printing(x):
+    import tensorflow as tf
+
+    tf.print(x)
+    return x
+
+
+def by_python(x):
+    import tensorflow as tf
+
+    return tf.py_function(lambda v: v, [x], tf.int64)
+
+
+def inner_random(x):
+    import tensorflow as tf
+
+    return tf.cond(x > 0, lambda: tf.random.uniform(()), lambda: 0.0)
+
+
+def random_files(x):
+    import tensorflow as tf
+
+    return tf.data.Dataset.range(x).shuffle(3)
+
+
+def repeatable_files(x):
+    import tensorflow as tf
+
+    return tf.data.TextLineDataset(tf.strings.as_string(x)).map(tf.strings.length).batch(2)
+
+
+def looked_up():
+    import tensorflow as tf
+
+    table = tf.lookup.StaticVocabularyTable(
+        tf.lookup.KeyValueTensorInitializer(["a"], [1], tf.string, tf.int64), 1
+    )
+    return lambda x: table.lookup(tf.strings.as_string(x))
+
+
+def read_variable():
+    import tensorflow as tf
+
+    variable = tf.Variable(1, dtype=tf.int64)
+    return lambda x: x + variable
+
+
+# (the step, its ops, those that leave traces)
+STEPS = [
+    (lambda d: d.map(lambda x: x + 1), (), ()),
+    (lambda d: d.map(printing), ("PrintV2",), ("PrintV2",)),
+    (lambda d: d.map(by_python), ("EagerPyFunc",), ("EagerPyFunc",)),
+    (lambda d: d.map(inner_random), ("RandomUniform",), ()),
+    (lambda d: d.map(looked_up()), (), ()),
+    (lambda d: d.map(read_variable()), ("ReadVariableOp",), ()),
+    (lambda d: d.filter(lambda x: inner_random(x) > 0.5), ("RandomUniform",), ()),
+    (lambda d: d.take_while(lambda x: inner_random(x) < 2), ("RandomUniform",), ()),
+    (lambda d: d.interleave(repeatable_files), (), ()),
+    (lambda d: d.flat_map(random_files), ("DummySeedGenerator", "ShuffleDatasetV3"), ()),
+]
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["taken apart", "written"])
+@pytest.mark.parametrize(("step", "ops", "traces"), STEPS)
+def test_what_may_differ_the_next_time_is_found_in_the_graph(step, ops, traces, given):
+    plan = DataPlan.from_dataset(step(dataset()))
+    if not given:  # the same function, traced by tfopt
+        stage = plan.stages[1]
+        plan = plan.replace(1, type(stage)(function=lambda x: stage.function(x)))
+    assert set(random_ops(plan, 1)) == set(ops)
+    assert side_effects(random_ops(plan, 1)) == traces
+
+
+def test_a_random_layer_shows_as_its_state():
+    import keras
+
+    flip = keras.layers.RandomFlip()
+    data = dataset().map(lambda x: flip(np.zeros((2, 2, 1)), training=True))
+    ops = random_ops(DataPlan.from_dataset(data), 1)
+    assert {"AssignVariableOp", "ReadVariableOp"} <= set(ops)
+    assert "AssignVariableOp" in side_effects(ops)
+
+
+def test_stages_without_a_function_repeat_but_for_a_shuffle():
+    import tensorflow as tf
+
+    data = dataset().batch(2).cache().unbatch().window(2).flat_map(lambda w: w.batch(2)).skip(1)
+    data = data.shard(2, 0).with_options(tf.data.Options()).shuffle(2).prefetch(1)
+    plan = DataPlan.from_dataset(data)
+    found = {stage.kind: random_ops(plan, index) for index, stage in enumerate(plan.stages)}
+    assert found.pop("shuffle") == ("shuffle",)
+    assert not any(found.values())
+
+
+def test_what_is_random_in_a_part_of_a_zip_is_named():
+    import tensorflow as tf
+
+    plan = DataPlan.from_dataset(tf.data.Dataset.zip(dataset().map(inner_random), dataset()))
+    assert random_ops(plan, 0) == ("RandomUniform",)
+
+
+def test_looking_draws_no_seed():
+    """A shuffle that is built without a seed of its own would take one from those to come."""
+    import tensorflow as tf
+
+    def next_number():
+        tf.random.set_seed(5)
+        plan = DataPlan.from_arrays(np.arange(4)).shuffle().map(lambda x: x + 1)
+        if looks:
+            random_ops(plan, 2)
+        return float(tf.random.uniform(()))
+
+    looks = False
+    without = next_number()
+    looks = True
+    assert next_number() == without

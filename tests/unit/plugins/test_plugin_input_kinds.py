@@ -1,0 +1,133 @@
+"""Every plugin of the input, on every kind of data: right, or left alone; never an exception."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plugin_drive import CPU, make_run
+from tfopt_data.batch import Batch
+from tfopt_data.cache import Cache
+from tfopt_data.interleave import Interleave
+from tfopt_data.parallel_map import ParallelMap
+from tfopt_data.prefetch import Prefetch
+from tfopt_data.prefetch_to_device import PrefetchToDevice
+from tfopt_data.shard import Shard
+from tfopt_data.shuffle import Shuffle
+from tfopt_data.vectorize_map import VectorizeMap
+
+from tfopt_core import DataPlan
+from tfopt_core.data.lower import lower
+from tfopt_core.testing import drive
+from tfopt_core.training.digests import example_digests
+
+pytestmark = pytest.mark.tensorflow
+
+X = np.arange(14, dtype="float32").reshape(7, 2)
+Y = np.arange(7)
+
+PLUGINS: dict[str, Callable[[], Any]] = {
+    "cache in memory": lambda: Cache(storage="memory"),
+    "cache on disk": lambda: Cache(storage="disk"),
+    "cache in part": lambda: Cache(storage="partial", splits=("train",)),
+    "parallel-map": lambda: ParallelMap(calls=2),
+    "vectorize-map": VectorizeMap,
+    "prefetch": Prefetch,
+    "prefetch-to-device": lambda: PrefetchToDevice(device="/cpu:0"),
+    "shuffle": Shuffle,
+    "interleave": lambda: Interleave(cycle_length=2),
+    "shard": lambda: Shard(count=1, index=0),
+    "batch": lambda: Batch(last="keep"),
+}
+
+
+def ragged() -> Any:
+    import tensorflow as tf
+
+    rows = tf.ragged.constant([[1.0], [2.0, 3.0], [], [4.0]])
+    return tf.data.Dataset.from_tensor_slices(rows).map(lambda row: row * 2).shuffle(2).ragged_batch(3)
+
+
+def sparse() -> Any:
+    import tensorflow as tf
+
+    rows = tf.sparse.from_dense(np.eye(4, dtype="float32"))
+    return tf.data.Dataset.from_tensor_slices(rows).map(lambda row: row * 2.0).batch(3)
+
+
+def empty() -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices(X).take(0).map(lambda x: x * 2).batch(2)
+
+
+def generated() -> Any:
+    import tensorflow as tf
+
+    def read() -> Iterator[Any]:
+        yield from X
+
+    spec = tf.TensorSpec([2], tf.float32)
+    return tf.data.Dataset.from_generator(read, output_signature=spec).map(lambda x: x + 1).batch(3)
+
+
+def windows() -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.range(7).window(3).flat_map(lambda w: w.batch(3)).padded_batch(2)
+
+
+def texts() -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices(["a b", "c", ""]).map(tf.strings.upper).batch(2)
+
+
+def pairs() -> DataPlan:
+    return DataPlan.from_arrays(X, Y)
+
+
+DATA: dict[str, Callable[[], DataPlan]] = {
+    "one batch": lambda: pairs().map(lambda x, y: (x / 2, y)).batch(7),
+    "last partial batch": lambda: pairs().shuffle(seed=1).map(lambda x, y: (x / 2, y)).batch(3),
+    "sample weights": lambda: DataPlan.from_arrays(X, Y, X[:, 0]).map(lambda *e: e).batch(3),
+    "dict inputs": lambda: DataPlan.from_arrays({"a": X, "b": Y}).map(lambda e: dict(e)).batch(3),
+    "shapes that differ": lambda: DataPlan.from_dataset(ragged()),
+    "sparse": lambda: DataPlan.from_dataset(sparse()),
+    "empty": lambda: DataPlan.from_dataset(empty()),
+    "generator": lambda: DataPlan.from_dataset(generated()),
+    "windows": lambda: DataPlan.from_dataset(windows()),
+    "texts": lambda: DataPlan.from_dataset(texts()),
+}
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_every_plugin_keeps_the_examples_of(data: str, tmp_path: Path) -> None:
+    plan = DATA[data]()
+    wanted = counted(plan)
+    for name, make in PLUGINS.items():
+        run = make_run(tmp_path / name, CPU)
+        made = drive(make(), "build_dataset", plan, run=run)
+        assert counted(made) == wanted, name
+
+
+def counted(plan: DataPlan) -> Counter[bytes]:
+    """The examples of two epochs, each as often as it comes."""
+    data = lower(plan)
+    return Counter(digest for _ in range(2) for batch in data for digest in example_digests(batch))
+
+
+def test_pydataset_is_left_to_keras_by_every_plugin(tmp_path: Path) -> None:
+    import keras
+
+    class Batches(keras.utils.PyDataset):
+        num_batches = 4
+
+    plan = DataPlan.from_pydataset(Batches())
+    for name, make in PLUGINS.items():
+        made = drive(make(), "build_dataset", plan, run=make_run(tmp_path / name, CPU))
+        assert made is plan, name

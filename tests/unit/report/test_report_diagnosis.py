@@ -1,0 +1,205 @@
+"""What `tfopt diagnose` prints."""
+
+from __future__ import annotations
+
+import io
+import tomllib
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_results import show
+
+from tfopt_core.hooks import Finding
+from tfopt_core.hooks.suggest import NoAnswer, Suggestion
+from tfopt_core.measure.diagnosed import Bounds, Diagnosed, MatmulUse
+from tfopt_core.measure.step_parts import Part, Round
+from tfopt_core.report.as_json import to_json
+from tfopt_core.report.console import make_console
+from tfopt_core.report.diagnosis import (
+    Bar,
+    lengths,
+    place_in_words,
+    render_diagnosis,
+    snippet,
+)
+from tfopt_core.report.phases import make_phases
+
+
+def part(share: float, low: float | None = None, high: float | None = None) -> Part:
+    low, high = share if low is None else low, share if high is None else high
+    return Part(seconds=0.01 * share, share=share, low=low, high=high)
+
+
+def suggestion(plugin: str, **changes: Any) -> Suggestion:
+    given = Suggestion(
+        plugin=plugin, settings={}, bound=1.5, targets=("input",), math="exact",
+        summary=f"Does what {plugin} does.", distribution="tfopt",
+    )  # fmt: skip
+    return attrs.evolve(given, **changes)
+
+
+def diagnosed(**changes: Any) -> Diagnosed:
+    given: dict[str, Any] = {
+        "recipe": "mine", "baseline": "stock fit.", "stack": (), "resolved": {},
+        "machine": {"cpu_model": "A CPU", "cpu_count": 2}, "epochs": 5, "steps_per_epoch": 100,
+        "batch_size": 32, "examples": 3200, "example_bytes": 784.0,
+        "available_memory_bytes": 2**30, "trainable_parameters": 1234, "policy": "float32",
+        "jit_compile": False, "supports_jit": True, "batch_callbacks": (), "data": {},
+        "step_seconds": 0.01, "input": part(0.3, 0.28, 0.33), "dispatch": part(0.1),
+        "compute": part(0.6), "dispatch_known": True, "data_seconds": 0.004,
+        "bounds": Bounds(input=1.43, dispatch=1.67, compute=2.5, input_and_dispatch=None),
+        "matmul": MatmulUse(
+            dtype="float32", operations=1e8, why_not="", share_computing=0.25,
+            share_of_step=0.15, peaks={"float32": 1.5e11},
+        ),
+        "rounds": (Round(real=0.01, cached=0.007, graph=0.006, data=0.004),) * 3,
+        "findings": (), "measuring_seconds": 30.0, "seconds": 35.0,
+    }  # fmt: skip
+    return Diagnosed(**{**given, **changes})
+
+
+def page(target: str = "mine.toml", width: int = 100, **changes: Any) -> str:
+    return show(render_diagnosis(diagnosed(**changes), target), width)
+
+
+@given(
+    shares=st.lists(st.floats(0.001, 1), min_size=3, max_size=3),
+    width=st.integers(1, 200),
+)
+def test_the_bar_is_as_long_as_it_is_whatever_the_shares(shares: list[float], width: int) -> None:
+    whole = {str(n): share / sum(shares) for n, share in enumerate(shares)}
+    made = lengths(whole, width)
+    assert sum(made.values()) == width
+    assert all(abs(made[name] - share * width) <= 1 for name, share in whole.items())
+
+
+def test_the_bar_shows_the_shares() -> None:
+    line = page(width=70).splitlines()[6]
+    assert (line.count("█"), line.count("▓"), line.count("░")) == (18, 6, 36)
+
+
+def test_a_terminal_without_blocks_gets_plain_signs() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    make_console(width=70, file=stream, environ={}).print(Bar({"input": 0.5, "compute": 0.5}))
+    stream.seek(0)
+    assert "#" * 30 + "." * 30 in stream.read()
+
+
+def test_each_part_has_its_seconds_its_share_and_what_rounds_say() -> None:
+    text = page()
+    assert "A step takes 10.0 ms" in text
+    assert "input     3.00 ms  30% (28 to 33%)  waiting for the next batch" in text
+    assert "read alone, a batch takes 4.00 ms; medians of 3 rounds" in text
+
+
+def test_what_is_within_noise_says_so() -> None:
+    assert "dispatch: within noise" in page(dispatch=part(0.1, -0.05, 0.2))
+    assert "within noise" not in page(dispatch=part(0.0, -0.05, 0.0))
+
+
+def test_what_cannot_be_told_apart_says_so() -> None:
+    text = page(dispatch_known=False, dispatch=part(0.0), compute=part(0.7))
+    assert "dispatch and compute, not told apart" in text
+
+
+def test_bounds_are_printed_for_each_kind_of_plugin() -> None:
+    text = " ".join(page().split())
+    assert "any input plugin 1.43x" in text
+    assert "any loop plugin 1.67x" in text
+    assert "any compute plugin 2.50x" in text
+    assert "input and loop no bound" in text
+
+
+def test_the_share_of_the_peak_or_why_it_is_unknown() -> None:
+    assert "reaches 25.0% of this machine's matrix-product peak" in page()
+    assert "150 GFLOP/s" in page()
+    unknown = MatmulUse(
+        dtype="float32", operations=None, why_not="nobody knows", share_computing=None,
+        share_of_step=None, peaks={},
+    )  # fmt: skip
+    assert "is not known: nobody knows" in page(matmul=unknown)
+
+
+def test_a_finding_has_its_place_and_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = Finding(
+        kind="sequential-map", detail="decode is slow", mend="make it parallel", split="train",
+        place="/elsewhere/data.py:12",
+    )  # fmt: skip
+    text = page(findings=(finding,))
+    assert "sequential map: decode is slow (/elsewhere/data.py:12, train data)" in text
+    assert "-> make it parallel" in text
+    assert "nothing that costs time by itself" in page()
+
+
+def test_a_place_below_the_working_directory_is_named_from_there() -> None:
+    assert place_in_words("/home/me/project/data.py:3", "/home/me/project") == "data.py:3"
+    assert place_in_words("/home/me/project2/data.py:3", "/home/me/project") == (
+        "/home/me/project2/data.py:3"
+    )
+    assert place_in_words("data.py:3", "/home/me") == "data.py:3"
+
+
+def test_suggestions_are_numbered_bounded_and_can_be_pasted() -> None:
+    both = (
+        suggestion("cache", settings={"storage": "disk", "sizes": [1, 2]}),
+        suggestion("chunked", bound=None, math="order", left_out='conflicts with "cache"'),
+    )
+    text = page(suggestions=both, proposed_stack=("cache",))
+    assert "1.  cache    at most 1.50x  Does what cache does; storage = disk" in text
+    assert "2.  chunked  no bound" in text
+    assert 'not below: conflicts with "cache"' in " ".join(text.split())
+    assert "tfopt apply mine.toml" in " ".join(text.split())
+    pasted = text[text.index("[[plugins]]") : text.index("took ")]
+    lines = "\n".join(line.strip() for line in pasted.splitlines())
+    assert tomllib.loads(lines) == {
+        "plugins": [{"use": "cache", "storage": "disk", "sizes": [1, 2]}]
+    }
+
+
+def test_a_shipped_recipe_is_copied_before_it_is_changed() -> None:
+    text = " ".join(
+        page("quickstart", suggestions=(suggestion("a"),), proposed_stack=("a",)).split()
+    )
+    assert "tfopt recipes copy quickstart; write this into quickstart.toml" in text
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]{1,9}", fullmatch=True).filter(lambda key: key != "use"),
+        st.booleans() | st.integers(-99, 99) | st.text() | st.lists(st.integers(0, 9))
+        | st.floats(allow_nan=False, allow_infinity=False),
+    )
+)  # fmt: skip
+def test_whatever_settings_are_proposed_the_snippet_is_toml(settings: dict[str, Any]) -> None:
+    read = tomllib.loads(snippet([suggestion("a", settings=settings)]))
+    assert read == {"plugins": [{"use": "a", **settings}]}
+
+
+def test_plugins_without_an_answer_are_named() -> None:
+    silent = NoAnswer(plugin="bad", distribution="theirs", cause="ImportError: \x1b[31mno")
+    text = page(silent=(silent,))
+    assert "bad (theirs): ImportError: \\x1b[31mno" in text
+
+
+def test_no_proposal_is_said() -> None:
+    assert "no installed plugin proposes anything" in page()
+
+
+def test_the_json_has_no_infinity_and_every_figure() -> None:
+    data = to_json(diagnosed())
+    assert data["bounds"]["input_and_dispatch"] is None
+    assert data["rounds"][0] == {
+        "real": 0.01, "cached": 0.007, "graph": 0.006, "data": 0.004, "peaks": {},
+    }  # fmt: skip
+
+
+def test_phases_are_lines_where_there_is_no_terminal_and_nothing_if_quiet() -> None:
+    for quiet, expected in ((False, "building\ntiming\n"), (True, "")):
+        stream = io.StringIO()
+        with make_phases(make_console(file=stream, environ={}), quiet=quiet) as tell:
+            tell("building")
+            tell("timing")
+        assert stream.getvalue() == expected

@@ -46,7 +46,9 @@ def enlarged(target: Path, examples: int) -> Path:
         picture = tf.io.decode_jpeg(tf.io.read_file(str(path)), channels=3)
         scale = LARGE_PIXELS / max(picture.shape[:2])
         size = [round(side * scale) for side in picture.shape[:2]]
-        pixels = tf.cast(tf.clip_by_value(tf.image.resize(picture, size, "bicubic"), 0, 255), "uint8")
+        pixels = tf.cast(
+            tf.clip_by_value(tf.image.resize(picture, size, "bicubic"), 0, 255), "uint8"
+        )
         file = target / path.parent.name / path.name
         file.parent.mkdir(parents=True, exist_ok=True)
         tf.io.write_file(str(file), tf.io.encode_jpeg(pixels, quality=90))
@@ -167,8 +169,12 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with tempfile.TemporaryDirectory() as temporary:
         large = enlarged(Path(temporary) / "large", asked.examples)
-        print(f"{'pictures':<12}{'stock s':>9}{'stack s':>9}  {'whole (95%)':<21}{'bar':>5}  quality")
-        print(training("1,024 px", 5.0, f'folder = "{large}"', asked.epochs, asked.pairs), flush=True)
+        print(
+            f"{'pictures':<12}{'stock s':>9}{'stack s':>9}  {'whole (95%)':<21}{'bar':>5}  quality"
+        )
+        print(
+            training("1,024 px", 5.0, f'folder = "{large}"', asked.epochs, asked.pairs), flush=True
+        )
         print(training("as shipped", 2.0, "", asked.epochs, asked.pairs), flush=True)
         waited, seconds = waiting(asked.epochs)
         print(f"\nwait for input after the first epoch: {waited:.2f} s of {seconds:.2f} s, "

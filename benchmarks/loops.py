@@ -35,14 +35,17 @@ RECIPE = """
     pairs = {pairs}
     length = "full"
     attribution = "off"
+    {quality}
 """
+ACCURACY = 'quality = { metric = "val_accuracy", tolerance = 0.02, direction = "max" }'
 
 
 def line(name: str, pairs: int) -> str:
     """One row of the table."""
     base, workload, epochs, batch_size, bar = LINES[name]
     results = applied(RECIPE.format(name=name, base=base, workload=workload, epochs=epochs,
-                                    batch_size=batch_size, pairs=pairs))  # fmt: skip
+                                    batch_size=batch_size, pairs=pairs,
+                                    quality="" if "use" in workload else ACCURACY))  # fmt: skip
     both = pairs_of(results)
     stock = [warm_step_seconds(base) for base, _ in both]
     stack = [warm_step_seconds(full) for _, full in both]

@@ -1,1 +1,1 @@
-"""Plugins for input pipelines: cache, prefetch, parallel map."""
+"""Plugins for input pipelines, from the source to the device."""

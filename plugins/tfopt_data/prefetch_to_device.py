@@ -20,6 +20,8 @@ def with_prefetch_to_device(
 ) -> Rewrite:
     """The plan with a prefetch into a device's memory as its very last stage.
 
+    A prefetch into the memory of the machine stays before it.
+
     :param buffer_size: batches to hold ready there; "auto" is tf.data's AUTOTUNE.
     """
     if plan.source.origin == "pydataset":
@@ -27,6 +29,10 @@ def with_prefetch_to_device(
     for stage in plan.stages:
         if isinstance(stage, PrefetchStage) and stage.device is not None:
             return Rewrite(plan, reason=f"the workload has its own ({stage.describe()})")
+    for index, stage in enumerate(plan.stages):
+        if isinstance(stage, PrefetchStage) and not stage.inside:
+            # else the last one that was asked for would take its place
+            plan = plan.replace(index, attrs.evolve(stage, inside=True))
     stage = PrefetchStage(buffer_size=buffer_size, device=device)
     return Rewrite(plan.append(stage), done=stage.describe())
 
@@ -42,8 +48,8 @@ class PrefetchToDevice:
     When it does not: on a machine without an accelerator; for small batches, whose copy takes
     microseconds; over several devices, where the strategy copies to each of them itself.
 
-    Mixes with: cache and parallel-map; it stands after everything else. It takes the place of
-    prefetch, and a few batches of device memory.
+    Mixes with: cache, parallel-map and prefetch; it stands after everything else, and takes a few
+    batches of device memory.
 
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/experimental/prefetch_to_device
     """

@@ -179,14 +179,16 @@ def with_state_and_chance():
 
     layers = keras.layers
     return workload(
-        build_model=lambda: small_model(layers.BatchNormalization(), layers.Dropout(0.3, seed=3))
+        build_model=lambda: small_model(layers.BatchNormalization(), layers.Dropout(0.3, seed=3)),
+        # a bias before a normalization has no gradient but its rounding, which Adam would blow up
+        optimizer="sgd",
     )
 
 
 @over(CHUNKED, RESIDENT)
 def test_batch_normalization_and_dropout_go_on_from_step_to_step(loop, tmp_path):
     # moments over the last batch, of 5 rows, may round otherwise where its memory begins elsewhere
-    assert_like_stock(tmp_path, with_state_and_chance, loop, within=2e-5)
+    assert_like_stock(tmp_path, with_state_and_chance, loop, within=5e-6)
 
 
 PRECISIONS = {

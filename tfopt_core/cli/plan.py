@@ -29,5 +29,7 @@ def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
 
     request = make_request(target, overrides, compares=False, keeps=False, debug=debug)[0]
     with tempfile.TemporaryDirectory() as folder:
-        prepared, _ = prepare(attrs.evolve(request, folder=Path(folder)), SpawnRunner(), detail=True)
+        prepared, _ = prepare(
+            attrs.evolve(request, folder=Path(folder)), SpawnRunner(), detail=True
+        )
     make_console().print(render_plan(prepared, request.recipe.name))

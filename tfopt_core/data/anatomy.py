@@ -98,7 +98,26 @@ def _bytes(
         return _batch_bytes(stage, cardinality, before[-1])
     if _holds_datasets(spec):
         return None
-    return mean_bytes(part, sample)
+    sampled = mean_bytes(part, sample)
+    return _by_batch_size(spec, part) if sampled is None else sampled
+
+
+def _by_batch_size(spec: Any, plan: DataPlan) -> float | None:
+    """The bytes of a mean batch whose examples are of one known shape, for what must not be run:
+    a random layer, say, that stands behind the batching."""
+    import tensorflow as tf
+
+    leaves = tf.nest.flatten(spec)
+    if plan.batch_size is None or any(
+        not isinstance(leaf, tf.TensorSpec) or not leaf.shape.rank for leaf in leaves
+    ):
+        return None
+    example = _spec_bytes([tf.TensorSpec(leaf.shape[1:], leaf.dtype) for leaf in leaves])
+    if example is None:
+        return None
+    if plan.count is None or not plan.cardinality:
+        return example * plan.batch_size
+    return example * plan.count / plan.cardinality
 
 
 def _batch_bytes(stage: Batch, batches: int | None, example: StageFacts) -> float | None:

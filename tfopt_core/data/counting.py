@@ -47,6 +47,18 @@ def counted(stages: Sequence[Stage]) -> Count:
     return count
 
 
+def examples_begin(stages: Sequence[Stage]) -> int:
+    """The index of the first stage whose input are the examples that are trained on: behind
+    every stage that makes several elements of one, or one of several, before they are batched."""
+    begin = 1
+    for index, stage in enumerate(stages):
+        if isinstance(stage, Batch) and not any(isinstance(s, Unbatch) for s in stages[index:]):
+            break
+        if isinstance(stage, Interleave | Opaque | TakeWhile | Unbatch | Window):
+            begin = index + 1
+    return begin
+
+
 def _after(count: Count, stage: Stage) -> Count:
     match stage:
         case Batch():

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data.changes import changes
-from tfopt_core.data.counting import counted
+from tfopt_core.data.counting import counted, examples_begin
 from tfopt_core.data.stages import (
     Batch,
     Cache,
@@ -188,6 +188,14 @@ class DataPlan:
     def append(self, stage: Stage) -> DataPlan:
         """A plan with this stage at the end."""
         return self.with_stages((*self.stages, stage))
+
+    def first(self, count: int) -> DataPlan:
+        """The plan of the first `count` examples only, or batches where the source yields these.
+
+        They are chosen as early as they exist: of a few files with many records each, the
+        records, but before they are decoded and shuffled.
+        """
+        return self.insert(examples_begin(self.stages), Take(count=count))
 
     def keeping_prefetch(self) -> DataPlan:
         """The plan whose given pipeline, if that ends with a prefetch, keeps it in its place.

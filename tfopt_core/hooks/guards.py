@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from typing import Any
 
@@ -108,12 +109,20 @@ def named_after(plugin: str, hook: str, error: BaseException) -> BaseException:
     return named
 
 
+# Where TensorFlow and Keras say in which node of which graph it was, before and after the cause.
+_BOILERPLATE = re.compile(
+    r"^Graph execution error:$|^Detected at node .*$|^ +File \".*$|^Stack trace for op.*$"
+    r"|^\s*\[\[\{\{node .*$|\{\{function_node [^}]*\}\}|\[Op:\w+\](?: name: *)?$",
+    re.MULTILINE,
+)
+
+
 def describe(error: BaseException) -> str:
     """An exception in one phrase: its class and the start of its message.
 
     TensorFlow's messages hold graphs of dozens of lines; `--debug` shows them whole.
     """
-    message = " ".join(str(error).split())
+    message = " ".join(_BOILERPLATE.sub("", str(error)).split())
     if len(message) > MESSAGE_LENGTH:
         message = f"{message[:MESSAGE_LENGTH]} ..."
     return f"raised {type(error).__name__}" + (f": {message}" if message else "")

@@ -105,7 +105,12 @@ def _stages(split: str, lines: Sequence[StageLine]) -> RenderableType:
     for _ in range(2):
         table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row(*(words(head, "dim") for head in ("stage", "elements", "bytes each", "given the same input")))
+    table.add_row(
+        *(
+            words(head, "dim")
+            for head in ("stage", "elements", "bytes each", "given the same input")
+        )
+    )
     for line in lines:
         elements = "unknown" if line.elements is None else units.count_text(line.elements)
         size = "unknown" if line.element_bytes is None else units.bytes_text(line.element_bytes)

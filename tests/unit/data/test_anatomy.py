@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from compared import epochs
 
 from tfopt_core.data import DataPlan, Held, Resident
@@ -109,6 +103,19 @@ def test_learning_leaves_no_trace_in_what_is_trained_on():
     assert facts[-2].element_bytes is None
     assert "AssignVariableOp" in facts[-2].random_ops
     assert epochs(lower(plan)) == untouched
+
+
+def test_batches_out_of_what_must_not_be_run_are_as_large_as_their_shape_says():
+    import tensorflow as tf
+
+    state = tf.Variable(0.0)
+    data = tf.data.Dataset.from_tensor_slices(tf.zeros((10, 3)))
+    counting = data.batch(4).map(lambda x: x + state.assign_add(1.0))
+    assert anatomy(DataPlan.from_dataset(counting))[-1].element_bytes == 3 * 4 * 10 / 3
+    assert float(state) == 0.0
+    vectors = data.map(lambda x: as_vector(tf.cast(state.assign_add(1.0), tf.int32)))
+    assert anatomy(DataPlan.from_dataset(vectors))[-1].element_bytes is None
+    assert float(state) == 0.0
 
 
 def test_parallel_work_in_any_order_is_not_deterministic():

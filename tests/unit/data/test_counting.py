@@ -113,3 +113,19 @@ def test_what_a_function_decides_is_not_counted():
         assert plan(8, Batch(size=2), stage).cardinality is None
     assert plan(8, Repeat()).cardinality is None
     assert plan(8, Batch(size=3)).cardinality == math.ceil(8 / 3)
+
+
+@pytest.mark.parametrize(
+    ("behind", "index"),
+    [
+        ((), 1),
+        ((stages.MapExamples(function=len), Shuffle(seed=1), Batch(size=2)), 1),
+        ((stages.Interleave(function=list), stages.MapExamples(function=len)), 2),
+        ((Batch(size=2), Unbatch(), Shuffle(seed=1), Batch(size=3)), 3),
+        ((Shuffle(seed=1), Batch(size=3), stages.Interleave(function=list)), 1),
+    ],
+)
+def test_the_first_examples_are_chosen_as_early_as_they_exist(behind, index):
+    few = plan(8, *behind).first(3)
+    assert isinstance(few.stages[index], Take)
+    assert len(few.stages) == len(behind) + 2

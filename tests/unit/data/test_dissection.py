@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import functools
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from compared import epochs, plain
 
 from tfopt_core.data import DataPlan, Prefetch, stages
@@ -231,6 +227,21 @@ def test_what_is_not_understood_is_the_source_and_what_is_behind_it_is_taken_apa
         assert plan.source.value is given
         assert plan.source.deterministic is deterministic, given
         assert lower(plan) is behind
+
+
+def test_files_that_are_read_in_turn_by_the_older_reader_repeat_but_are_not_looked_into(tmp_path):
+    import tensorflow as tf
+
+    path = tmp_path / "a.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(b"1")
+    given = tf.data.TFRecordDataset([str(path)] * 3, num_parallel_reads=2)
+    plan = DataPlan.from_dataset(given.map(tf.strings.to_number))
+    assert plan.source.value is given
+    assert plan.source.deterministic
+    moving = tf.data.Dataset.from_tensor_slices([str(path)] * 3).shuffle(3)
+    given = tf.data.TFRecordDataset(moving, num_parallel_reads=2)
+    assert not DataPlan.from_dataset(given).source.deterministic
 
 
 def test_a_snapshot_is_not_looked_into(tmp_path):

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import attrs
 import pytest
+from compared import epochs
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from compared import epochs
 from pipelines import pipelines, write_files
 
 from tfopt_core.data import DataPlan, Map, Skip

@@ -10,6 +10,7 @@ import pytest
 from tfopt_core import Effect, PluginRefused, RuntimeOptions, hookimpl
 from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError
 from tfopt_core.hooks.contract import check_class
+from tfopt_core.hooks.guards import describe
 from tfopt_core.testing import GivenValues, drive, make_machine, make_run, stack_of
 
 plugin = attrs.frozen(kw_only=True, eq=False)
@@ -467,3 +468,16 @@ def test_unwrap_goes_from_the_last_plugin_to_the_first():
         pass
 
     assert stack_of(Wraps(), WrapsToo()).unwrap([]) == ["WrapsToo", "Wraps"]
+
+
+def test_an_error_is_described_by_its_cause_and_not_by_tensorflow_s_frames() -> None:
+    message = (
+        "Graph execution error:\n\nDetected at node IteratorGetNext defined at (most recent call "
+        'last):\n  File "<stdin>", line 8, in <module>\n\n'
+        + '  File "/x/trainer.py", line 1\n' * 90
+        + "/cache_0.lockfile; No such file or directory\n\t [[{{node IteratorGetNext}}]] "
+        "[Op:__inference_multi_step_on_iterator_493]"
+    )  # fmt: skip
+    assert describe(OSError(message)) == (
+        "raised OSError: /cache_0.lockfile; No such file or directory"
+    )

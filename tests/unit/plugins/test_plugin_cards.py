@@ -12,28 +12,28 @@ import pytest
 
 from tfopt_core.hooks.card import card, math_of, traits
 from tfopt_core.hooks.contract import check_class, check_hooks
+from tfopt_core.hooks.discovery import registrations
 from tfopt_core.hooks.settings import field_types, mismatch
 
+# The shipped ones, from where they are registered: a new one is tested without being named here.
 PLUGINS = {
-    "cache": "tfopt_data.cache:Cache",
-    "prefetch": "tfopt_data.prefetch:Prefetch",
-    "parallel-map": "tfopt_data.parallel_map:ParallelMap",
-    "mixed-precision": "tfopt_precision.mixed_precision:MixedPrecision",
-    "xla": "tfopt_runtime.xla:Xla",
-    "steps-per-execution": "tfopt_runtime.steps_per_execution:StepsPerExecution",
-    "threads": "tfopt_runtime.threads:Threads",
-    "lr-schedule": "tfopt_training.lr_schedule:LrSchedule",
-    "target-stop": "tfopt_training.target_stop:TargetStop",
-    "l2": "tfopt_model.l2:L2",
-    "one-device": "tfopt_distribute.one_device:OneDevice",
-    "mirrored": "tfopt_distribute.mirrored:Mirrored",
+    name: found[0].entry_point.value
+    for name, found in registrations("tfopt.plugins").items()
+    if found[0].distribution == "tfopt"
 }
-NEEDED: dict[str, dict[str, Any]] = {"target-stop": {"metric": "val_loss", "at_most": 0.1}}
+NEEDED: dict[str, dict[str, Any]] = {
+    "augment": {"layers": ({"layer": "RandomFlip"},)},
+    "target-stop": {"metric": "val_loss", "at_most": 0.1},
+}
 
 
 def load(name: str) -> Any:
     module, _, attribute = PLUGINS[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def test_the_shipped_plugins_are_found() -> None:
+    assert len(PLUGINS) >= 23
 
 
 @pytest.mark.parametrize("name", PLUGINS)

@@ -10,10 +10,13 @@ import attrs
 import numpy as np
 import pytest
 from plugin_drive import CPU, Driven, machine_with, make_run
+from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
+from tfopt_data.interleave import Interleave
 from tfopt_data.parallel_map import ParallelMap, with_parallel_maps
 from tfopt_data.prefetch import Prefetch, with_prefetch
 from tfopt_data.prefetch_to_device import PrefetchToDevice, with_prefetch_to_device
+from tfopt_data.shuffle import Shuffle
 from tfopt_data.vectorize_map import VectorizeMap
 
 from tfopt_core import DataPlan, Diagnosis
@@ -129,6 +132,12 @@ def test_prefetch_to_a_device_is_the_last_stage_and_reads_itself_back(
     assert [batch.numpy().tolist() for batch in lower(plan)] == [[0, 1], [2, 3]]
 
 
+def test_prefetch_stays_before_that_to_the_device() -> None:
+    plan = with_prefetch(DataPlan.from_arrays(np.arange(4)).batch(2), 3).plan
+    plan = with_prefetch_to_device(plan, "/gpu:0").plan
+    assert plan.describe()[-2:] == ("prefetch: 3", "prefetch: AUTOTUNE, to /gpu:0")
+
+
 def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
     run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
     plan = DataPlan.from_arrays(np.arange(4))
@@ -164,6 +173,22 @@ def test_input_plugins_are_not_suggested_where_input_takes_no_time() -> None:
 def test_nothing_is_suggested_that_the_workload_does_itself() -> None:
     plan = DataPlan.from_arrays(np.arange(20)).map(twice, parallel=2).cache().batch(2).prefetch()
     assert [plugin().suggest(diagnosis(plan)) for plugin in INPUT_PLUGINS] == [None] * 4
+
+
+def test_what_pays_on_some_machines_and_workloads_only_is_suggested_there() -> None:
+    plan = DataPlan.from_arrays(np.arange(20)).map(twice).shuffle(20).batch(8)
+    told = diagnosis(plan, example_bytes=2.0**30, batch_size=8, jit_compile=True)
+    assert Shuffle().suggest(told) == Batch().suggest(told) == {}
+    assert PrefetchToDevice().suggest(attrs.evolve(told, machine=machine_with((8, 0)))) == {}
+    # nothing heavy in the buffer, whole batches, no compilation, no GPU
+    small = attrs.evolve(told, example_bytes=8.0, jit_compile=False)
+    assert Shuffle().suggest(small) is None
+    assert Batch().suggest(small) is None
+    assert Batch().suggest(attrs.evolve(told, batch_size=10)) is None
+    assert PrefetchToDevice().suggest(told) is None
+    assert Interleave().suggest(told) is None
+    files = DataPlan.from_arrays(np.array(["a", "b"])).interleave(twice, cycle_length=1).batch(2)
+    assert Interleave().suggest(diagnosis(files)) == {}
 
 
 @pytest.mark.parametrize("plugin", [Prefetch, ParallelMap])

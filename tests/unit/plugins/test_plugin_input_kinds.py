@@ -49,7 +49,9 @@ def ragged() -> Any:
     import tensorflow as tf
 
     rows = tf.ragged.constant([[1.0], [2.0, 3.0], [], [4.0]])
-    return tf.data.Dataset.from_tensor_slices(rows).map(lambda row: row * 2).shuffle(2).ragged_batch(3)
+    return (
+        tf.data.Dataset.from_tensor_slices(rows).map(lambda row: row * 2).shuffle(2).ragged_batch(3)
+    )
 
 
 def sparse() -> Any:

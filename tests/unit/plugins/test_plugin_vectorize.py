@@ -202,7 +202,8 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
 
 @settings(max_examples=5, deadline=None)
 @given(
-    st.integers(1, 20), st.integers(1, 7), st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=2),
+    st.integers(1, 20), st.integers(1, 7),
+    st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=2),
     st.sampled_from(["int32", "float32"]),
 )  # fmt: skip
 def test_random_plans_keep_their_elements(

@@ -5,8 +5,8 @@
 Each shipped workload is diagnosed. Then a stack for input, one for the loop and one for compute are
 measured, and each gain is held against the bound for that part of a step. A gain is that of a
 steady step: the median over rounds of the baseline's step time over the stack's; runs are cut short
-once their step time is known. Ends with status 1 if a gain exceeds its bound by more than 10%.
-Takes about two minutes a workload; run it on an idle machine.
+once their step time is known. Ends with status 1 if a gain exceeds its bound by more than 10%, or
+could not be measured. Takes about two minutes a workload; run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ def compare(workload: str, rounds: int) -> bool:
             pairs = zip(seconds["baseline"], seconds.get(name, []), strict=False)
             gains = [base / fast for base, fast in pairs if base and fast]
             if not gains:
+                print(f"  {name:<10}not measured", flush=True)
+                held = False
                 continue
             row, fine = line(name, gains, found["bounds"][name])
             held = held and fine
@@ -148,7 +150,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     results = [compare(name, arguments.rounds) for name in arguments.workload or shipped]
-    print("all bounds hold" if all(results) else "a bound was exceeded")
+    print("all bounds hold" if all(results) else "a bound was exceeded, or could not be tested")
     return 0 if all(results) else 1
 
 

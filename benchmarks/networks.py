@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from tfopt_workloads import bundled
 
 from tfopt_core import DataPlan, Workload
-from tfopt_workloads import bundled
 
 CLASSES = 10
 

@@ -184,7 +184,7 @@ class Augment:
         build = run.state["builds"] = run.state.get("builds", 0) + 1
         seed = f"augment-{run.seed}-{run.fit_index}-{build}"
         if self.function is not None:
-            function = function_of(load_function(self.function, _folders()), seed)
+            function = function_of(load_function(self.function, _folders(run)), seed)
         else:
             layers = run.state["layers"] = made_layers(self.layers, seed)
             function = layers_function(layers)
@@ -202,7 +202,7 @@ class Augment:
         return found
 
 
-def _folders() -> Sequence[Path]:
-    """Where a function's file may lie: the working directory, and what a workload's factory
-    put on the import path (the folder of the recipe)."""
-    return [Path.cwd(), *(Path(entry) for entry in sys.path if entry)]
+def _folders(run: RunContext) -> Sequence[Path]:
+    """Where a function's file may lie: beside the recipe, in the working directory, and what a
+    workload's factory put on the import path."""
+    return [run.directory, Path.cwd(), *(Path(entry) for entry in sys.path if entry)]

@@ -37,7 +37,11 @@ def with_kept_results(plan: DataPlan, prefix: Prefix, part: Part, heavy: str) ->
     last = work[-1]
     assert isinstance(last, MapExamples)
     look_up = MapExamples(
-        function=kept.function, deterministic=True, parallel=last.parallel, ordered=last.ordered
+        function=kept.function,
+        deterministic=True,
+        parallel=last.parallel,
+        ordered=last.ordered,
+        kept_bytes=part.fitting * part.each_bytes,
     )
     stages: list[Stage] = [_numbered(head.upto(part.cut), part.count)]
     for stage in plan.stages:

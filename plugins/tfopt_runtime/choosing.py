@@ -41,11 +41,13 @@ def with_xla(options: TrainingOptions, xla: bool | str) -> bool | str:
     return xla if options.jit_compile == "auto" else options.jit_compile
 
 
-def with_missing_xla(made: LoopMade, xla: bool | str) -> str:
+def with_missing_xla(made: LoopMade, model: Any, xla: bool | str) -> str:
     """What the loop made, and that XLA had no part in it though it was asked for."""
-    if xla is True and not made.compiled_steps and not made.why_not_whole:
+    if xla is not True or made.compiled_steps or made.why_not_whole:
+        return made.said
+    if not model.jit_compile:
         return f"{made.said}; Keras turned XLA off: some layer does not support it"
-    return made.said
+    return f"{made.said}; no two batches in a row had the size that XLA compiled for"
 
 
 def worth_a_loop(diagnosis: Diagnosis, targets: Sequence[str]) -> bool:

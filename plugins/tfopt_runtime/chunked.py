@@ -157,4 +157,4 @@ class Chunked:
             return Effect.not_applied(reason)
         if made.kind != "chunked" or not made.steps:
             return Effect.not_applied("no chunk was trained on")
-        return Effect.applied_as(with_missing_xla(made, self.xla))
+        return Effect.applied_as(with_missing_xla(made, model, self.xla))

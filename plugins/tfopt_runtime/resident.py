@@ -182,7 +182,7 @@ class Resident:
             return Effect.not_applied(reason)
         if made.kind != "resident" or not made.steps:
             return Effect.not_applied("no step was made over the data on the device")
-        return Effect.applied_as(with_missing_xla(made, self.xla))
+        return Effect.applied_as(with_missing_xla(made, model, self.xla))
 
 
 def _bytes(size: float) -> str:

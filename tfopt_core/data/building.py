@@ -128,7 +128,9 @@ def _prefetched(dataset: Any, stage: Prefetch) -> Any:
 
     size = tf.data.AUTOTUNE if stage.buffer_size == "auto" else stage.buffer_size
     if stage.device is not None:
-        return dataset.apply(tf.data.experimental.prefetch_to_device(stage.device, size))
+        ahead = dataset.apply(tf.data.experimental.prefetch_to_device(stage.device, size))
+        ahead.cardinality = dataset.cardinality  # TF 2.21 calls it unknown, and `fit` then warns
+        return ahead
     return dataset.prefetch(size)
 
 

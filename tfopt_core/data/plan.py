@@ -14,6 +14,7 @@ from tfopt_core.data.stages import (
     Cache,
     Filter,
     Interleave,
+    Map,
     MapBatches,
     MapExamples,
     Opaque,
@@ -149,6 +150,16 @@ class DataPlan:
     def find(self, kind: type[Stage]) -> int | None:
         """The index of the first stage of this kind, None if there is none."""
         return next((i for i, stage in enumerate(self.stages) if isinstance(stage, kind)), None)
+
+    @property
+    def fills(self) -> bool:
+        """Whether the first epoch fills a cache, in a part of a source too."""
+        return any(
+            isinstance(stage, Cache)
+            or (isinstance(stage, Map) and stage.kept_bytes > 0)
+            or (isinstance(stage, Source) and any(part.fills for part in stage.parts))
+            for stage in self.stages
+        )
 
     def describe(self) -> tuple[str, ...]:
         """A line a stage, in the order in which elements pass them."""

@@ -29,6 +29,7 @@ class RunContext:
     None until the training data are built, and where their cardinality is unknown.
     `element_spec` is the `tf.TypeSpec` structure of one training batch, None until it is known;
     `datasets` are the lowered data by split and `strategy` the one in use, once they are built.
+    `folder` is private to the run, and `directory` is where the recipe lies.
     `settings` are the resolved settings of every plugin of the stack, by plugin name.
     """
 
@@ -45,6 +46,7 @@ class RunContext:
     machine: Machine
     settings: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     folder: Path
+    directory: Path = attrs.field(factory=Path)
     owner: StateOwner = attrs.field(factory=StateOwner, repr=False)
 
     @property

@@ -20,7 +20,6 @@ from tfopt_core.measure.request import Request, processes_of
 from tfopt_core.training.runtime import recorded_environment
 
 OnPhase = Callable[[str], None]
-# Where a process ends while it asks a plugin, that plugin is what ended it.
 SOFTWARE = ("tensorflow", "keras", "numpy")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from tfopt_core.data import Cache, DataPlan, Shuffle, Source
+from tfopt_core.data import Cache, DataPlan, Map, Shuffle, Source
 from tfopt_core.data.anatomy import StageFacts, anatomy
 from tfopt_core.data.lower import lower
 from tfopt_core.measure.memory import HeldBytes, MemoryPlan, StageLine, held_by
@@ -50,6 +50,8 @@ def _line(facts: StageFacts) -> StageLine:
     match stage:
         case Shuffle():
             return attrs.evolve(line, holds=stage.buffer_size)
+        case Map():
+            return attrs.evolve(line, kept_bytes=stage.kept_bytes)
         case Cache():
             return attrs.evolve(line, on_disk=stage.path is not None)
         case Source() if stage.parts:

@@ -16,7 +16,8 @@ class StageLine:
     """A stage of a data plan as `tfopt plan` shows it.
 
     `elements` and `element_bytes` are of what it yields, None where unknown; `tensors` is how
-    many tensors an element has. `random_ops` say why it yields something else each time.
+    many tensors an element has. `random_ops` say why it yields something else each time. `kept_bytes`
+    is what a map that remembers its results comes to hold.
     """
 
     kind: str
@@ -28,6 +29,7 @@ class StageLine:
     random_ops: tuple[str, ...] = ()
     holds: int | None = None
     on_disk: bool = False
+    kept_bytes: float = 0.0
     parts: tuple[tuple[StageLine, ...], ...] = ()
 
 
@@ -67,6 +69,8 @@ def held_by(split: str, stages: Sequence[StageLine]) -> Iterator[HeldBytes]:
     for stage in stages:
         for part in stage.parts:
             yield from held_by(split, part)
+        if stage.kept_bytes:
+            yield HeldBytes(split, "kept results", stage.kept_bytes)
         if stage.kind == "cache":
             shared = not stage.on_disk
             if shared:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Cache, DataPlan
+from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import (
@@ -41,7 +41,7 @@ class Built:
     @property
     def fills_cache(self) -> bool:
         """Whether the first epoch is slower because it fills a cache."""
-        return self.plans["train"].find(Cache) is not None
+        return self.plans["train"].fills
 
     def rebuild_training_data(self) -> None:
         """Call the `build_dataset` hooks of the training split anew and lower their plan."""
@@ -112,6 +112,7 @@ def _context(job: Job, workload: Workload, stack: Stack) -> RunContext:
         machine=job.machine,
         settings=stack.settings,
         folder=job.folder,
+        directory=job.recipe.directory,
     )
 
 
@@ -134,11 +135,10 @@ def _with_data(run: RunContext, datasets: dict[str, Any], plans: dict[str, DataP
     steps = int(train.cardinality())
     if steps == tf.data.INFINITE_CARDINALITY:
         raise WorkloadError("the training data never end; end an epoch with take()")
-    batched_by_core = not plans["train"].source.batched
     return attrs.evolve(
         run,
         datasets=datasets,
         element_spec=train.element_spec,
         steps_per_epoch=steps if steps > 0 else None,
-        batch_size=run.batch_size if batched_by_core else None,
+        batch_size=plans["train"].batch_size,
     )

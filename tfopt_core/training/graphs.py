@@ -8,6 +8,8 @@ Tests assert for the installed versions that this is understood. Where it is not
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ import attrs
 
 # The attributes of an op that name functions which are called within it.
 CALLED = ("f", "body", "then_branch", "else_branch", "branches")
-# TensorFlow's op for a graph that XLA compiles shows as a call; these cannot be looked into.
+# Whose frames are none of the workload's own code.
 _FRAMES_OF_OTHERS = ("tensorflow", "keras", "tfopt_core")
 
 
@@ -96,6 +98,8 @@ def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
         context.enable_run_metadata()
         context.context().enable_graph_collection()
         try:
+            # what other functions left since the last time
+            context.export_run_metadata()
             run()
             metadata = context.export_run_metadata()
         finally:
@@ -134,15 +138,13 @@ def _is_library(filename: str) -> bool:
 
 
 def _belongs_to(filename: str, packages: tuple[str, ...]) -> bool:
-    import importlib.util
+    return any(filename.startswith(f"{folder}/") for folder in map(_folder, packages) if folder)
 
-    for package in packages:
-        spec = importlib.util.find_spec(package)
-        if spec is not None and spec.origin is not None:
-            folder = str(Path(spec.origin).parent)
-            if filename.startswith(folder + "/"):
-                return True
-    return False
+
+@functools.cache
+def _folder(package: str) -> str:
+    spec = importlib.util.find_spec(package)
+    return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
 
 
 def layers_without_xla(model: Any) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import DataPlan, Take
+from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.training.digests import FIRST_BATCHES, read_epoch
 from tfopt_core.training.replayed import ReadEpoch
@@ -78,9 +78,9 @@ def read_other(plan: DataPlan, first_source: Any, now: Clock = monotonic) -> Rep
 
 
 def shortened(workload: Workload, count: int) -> Workload:
-    """The workload with the first so many elements of its training data's source."""
+    """The workload with so many of its training examples, or batches where it makes those."""
     plan = as_plan(workload.train, "train")
-    return attrs.evolve(workload, train=plan.insert(1, Take(count=count)))
+    return attrs.evolve(workload, train=plan.first(count))
 
 
 def _untouched_pydataset(plan: DataPlan) -> bool:

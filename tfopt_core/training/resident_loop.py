@@ -114,6 +114,8 @@ class ResidentFunction:
         self.made.steps_per_call = self.steps
         self._single = one_step(self.model, jit_compile=self.jit_compile)
         step = one_step(self.model, jit_compile=False)
+        # of its own where sizes are known: it would be traced for any size otherwise
+        alone = one_step(self.model, jit_compile=False) if self.jit_compile else step
         size = self.data.batch.size
         gather = _gathering(self.data, self.class_weight)
 
@@ -134,7 +136,7 @@ class ResidentFunction:
 
         def last(order: Any) -> Any:
             """The epoch's last batch, which is smaller; not worth a compilation of its own."""
-            return step(gather(tf.slice(order, [self.data.full_batches * size], [-1])))
+            return alone(gather(tf.slice(order, [self.data.full_batches * size], [-1])))
 
         self._batch_size = tf.constant(size)
         self._run = tf.function(run, autograph=False, jit_compile=self.jit_compile)

@@ -58,7 +58,8 @@ def made_function(built: Built, loop: Loop, data: ResidentData | None = None) ->
     :param data: what is held, where that is known.
     """
     if loop.kind == "chunked":
-        return ChunkedFunction(built.model, loop.steps, loop.jit_compile)
+        size = built.plans["train"].batch_size
+        return ChunkedFunction(built.model, loop.steps, loop.jit_compile, size)
     if data is None:
         data = resident_data(
             built.plans["train"],

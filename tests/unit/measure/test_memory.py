@@ -73,3 +73,7 @@ def test_the_total_is_unknown_where_something_held_is() -> None:
 def test_the_total_is_the_process_and_what_is_held(sizes: list[float], process: int) -> None:
     plan = MemoryPlan(process, tuple(HeldBytes("train", "cache", size) for size in sizes))
     assert plan.total_bytes == pytest.approx(process + sum(sizes))
+
+
+def test_results_that_a_map_keeps_count() -> None:
+    assert held(EXAMPLE, stage("map_examples", kept_bytes=5e6)) == [("kept results", 5e6)]

@@ -154,3 +154,16 @@ def test_what_cannot_be_read_is_unknown():
 
     assert optimized_nodes(fails) is None
     assert list(graph_findings(StepGraph(None, fails))) == []
+
+
+def test_graphs_of_functions_that_ran_before_are_not_taken_for_this_one():
+    import tensorflow as tf
+
+    from tfopt_core.training.graphs import optimized_nodes
+
+    small, large = (tf.function(lambda x, n=n: [tf.sin(x * i) for i in range(n)]) for n in (2, 60))
+    optimized_nodes(lambda: small(tf.ones(3)))
+    large(tf.ones(3))
+    other = tf.function(lambda x: tf.cos(x))
+    nodes = optimized_nodes(lambda: other(tf.ones(3)))
+    assert "Cos" in {node.op for node in nodes}

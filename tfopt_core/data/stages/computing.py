@@ -14,12 +14,14 @@ from tfopt_core.data.stages.base import Parallelism, Stage
 @attrs.frozen(kw_only=True, eq=False)
 class Map(Stage):
     """A function of one element. `parallel` calls run at once; `ordered` keeps their order, or
-    leaves that to the options of the data set where it is None."""
+    leaves that to the options of the data set where it is None. `kept_bytes` is what a function
+    that remembers its results holds in memory once it has seen every element, 0 for others."""
 
     function: Callable[..., Any]
     deterministic: bool | None = None
     parallel: Parallelism = None
     ordered: bool | None = True
+    kept_bytes: float = 0.0
 
     def describe(self) -> str:
         words: dict[Parallelism, str] = {None: "sequential", "auto": "parallel, AUTOTUNE"}

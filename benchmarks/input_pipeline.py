@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/input_pipeline.py [--pairs 4] [--examples 400] [--epochs 10]
 
 Four tables: whole trainings with the recipes "jpeg-folder" and "jpeg-folder-bfloat16" against
-stock `fit`, on the bundled pictures re-encoded at 1,024 px (bar: 5x) and as they are (bar: 2x); the wait for input after the
-first epoch with that recipe (bar: 5% of the wall time); frames a second against the rate at which
-all cores decode and do nothing else; and what scaled decoding adds to that.
+stock `fit`, on the bundled pictures re-encoded at 1,024 px (bar: 5x) and as they are (bar: 2x); the
+wait for input after the first epoch with the latter (bar: 5% of the wall time); frames a second
+against the rate at which all cores decode and do nothing else; and what scaled decoding adds.
 """
 
 from __future__ import annotations

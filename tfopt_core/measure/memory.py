@@ -16,8 +16,8 @@ class StageLine:
     """A stage of a data plan as `tfopt plan` shows it.
 
     `elements` and `element_bytes` are of what it yields, None where unknown; `tensors` is how
-    many tensors an element has. `random_ops` say why it yields something else each time. `kept_bytes`
-    is what a map that remembers its results comes to hold.
+    many tensors an element has. `random_ops` say why it yields something else each time.
+    `kept_bytes` is what a map that remembers its results comes to hold.
     """
 
     kind: str

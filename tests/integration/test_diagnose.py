@@ -188,14 +188,14 @@ def test_plugins_that_fail_are_named_and_harm_nobody(baseline):
     assert "Gave no answer" in baseline.page
 
 
-def test_a_stack_is_diagnosed_where_that_is_asked_for(project, quick):
+def test_a_stack_is_diagnosed_where_that_is_asked_for(project, quick, baseline):
     stacked = diagnose(project, "--stack").data
     assert stacked["stack"] == ["cache", "mixed-precision"]
     assert stacked["policy"] == "mixed_bfloat16"
     assert stacked["matmul"]["dtype"] == "bfloat16"
     assert "cache" not in {one["plugin"] for one in stacked["suggestions"]}
     # of three epochs one reads the examples
-    assert 0.003 < stacked["input"]["seconds"] < 0.014
+    assert 0 < stacked["input"]["seconds"] < 0.75 * baseline.data["input"]["seconds"]
 
 
 def test_a_workload_that_cannot_be_built_is_an_error_with_its_line(tmp_path, quick, capsys):

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.lower import lower_stages
-from tfopt_core.measure.alternate import HOPELESS
 from tfopt_core.measure.statistics import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
@@ -19,7 +18,10 @@ from tfopt_core.training.loops import Loop
 from tfopt_core.training.train_functions import keras_function, made_function
 
 # A loop is timed for so many seconds, but at least and at most for so many blocks.
-SECONDS, FEWEST, MOST = 1.0, 3, 12
+SECONDS, FEWEST, MOST = 1.0, 3, 40
+# A loop whose best block is so many times slower than the best of all makes no other: after its
+# first block, which a busy machine may have hit, and after its second.
+HOPELESS = (6.0, 2.0)
 # The first call traces; the second may still fill a cache or a buffer.
 COLD_CALLS = 2
 
@@ -32,8 +34,8 @@ def loop_seconds(
 ) -> list[float]:
     """Median seconds of a steady step of each loop; infinite for one that cannot train the model.
 
-    All train the same model on the same data, one block after another in each round. A loop whose
-    first block is far behind the best makes no other.
+    All train the same model on the same data, one block after another in each round. A loop that
+    is far behind makes no more of them.
 
     :param seconds: about how long to time each loop.
     :raises Exception: whatever the only loop raises, where there is but one.
@@ -48,7 +50,7 @@ def loop_seconds(
                 raise
             timing.failed = True
     for number in range(MOST):
-        going = [t for t in timings if not t.failed and not (number and _hopeless(t, timings))]
+        going = [t for t in timings if not t.failed and not _hopeless(t, timings)]
         spent = sum(timing.seconds for timing in timings)
         if not going or (number >= FEWEST and spent > seconds * len(going)):
             break
@@ -58,8 +60,11 @@ def loop_seconds(
 
 
 def _hopeless(timing: _Timing, timings: Sequence[_Timing]) -> bool:
-    best = min(other.step_seconds[0] for other in timings if other.step_seconds)
-    return timing.step_seconds[0] > HOPELESS * best
+    blocks = len(timing.step_seconds)
+    if not blocks:
+        return False
+    best = min(min(other.step_seconds) for other in timings if other.step_seconds)
+    return min(timing.step_seconds) > HOPELESS[min(blocks, len(HOPELESS)) - 1] * best
 
 
 @attrs.define(eq=False)

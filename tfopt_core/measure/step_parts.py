@@ -8,7 +8,10 @@ from collections.abc import Sequence
 import attrs
 
 from tfopt_core.measure.statistics import median
-from tfopt_core.training.recorder import TimedEpoch
+from tfopt_core.training.recorder import Call, TimedEpoch
+
+# Into so many blocks the calls of an even loop are put, each call its own where there are fewer.
+BLOCKS = 20
 
 
 @attrs.frozen(kw_only=True)
@@ -46,7 +49,8 @@ class Part:
 
 @attrs.frozen(kw_only=True)
 class Parts:
-    """A step of the real loop, taken apart; the three parts sum to `step_seconds`.
+    """A step of the real loop, taken apart; the three parts sum to `step_seconds`. `data_seconds`
+    is what a batch takes when the data are read alone, and never more than a real step.
 
     `dispatch_known` is False where no graph loop could be timed: then `compute` holds both.
     """
@@ -81,9 +85,11 @@ def parts_of(rounds: Sequence[Round]) -> Parts:
         )
         for place, share in enumerate(_shares(cached, graph))
     ]
+    # a real step shows that a batch can be read in its time, whatever else was going on
+    data = min(1.0, median([round_.data / round_.real for round_ in rounds]))
     return Parts(
         step_seconds=step, input=parts[0], dispatch=parts[1], compute=parts[2],
-        data_seconds=step * median([r.data / r.real for r in rounds]), dispatch_known=known,
+        data_seconds=step * data, dispatch_known=known,
     )  # fmt: skip
 
 
@@ -120,19 +126,52 @@ def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) ->
     return math.fsum(total for total, _ in seconds) / steps
 
 
+def even_seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) -> float:
+    """The same for a loop whose steps are all alike: the median over blocks of calls, so that a
+    moment in which something else ran counts for nothing.
+
+    :raises ValueError: if no call is left.
+    """
+    firsts, rest = [], []
+    for epoch in epochs:
+        first, *others = _spans(epoch)
+        firsts.append(first)
+        rest += [(seconds, call.steps) for seconds, call in others if _counts(call)]
+    if not rest:
+        return seconds_a_step(epochs, steps_per_epoch)
+    size = max(1, len(rest) // BLOCKS)
+    blocks = [rest[start : start + size] for start in range(0, len(rest), size)]
+    usual = median([_rate(block) for block in blocks])
+    beginnings = [max(0.0, s - usual * call.steps) for s, call in firsts if _counts(call)]
+    steps = steps_per_epoch or sum(count for _, count in rest) / len(epochs)
+    return usual + (median(beginnings) / steps if beginnings else 0.0)
+
+
+def _spans(epoch: TimedEpoch) -> list[tuple[float, Call]]:
+    """The seconds of each call: what lies between two calls belongs to the second."""
+    ends = [epoch.begin, *(call.end for call in epoch.calls)]
+    return [
+        ((call.end - begin) / 1e9, call) for begin, call in zip(ends, epoch.calls, strict=False)
+    ]
+
+
+def _counts(call: Call) -> bool:
+    return call.steps > 0 and not call.traced
+
+
+def _rate(calls: Sequence[tuple[float, int]]) -> float:
+    return math.fsum(seconds for seconds, _ in calls) / sum(steps for _, steps in calls)
+
+
 def _epoch_seconds(epoch: TimedEpoch, steps_per_epoch: int | None) -> tuple[float, int]:
     """Seconds of an epoch's steps, and how many steps these are."""
-    spans, begin = [], epoch.begin
-    for call in epoch.calls:
-        spans.append(((call.end - begin) / 1e9, call))
-        begin = call.end
-    kept = [(span, call.steps) for span, call in spans if not call.traced and call.steps]
-    total, steps = math.fsum(span for span, _ in kept), sum(count for _, count in kept)
+    spans = _spans(epoch)
+    kept = [(seconds, call.steps) for seconds, call in spans if _counts(call)]
+    total, steps = math.fsum(seconds for seconds, _ in kept), sum(count for _, count in kept)
     if epoch.complete or len(kept) < 2 or spans[0][1].traced or steps_per_epoch is None:
         return total, steps
     (first, first_steps), *rest = kept
-    usual = math.fsum(span for span, _ in rest) / sum(count for _, count in rest)
-    extra = max(0.0, first - usual * first_steps)
+    extra = max(0.0, first - _rate(rest) * first_steps)
     # as if the steps seen were their share of a whole epoch
     return total - extra + extra * steps / max(steps, steps_per_epoch), steps
 

@@ -10,7 +10,12 @@ import attrs
 
 from tfopt_core.hooks.guards import describe
 from tfopt_core.measure.statistics import median
-from tfopt_core.measure.step_parts import Round, seconds_a_step, with_first_epoch
+from tfopt_core.measure.step_parts import (
+    Round,
+    even_seconds_a_step,
+    seconds_a_step,
+    with_first_epoch,
+)
 from tfopt_core.training.batches import DataLoop, first_batch, repeated, shapes_of
 from tfopt_core.training.build import Built
 from tfopt_core.training.matmul_peak import MatmulPeak, dtypes_worth_measuring
@@ -20,17 +25,17 @@ from tfopt_core.training.watch import Watch
 
 # Five rounds of some five seconds. Real epochs are seen to their end where that is soon.
 ROUNDS = 5
-REAL = Limits(seconds=2.0, at_most=4.0)
-CACHED = Limits(seconds=1.0, at_most=1.0)
-GRAPH = Limits(seconds=0.8, at_most=0.8)
-DATA = Limits(seconds=0.8, at_most=2.5)
-PEAK_SECONDS = 0.15
+REAL = Limits(seconds=1.5, at_most=3.5)
+CACHED = Limits(seconds=0.8, at_most=0.8)
+GRAPH = Limits(seconds=0.6, at_most=0.6)
+DATA = Limits(seconds=0.5, at_most=1.5)
+PEAK_SECONDS = 0.2
 # First steps trace, open buffers and fill what allocators keep.
 WARM = Limits(seconds=0.0, at_most=0.3, calls=5)
 # An epoch that fills a cache is waited for no longer than this.
 FILL = Limits(seconds=0.0, at_most=20.0)
 # No round begins after so many seconds of measuring.
-BUDGET_SECONDS = 22.0
+BUDGET_SECONDS = 23.0
 SHAPES_SECONDS = 0.5
 
 Tell = Callable[[str], None]
@@ -112,7 +117,7 @@ class _Loops:
             real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)
         cached = real
         if self._cached is not None:
-            cached = seconds_a_step(self.fit.run(self._cached, CACHED), steps)
+            cached = even_seconds_a_step(self.fit.run(self._cached, CACHED), steps)
         self._known_shapes = len(self.fit.shapes)
         graph = None if self._graph is None else median(self._graph.run(GRAPH))
         return Round(

@@ -27,36 +27,25 @@ class EpochOrders:
     count: int
     shuffles: tuple[Shuffle, ...]
     reads_before_fit: bool = False
-    _indices: Any = None
+    _drawn: int = 0
     _orders: Any = None
-    _ahead: Any = None
-
-    def __attrs_post_init__(self) -> None:
-        if self.shuffles:
-            source = Source(value=(0, self.count, 1), origin="range", count=self.count)
-            self._indices = lower_stages((source, *self.shuffles))
-            self._orders = _whole(self._indices, self.count)
 
     def begin_fit(self) -> None:
         """A call of `fit` follows."""
-        if self._orders is None or not self.reads_before_fit:
-            return
-        if self._ahead is None:
-            iter(self._indices)
-        # what was made for the next epoch stands for the batch that is taken
-        self._ahead = None
+        if self.reads_before_fit:
+            self._drawn += 1
+            self._orders = None
 
     def next_epoch(self) -> Any:
         """The indices of all examples, int32, in the order of the next epoch."""
         import tensorflow as tf
 
-        if self._orders is None:
+        if not self.shuffles:
             return tf.range(self.count)
-        current = self._ahead or iter(self._orders)
-        order = next(current)
-        iter(self._indices)  # draws an epoch's seeds, and computes nothing
-        self._ahead = iter(self._orders)  # in the background, while this epoch trains
-        return order
+        if self._orders is None:
+            self._orders = iter(_orders(self.count, self.shuffles, skipped=self._drawn))
+        self._drawn += 2
+        return next(self._orders)
 
 
 def shuffles_as_lowered(stages: Sequence[Any], lowered: Any) -> tuple[Shuffle, ...]:
@@ -70,12 +59,23 @@ def shuffles_as_lowered(stages: Sequence[Any], lowered: Any) -> tuple[Shuffle, .
     return found if len(found) == len(asked) else asked
 
 
-def _whole(indices: Any, count: int) -> Any:
-    """A data set of one element: all indices in order. Each iterator yields another order."""
+def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int) -> Any:
+    """A data set of the orders of all epochs, computed one ahead in the background.
+
+    One iterator yields them all: to make one takes as long as many small steps.
+
+    :param skipped: how many iterators have been made before.
+    """
     import tensorflow as tf
 
+    source = Source(value=(0, count, 1), origin="range", count=count)
+    indices = lower_stages((source, *shuffles))
+    used = indices.batch(count).map(lambda order: tf.cast(order, tf.int32))
+    # makes an iterator over the shuffle, which draws its seeds, and takes nothing from it
+    empty = tf.data.Dataset.range(0)
+    unread = tf.data.Dataset.zip((empty, used)).map(lambda _, order: order)
+    orders = used.concatenate(unread).repeat()
     options = tf.data.Options()
-    options.experimental_warm_start = True  # an iterator begins when it is made, not when asked
     options.autotune.enabled = False
-    as_int32 = indices.batch(count).map(lambda order: tf.cast(order, tf.int32))
-    return as_int32.prefetch(1).with_options(options)
+    options.experimental_optimization.apply_default_optimizations = False
+    return unread.repeat(skipped).concatenate(orders).prefetch(1).with_options(options)

@@ -129,8 +129,9 @@ class ResidentFunction:
             """Full batches, from the `start`-th on."""
 
             def batch_at(done: Any) -> Any:
-                first = (start + done) * size
-                return gather(tf.slice(order, [first], [size if known else batch_size]))
+                # not a slice: XLA compiles anew for each value of where a slice begins
+                places = (start + done) * size + tf.range(size if known else batch_size)
+                return gather(tf.gather(order, places))
 
             return repeated(step, batch_at, spec, count, compiled=self.jit_compile)
 

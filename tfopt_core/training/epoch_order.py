@@ -75,7 +75,9 @@ def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int) -> Any:
     empty = tf.data.Dataset.range(0)
     unread = tf.data.Dataset.zip((empty, used)).map(lambda _, order: order)
     orders = used.concatenate(unread).repeat()
+    for _ in range(skipped):
+        orders = unread.concatenate(orders)
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False
-    return unread.repeat(skipped).concatenate(orders).prefetch(1).with_options(options)
+    return orders.prefetch(1).with_options(options)

@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.data import Autotune
+from tfopt_core.data.autotune_model import noting, read_tuning
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
@@ -123,10 +125,17 @@ class Watch:
             def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
                 watch.end_epoch(epoch, logs or {})
 
+            def on_train_end(self, logs: Any = None) -> None:
+                read_tuning(watch.built.model)
+
         return Watching()
 
     def begin_epoch(self, epoch: int) -> None:
         """An epoch's first step is about to fetch its input."""
+        model = self.built.model
+        if self.built.plans["train"].find(Autotune) is not None:
+            # what AUTOTUNE chose can be read from a living iterator only, and `fit` hides it
+            model.train_function = noting(model, model.train_function)
         if self.loop is not None:
             self.loop.begin_epoch()
         self.clock.begin_epoch(epoch)

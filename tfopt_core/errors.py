@@ -21,10 +21,31 @@ its own message; its attributes hold the facts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 import attrs
+
+MESSAGE_LENGTH = 300
+
+# Where TensorFlow and Keras say in which node of which graph it was, before and after the cause.
+_BOILERPLATE = re.compile(
+    r"^Graph execution error:$|^Detected at node .*$|^ +File \".*$|^Stack trace for op.*$"
+    r"|^\s*\[\[\{\{node .*$|\{\{function_node [^}]*\}\}|\[Op:\w+\](?: name: *)?$",
+    re.MULTILINE,
+)
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one phrase: its class and the start of its message.
+
+    TensorFlow's messages hold graphs of dozens of lines; `--debug` shows them whole.
+    """
+    message = " ".join(_BOILERPLATE.sub("", str(error)).split())
+    if len(message) > MESSAGE_LENGTH:
+        message = f"{message[:MESSAGE_LENGTH]} ..."
+    return f"raised {type(error).__name__}" + (f": {message}" if message else "")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -23,13 +23,11 @@ def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     """
     from tfopt_core.cli.request import make_request
     from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.request import prepare
+    from tfopt_core.measure.request import prepare_in_detail
     from tfopt_core.report.console import make_console
     from tfopt_core.report.plan import render_plan
 
     request = make_request(target, overrides, compares=False, keeps=False, debug=debug)[0]
     with tempfile.TemporaryDirectory() as folder:
-        prepared, _ = prepare(
-            attrs.evolve(request, folder=Path(folder)), SpawnRunner(), detail=True
-        )
+        prepared = prepare_in_detail(attrs.evolve(request, folder=Path(folder)), SpawnRunner())
     make_console().print(render_plan(prepared, request.recipe.name))

@@ -11,11 +11,11 @@ from tfopt_core.errors import (
     PluginLoadError,
     Problem,
     TfoptError,
+    describe,
 )
 from tfopt_core.hooks.card import math_of, traits
 from tfopt_core.hooks.contract import check_hooks
 from tfopt_core.hooks.discovery import Registration, find, registrations
-from tfopt_core.hooks.guards import describe
 from tfopt_core.hooks.inspection import inspect_plugins
 from tfopt_core.hooks.settings import configure
 from tfopt_core.hooks.stack import StackedPlugin

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from typing import Any
 
 import attrs
 
-from tfopt_core.errors import PluginError, PluginRefused, TfoptError
+from tfopt_core.errors import PluginError, PluginRefused, TfoptError, describe
 from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.markers import hookimpl
-
-MESSAGE_LENGTH = 300
 
 Watched = Generator[None, Any, Any]
 
@@ -107,22 +104,3 @@ def named_after(plugin: str, hook: str, error: BaseException) -> BaseException:
     named = PluginError(plugin, hook, describe(error))
     named.__cause__ = error
     return named
-
-
-# Where TensorFlow and Keras say in which node of which graph it was, before and after the cause.
-_BOILERPLATE = re.compile(
-    r"^Graph execution error:$|^Detected at node .*$|^ +File \".*$|^Stack trace for op.*$"
-    r"|^\s*\[\[\{\{node .*$|\{\{function_node [^}]*\}\}|\[Op:\w+\](?: name: *)?$",
-    re.MULTILINE,
-)
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one phrase: its class and the start of its message.
-
-    TensorFlow's messages hold graphs of dozens of lines; `--debug` shows them whole.
-    """
-    message = " ".join(_BOILERPLATE.sub("", str(error)).split())
-    if len(message) > MESSAGE_LENGTH:
-        message = f"{message[:MESSAGE_LENGTH]} ..."
-    return f"raised {type(error).__name__}" + (f": {message}" if message else "")

@@ -9,11 +9,13 @@ import attrs
 from tfopt_core.measure.in_run import InRun
 from tfopt_core.training.loops import Loop, Offer
 
-# Dispatch shrinks with the steps a call: where one size gains less, the next ones gain nothing.
-LEAST_GAIN = 1.03
-# A call costs some 0.5 ms of dispatch, so one that lasts so long already has next to nothing left
-# to gain from more steps; and the first size that is compared has calls of at least 5 ms.
-LONG_CALL_SECONDS, FIRST_CALL_SECONDS = 0.05, 0.005
+# A call costs up to 5 ms with its data, so one that lasts so long has next to nothing left to gain
+# from more steps, and a step that lasts so long has nothing to gain from company.
+LONG_CALL_SECONDS = 0.1
+# What several steps a call save of each step at most, on a busy machine.
+DISPATCH_SECONDS = 0.002
+# Of longer steps XLA makes a few first: it may be 15 times slower.
+LONG_STEP_SECONDS = 0.005
 
 
 @attrs.frozen(kw_only=True)
@@ -34,46 +36,47 @@ class Adapted:
     total_steps: int | None = None
 
 
-def candidates(offer: Offer, step_seconds: float) -> Generator[Loop, InRun, None]:
+@attrs.frozen
+class Trial:
+    """A loop to compare with the reference; `screen` ends that after the loop's first block."""
+
+    loop: Loop
+    screen: bool = False
+
+
+def candidates(offer: Offer, step_seconds: float) -> Generator[Trial, InRun, None]:
     """What to compare with the reference, given what came of the loops before.
 
-    First more steps a call, then the other choice of XLA, then still more steps with the better of
-    the two. Where a step is long, XLA is compared a step at a time: what is far slower is dropped
-    soon then.
+    The other choice of XLA comes first, since it matters most; where steps are long, one block of
+    a few must show that it is not far behind. Then as many steps a call without it, unless XLA has
+    gained more than these can. How many are enough: the fewest that make a long call.
 
     :param step_seconds: of the reference.
     """
-    reference = offer.reference
-    best, speedup = reference, 1.0
+    reference, other = offer.reference, not offer.reference.jit_compile
+    steps = _enough_steps(offer, step_seconds)
+    gained = 0.0
+    if offer.other_jit_compile and not steps:
+        yield Trial(Loop(reference.steps, other, reference.kind))
+    elif offer.other_jit_compile:
+        few = min(offer.steps)
+        dropped = False
+        if few < steps and step_seconds >= LONG_STEP_SECONDS:
+            screened = yield Trial(Loop(few, other, "chunked"), screen=True)
+            dropped = screened.verdict == "dropped"
+        if not dropped:
+            result = yield Trial(Loop(steps, other, "chunked"))
+            gained = (result.low or 0.0) if result.verdict == "faster" else 0.0
+    if steps and gained < 1 + DISPATCH_SECONDS / step_seconds:
+        yield Trial(Loop(steps, reference.jit_compile, "chunked"))
 
-    def better(loop: Loop, result: InRun) -> bool:
-        nonlocal best, speedup
-        gain = (result.speedup or 0.0) / speedup if result.verdict == "faster" else 0.0
-        if gain > 1:
-            best, speedup = loop, gain * speedup
-        return gain >= LEAST_GAIN
 
-    def lasts(loop: Loop) -> float:
-        return loop.steps * step_seconds / speedup
-
-    sizes = offer.steps if lasts(reference) < LONG_CALL_SECONDS else ()
-    first = next(
-        (s for s in sizes if s * step_seconds >= FIRST_CALL_SECONDS), max(sizes, default=0)
-    )
-    if first:
-        loop = Loop(first, reference.jit_compile, "chunked")
-        better(loop, (yield loop))
-    if offer.other_jit_compile:
-        steps = first or reference.steps
-        kind = "chunked" if first else reference.kind
-        loop = Loop(steps, not reference.jit_compile, kind)
-        better(loop, (yield loop))
-    for steps in sizes:
-        if steps <= best.steps or steps <= first:
-            continue
-        loop = Loop(steps, best.jit_compile, "chunked")
-        if lasts(best) >= LONG_CALL_SECONDS or not better(loop, (yield loop)):
-            break
+def _enough_steps(offer: Offer, step_seconds: float) -> int:
+    """The fewest steps on offer that make a long call, the most if none does; 0 for none at all."""
+    if offer.reference.steps * step_seconds >= LONG_CALL_SECONDS:
+        return 0
+    long = (size for size in offer.steps if size * step_seconds >= LONG_CALL_SECONDS)
+    return next(long, max(offer.steps, default=0))
 
 
 def fastest(results: Mapping[Loop, InRun]) -> Loop | None:

@@ -89,6 +89,8 @@ class Contrast:
     :param source: draws each quad's order.
     :param alternative_steps: steps that a call of the alternative makes.
     :param reference_step_seconds: of a step of the reference, as last seen; None where unknown.
+    :param widest: see `conclude`.
+    :param screen: whether the alternative's first block is enough, which tells if it is hopeless.
     :param result: set once there is one.
     """
 
@@ -99,6 +101,8 @@ class Contrast:
     timer: BlockTimer
     alternative_steps: int = 1
     reference_step_seconds: float | None = None
+    widest: float = math.inf
+    screen: bool = False
     result: InRun | None = None
     quads: list[Quad] = attrs.field(factory=list)
     _order: tuple[bool, ...] = ABBA
@@ -141,12 +145,18 @@ class Contrast:
             reference = self.reference_step_seconds
             if reference is not None and step_seconds > HOPELESS * reference:
                 self._drop()
+            elif self.screen:
+                self.result = not_compared(
+                    self.alternative, self.reference, "it is not far behind", verdict="screened"
+                )
         self._blocks.append(step_seconds)
         if len(self._blocks) == len(self._order):
             self.quads.append(Quad(self._order, tuple(self._blocks)))
             self._blocks, self._order = [], self._drawn()
             if len(self.quads) in LOOKS and self.result is None:
-                self.result = conclude(self.alternative, self.reference, self.quads, self.level)
+                self.result = conclude(
+                    self.alternative, self.reference, self.quads, self.level, widest=self.widest
+                )
         if self._turn != alternative:
             self.timer.cut()
 

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from tfopt_core.errors import TfoptError
-from tfopt_core.hooks.guards import describe
+from tfopt_core.errors import TfoptError, describe
 from tfopt_core.measure.channel import receive_task
 from tfopt_core.measure.supervise import DUMP_SIGNAL
 from tfopt_core.measure.task import Task

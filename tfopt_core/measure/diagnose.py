@@ -10,8 +10,8 @@ import attrs
 from cattrs import unstructure
 
 from tfopt_core.data import Cache, DataPlan
+from tfopt_core.errors import describe
 from tfopt_core.hooks import Diagnosis, Finding
-from tfopt_core.hooks.guards import describe
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.suggest import propose
 from tfopt_core.measure.diagnosed import Bounds, Diagnosed, MatmulUse

@@ -5,6 +5,7 @@ The switching half is tfopt_core/training/switching.py.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Generator
 from time import perf_counter_ns
@@ -13,7 +14,7 @@ from typing import Any
 import attrs
 from cattrs import unstructure
 
-from tfopt_core.measure.adapted import Adapted, candidates, fastest, why_kept
+from tfopt_core.measure.adapted import Adapted, Trial, candidates, fastest, why_kept
 from tfopt_core.measure.alternate import BlockTimer, Contrast, block_steps
 from tfopt_core.measure.in_run import InRun, not_compared
 from tfopt_core.measure.statistics import LOOK_LEVEL, LOOKS
@@ -26,6 +27,8 @@ BUDGET_SECONDS, BUDGET_SHARE = 20.0, 0.02
 SHARE_OF_STEPS = 4
 # First calls of the same small models, of a chunk compiled whole too: 1 to 3 times as long by XLA.
 XLA_FIRST_CALL = 2.0
+# A wider interval (high / low) of a gain says too little to choose between two loops that gain.
+WIDEST = 1.5
 # A quad changes the function after its first and third block, and half of the time before it.
 CHANGES_A_QUAD = 2.5
 
@@ -51,7 +54,7 @@ class Explorer:
     results: dict[Loop, InRun] = attrs.field(factory=dict)
     _source: random.Random = attrs.field(init=False)
     _timer: BlockTimer = attrs.field(init=False)
-    _plan: Generator[Loop, InRun, None] | None = None
+    _plan: Generator[Trial, InRun, None] | None = None
     _loop: Loop | None = None
     _contrast: Contrast | None = None
     _chosen: Loop | None = None
@@ -136,30 +139,33 @@ class Explorer:
             return self._begin(self._told(self._contrast.result))
         return self._loop if alternative and self._loop is not None else self.offer.reference
 
-    def _begin(self, loop: Loop | None) -> Loop:
+    def _begin(self, trial: Trial | None) -> Loop:
         """Start to compare this loop, or the next one that the budget allows."""
         reference = self.offer.reference
-        while loop is not None:
-            self._loop = loop
-            reason = self._why_not(loop)
+        while trial is not None:
+            self._loop = trial.loop
+            reason = self._why_not(trial)
             if not reason:
                 break
-            loop = self._told(not_compared(loop.name, reference.name, reason))
-        if loop is None:
+            trial = self._told(not_compared(trial.loop.name, reference.name, reason))
+        if trial is None:
             self.kept = fastest(self.results) or reference
             return self.kept
         self._timer.cut()
+        loop = trial.loop
         self._contrast = Contrast(
             loop.name, reference.name, LOOK_LEVEL / self.offer.count, self._source, self._timer,
             alternative_steps=loop.steps, reference_step_seconds=self._reference_seconds,
+            widest=WIDEST if self.offer.count > 1 else math.inf, screen=trial.screen,
         )  # fmt: skip
         return loop if self._contrast.choose() else reference
 
-    def _told(self, result: InRun) -> Loop | None:
-        """Keep the result of the loop under way; the next loop of the plan."""
+    def _told(self, result: InRun) -> Trial | None:
+        """Keep the result of the loop under way; the next one of the plan."""
         assert self._loop is not None
         assert self._plan is not None
-        self.results[self._loop] = result
+        if result.verdict != "screened":
+            self.results[self._loop] = result
         if self._contrast is not None and self._contrast.reference_step_seconds:
             self._reference_seconds = self._contrast.reference_step_seconds
         self._contrast = None
@@ -168,12 +174,13 @@ class Explorer:
         except StopIteration:
             return None
 
-    def _why_not(self, loop: Loop) -> str:
+    def _why_not(self, trial: Trial) -> str:
         """Why comparing this loop is not affordable, "" if it is."""
+        loop = trial.loop
         reference, seconds = self.offer.reference, self._reference_seconds
         blocks = block_steps(seconds, reference.steps) + block_steps(seconds, loop.steps)
         changes = CHANGES_A_QUAD * (reference.steps + loop.steps) / 2
-        steps = round(LOOKS[0] * (2 * blocks + changes))
+        steps = round(blocks + changes if trial.screen else LOOKS[0] * (2 * blocks + changes))
         first_call = self._longest_first_call * (XLA_FIRST_CALL if loop.jit_compile else 1)
         takes = steps * seconds + first_call
         allowed = self._steps_allowed()

@@ -23,8 +23,9 @@ from tfopt_core.measure.statistics import (
 from tfopt_core.measure.verdict import confidence_in_words
 
 Verdict = Literal[
-    "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped", "not compared"
-]
+    "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped", "screened",
+    "not compared",
+]  # fmt: skip
 
 
 @attrs.frozen
@@ -62,9 +63,17 @@ class InRun:
 
 
 def conclude(
-    alternative: str, reference: str, quads: Sequence[Quad], level: float, *, ended: str = ""
+    alternative: str,
+    reference: str,
+    quads: Sequence[Quad],
+    level: float,
+    *,
+    ended: str = "",
+    widest: float = math.inf,
 ) -> InRun | None:
     """Judge the quads so far; None if more of them may tell.
+
+    :param widest: high / low of an interval that still tells a gain from another loop's gain.
 
     :param level: the two-sided nominal level of an interval at a look.
     :param ended: why no more quads come, "" while they do.
@@ -82,6 +91,8 @@ def conclude(
         why = f": {ended}" if ended else f" in {2 * looked} blocks of each"
         words += f", not resolvable{why} ({_figures(interval)})"
     speedup, low, high = speedup_interval(interval)
+    if verdict == "faster" and high / low > widest and not ended and looked < LOOKS[-1]:
+        return None
     return InRun(
         alternative=alternative, reference=reference, verdict=verdict, speedup=speedup, low=low,
         high=high, confidence=interval.confidence, quads=looked, statement=f"in-run: {words}",

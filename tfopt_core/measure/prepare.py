@@ -13,9 +13,9 @@ import attrs
 from cattrs import unstructure
 
 from tfopt_core.data import DataPlan
-from tfopt_core.errors import PluginError, WorkloadError
+from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, math_of
-from tfopt_core.hooks.guards import describe, named_after
+from tfopt_core.hooks.guards import named_after
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.measure.estimate import training_seconds

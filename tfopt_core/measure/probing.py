@@ -12,6 +12,7 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, Shuffle
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.sampling import tensor_bytes
 from tfopt_core.data.stages import Map
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
@@ -56,7 +57,7 @@ class ProcessProbe:
         """Steps of one epoch, from the number of examples; None where unknown."""
         plan = as_plan(self.workload.train, "train")
         if plan.batched:
-            return plan.count
+            return plan.cardinality
         size = self.job.recipe.workload.batch_size or self.workload.batch_size
         return None if plan.count is None else math.ceil(plan.count / size)
 
@@ -126,7 +127,7 @@ def _sizes(plan: DataPlan) -> Iterator[int]:
             break
         end = index + 1
     for element in lower_stages(still.stages[:end]).take(SAMPLE_EXAMPLES):
-        yield sum(_tensor_bytes(leaf) for leaf in tf.nest.flatten(element))
+        yield sum(tensor_bytes(leaf) for leaf in tf.nest.flatten(element))
 
 
 def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
@@ -135,16 +136,6 @@ def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
     if isinstance(stage, Map) or stage.deterministic is not True:
         return random_ops(plan, index)
     return ()
-
-
-def _tensor_bytes(tensor: Any) -> int:
-    import tensorflow as tf
-
-    if isinstance(tensor, tf.RaggedTensor):
-        return sum(_tensor_bytes(part) for part in tf.nest.flatten(tensor, expand_composites=True))
-    if tensor.dtype == tf.string:
-        return int(tf.reduce_sum(tf.strings.length(tensor)))
-    return int(tf.size(tensor)) * int(tensor.dtype.size)
 
 
 def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> float:

@@ -68,6 +68,26 @@ def prepare(
     return prepared, with_prepared(request, prepared)
 
 
+def prepare_in_detail(request: Request, runner: Runner) -> Prepared:
+    """The dry build, with a look at each stage of the data and at the memory of a run.
+
+    Where settings of "auto" had to be found out, that took memory too: what a run takes is then
+    looked at in a new process, which has them.
+
+    :raises: what `prepare` raises.
+    """
+    if all("auto" not in stacked.settings.values() for stacked in request.plugins):
+        return prepare(request, runner, detail=True)[0]
+    prepared, resolved = prepare(request, runner)
+    detailed, _ = prepare(resolved, runner, detail=True)
+    return attrs.evolve(
+        prepared,
+        stages=detailed.stages,
+        memory=detailed.memory,
+        seconds=prepared.seconds + detailed.seconds,
+    )
+
+
 def with_prepared(request: Request, prepared: Prepared) -> Request:
     """The request with the resolved plugins, on the machine as TensorFlow sees it."""
     resolved = tuple(

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.guards import describe
+from tfopt_core.errors import describe
 from tfopt_core.measure.statistics import median
 from tfopt_core.measure.step_parts import (
     Round,

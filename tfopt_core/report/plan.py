@@ -32,8 +32,14 @@ def render_plan(prepared: Prepared, recipe_name: str) -> RenderableType:
         *(_stages(split, lines) for split, lines in prepared.stages.items() if lines),
         *((section("Memory", facts(_memory(prepared.memory))),) if prepared.memory else ()),
         *((section("Warnings", bullets(prepared.warnings)),) if prepared.warnings else ()),
-        Group("", words(f"nothing trained; took {units.seconds_text(prepared.seconds)}", "dim")),
+        Group("", words(f"{_footer(prepared)}{units.seconds_text(prepared.seconds)}", "dim")),
     ))  # fmt: skip
+
+
+def _footer(prepared: Prepared) -> str:
+    if prepared.memory is None:
+        return "nothing trained; took "
+    return "nothing trained but a few steps on one batch, to see their memory; took "
 
 
 def _facts(prepared: Prepared) -> Iterator[tuple[str, object]]:

@@ -7,10 +7,9 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data import DataPlan
-from tfopt_core.errors import WorkloadError
+from tfopt_core.errors import WorkloadError, describe
 from tfopt_core.hooks import RunContext, TrainingOptions, hookimpl
 from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.guards import describe
 from tfopt_core.training.sources import as_plan, batched_plan
 from tfopt_core.training.workload import Workload
 

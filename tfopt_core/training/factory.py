@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tfopt_core.errors import WorkloadError, did_you_mean
+from tfopt_core.errors import WorkloadError, describe, did_you_mean
 from tfopt_core.hooks.discovery import Registration, registrations
-from tfopt_core.hooks.guards import describe
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.workload import Workload
 

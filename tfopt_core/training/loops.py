@@ -43,7 +43,8 @@ class Offer:
     """What may be compared in a training.
 
     :param reference: the loop that the stack asks for.
-    :param steps: other numbers of steps a call, rising; each a multiple of the reference's.
+    :param steps: other numbers of steps a call, rising, of which one is compared; each a multiple
+        of the reference's.
     :param other_jit_compile: whether the other choice of XLA may be compared.
     :param total_steps: of the whole training, None where unknown.
     :param left_out: why something is not on offer, in words.
@@ -58,7 +59,7 @@ class Offer:
     @property
     def count(self) -> int:
         """How many loops may be compared with the reference, at most."""
-        return len(self.steps) + self.other_jit_compile
+        return bool(self.steps) + self.other_jit_compile
 
     @property
     def empty(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.guards import describe
+from tfopt_core.errors import describe
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import TEST_METHODS, batch_callbacks
 from tfopt_core.training.clock import StepClock

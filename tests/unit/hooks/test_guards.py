@@ -8,9 +8,8 @@ import attrs
 import pytest
 
 from tfopt_core import Effect, PluginRefused, RuntimeOptions, hookimpl
-from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError
+from tfopt_core.errors import PluginConflict, PluginDefinitionError, PluginError, describe
 from tfopt_core.hooks.contract import check_class
-from tfopt_core.hooks.guards import describe
 from tfopt_core.testing import GivenValues, drive, make_machine, make_run, stack_of
 
 plugin = attrs.frozen(kw_only=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ class FakeProbe:
     free: int = 2**30
     seconds: dict[int, float] = attrs.field(factory=dict)
     asked: list[int] = attrs.field(factory=list)
+    loops: dict[tuple[str, int, Any], float] = attrs.field(factory=dict)
+    loops_asked: list[Any] = attrs.field(factory=list)
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
         if split not in self.sizes:
@@ -45,6 +48,11 @@ class FakeProbe:
 
     def available_memory_bytes(self) -> int:
         return self.free
+
+    def loop_seconds(self, plugin: Any, loops: Any) -> list[float]:
+        """From the table of loops: (mode, steps, XLA), or steps alone."""
+        self.loops_asked.append(list(loops))
+        return [self.loops.get(loop, self.seconds.get(loop[1], math.inf)) for loop in loops]
 
     def step_seconds(self, plugin: Any, **training_options: Any) -> float:
         self.asked.append(plugin.steps)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from plugin_drive import CPU, Driven, FakeProbe
-from tfopt_runtime.steps_per_execution import StepsPerExecution, choose_steps
-from tfopt_runtime.steps_per_execution import why_not as why_not_steps
+from tfopt_runtime.choosing import candidates, smallest_good
+from tfopt_runtime.choosing import why_not as why_not_steps
+from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads, tensorflow_default, thread_counts
 from tfopt_runtime.xla import Xla, why_not
 
@@ -53,33 +54,30 @@ def test_xla_is_left_alone_over_replicas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "steps_per_epoch", "steps", "asked"),
+    ("seconds", "steps"),
     [
-        ({1: 4.0, 2: 3.0, 4: 2.0, 8: 1.99}, None, 4, 4),
-        ({1: 4.0, 2: 3.9}, None, 1, 2),
-        ({1: 4.0, 2: 5.0}, None, 1, 2),
-        ({2**i: 1 / 2**i for i in range(9)}, None, 64, 7),
-        ({2**i: 1 / 2**i for i in range(9)}, 5, 4, 3),
-        ({1: 4.0}, 1, 1, 1),
+        ({1: 4.0, 4: 2.0, 16: 1.01, 64: 1.0}, 16),
+        ({1: 4.0, 4: 4.1, 16: 1.0, 64: 0.9}, 64),  # one size without a gain does not end it
+        ({1: 1.02, 4: 1.0, 16: 1.0, 64: 1.0}, 1),
+        ({1: 1.0}, 1),
     ],
 )
-def test_steps_double_until_the_gain_is_small(
-    seconds: dict[int, float], steps_per_epoch: int | None, steps: int, asked: int
+def test_the_fewest_steps_within_three_percent_of_the_fastest_are_taken(
+    seconds: dict[int, float], steps: int
 ) -> None:
-    calls = []
-
-    def step_seconds(count: int) -> float:
-        calls.append(count)
-        return seconds[count]
-
-    assert choose_steps(step_seconds, steps_per_epoch) == steps
-    assert len(calls) == asked
+    assert smallest_good(seconds) == steps
 
 
-def test_resolve_times_itself_with_other_steps() -> None:
-    probe = FakeProbe(seconds={1: 2.0, 2: 1.0, 4: 1.0})
-    assert StepsPerExecution().resolve(probe).steps == 2
-    assert probe.asked == [1, 2, 4]
+def test_no_more_steps_are_timed_than_an_epoch_has() -> None:
+    assert candidates(None) == (1, 4, 16, 64)
+    assert candidates(20) == (1, 4, 16)
+
+
+def test_resolve_times_all_sizes_in_turns() -> None:
+    probe = FakeProbe(seconds={1: 2.0, 4: 1.01, 16: 1.0, 64: 1.0})
+    assert StepsPerExecution().resolve(probe).steps == 4
+    assert probe.loops_asked == [[("keras", steps, "auto") for steps in (1, 4, 16, 64)]]
+    assert StepsPerExecution(steps=8).resolve(probe).steps == 8
 
 
 def test_steps_are_left_alone_over_replicas() -> None:

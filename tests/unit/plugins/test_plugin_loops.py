@@ -1,0 +1,238 @@
+"""The loops' plugins: what they choose, where data are kept, what they refuse and suggest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from plugin_drive import CPU, FakeProbe, machine_with
+from tfopt_runtime.chunked import Chunked, choose
+from tfopt_runtime.resident import Resident, why_too_large
+from tfopt_runtime.resident_plan import with_resident
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+from tfopt_runtime.threads import Threads, tensorflow_default
+from tfopt_runtime.xla import Xla
+
+from tfopt_core import DataPlan, Diagnosis, PluginRefused
+from tfopt_core.data.resident import why_not_gathered
+
+GIB = 2**30
+
+
+def timed(seconds: dict[tuple[int, bool], float]) -> Callable[..., list[float]]:
+    return lambda loops: [seconds.get(loop, math.inf) for loop in loops]
+
+
+PLAIN = {(1, False): 8.0, (4, False): 4.0, (16, False): 3.0, (64, False): 2.95}
+
+
+@pytest.mark.parametrize(
+    ("compiled", "chosen"),
+    [
+        ({(16, True): 1.5, (64, True): 1.0}, (64, True)),
+        ({(16, True): 1.5, (64, True): 1.49}, (16, True)),
+        ({(16, True): 30.0}, (16, False)),
+        ({(16, True): 3.5, (64, True): 2.0}, (64, True)),  # more steps may make up for it
+        ({(16, True): 2.95, (64, True): 2.95}, (16, False)),
+        ({}, (16, False)),  # cannot be compiled
+    ],
+)
+def test_xla_is_taken_where_it_is_three_percent_faster(
+    compiled: dict[tuple[int, bool], float], chosen: tuple[int, bool]
+) -> None:
+    assert choose(timed(PLAIN | compiled), "auto", "auto", None) == chosen
+
+
+def test_what_is_given_is_not_chosen() -> None:
+    times = timed(PLAIN | {(8, False): 2.0, (8, True): 1.0})
+    assert choose(times, 8, "auto", None) == (8, True)
+    assert choose(times, "auto", False, None) == (16, False)
+    assert choose(times, "auto", False, 10) == (4, False)
+    assert choose(times, 8, True, None) == (8, True)
+
+
+def test_where_xla_is_hopeless_no_large_chunk_is_compiled() -> None:
+    asked: list[tuple[int, bool]] = []
+
+    def times(loops: list[tuple[int, bool]]) -> list[float]:
+        asked.extend(loops)
+        return [20.0 if xla else 1.0 for _, xla in loops]
+
+    assert choose(times, "auto", "auto", None) == (1, False)
+    assert (64, True) not in asked
+
+
+def test_resolve_asks_for_keras_own_loop_where_that_is_meant() -> None:
+    probe = FakeProbe(loops={("keras", 1, False): 1.0, ("chunked", 1, True): 5.0})
+    assert Chunked().resolve(probe).steps == 1
+    assert probe.loops_asked[0][0] == ("keras", 1, False)
+
+
+def test_what_math_says_depends_on_xla() -> None:
+    for plugin in (Chunked, Resident):
+        assert plugin(xla=False).math() == "exact"
+        assert plugin(xla=True).math() == plugin().math() == "rounding"
+
+
+@pytest.mark.parametrize("plugin", [Chunked, Resident, StepsPerExecution])
+def test_no_step_a_call_is_no_setting(plugin: Any) -> None:
+    with pytest.raises(ValueError, match="steps must be at least 1"):
+        plugin(steps=0)
+    with pytest.raises(ValueError, match="steps must be at least 1"):
+        plugin(steps="all")
+
+
+# Where data are kept
+
+
+def plan_of() -> DataPlan:
+    import numpy as np
+
+    return DataPlan.from_arrays(np.zeros((20, 3), "float32"), np.zeros(20, "float32"))
+
+
+def scaled(x: Any, y: Any) -> Any:
+    return x * 2, y
+
+
+def noisy(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return x + tf.random.normal(tf.shape(x)), y
+
+
+@pytest.mark.tensorflow
+def test_deterministic_maps_are_computed_once_and_moved_before_the_shuffle() -> None:
+    plan = plan_of().shuffle(seed=1).map(scaled).batch(4).map(noisy).prefetch()
+    kinds = [stage.kind for stage in with_resident(plan).plan.stages]
+    assert kinds == [
+        "source", "map_examples", "resident", "shuffle", "batch", "map_batches", "prefetch",
+    ]  # fmt: skip
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda plan: plan.map(noisy).batch(4), "yields something else each time"),
+        (lambda plan: plan.repeat(2).batch(4), "would be kept as often"),
+        (lambda plan: plan.shuffle(seed=1).take(3).batch(4), 'stands behind "shuffle'),
+        (lambda plan: plan.batch(4).shuffle(seed=1), "stands behind the data that are held"),
+        (lambda plan: plan.batch(4).take(2), 'stands behind "batch: 4"'),
+        (lambda plan: plan.shuffle(seed=1), "not put into batches"),
+    ],
+)
+def test_what_cannot_be_gathered_is_refused_by_name(make: Any, why: str) -> None:
+    plan = make(plan_of())
+    placed = with_resident(plan)
+    assert why in placed.reason
+    assert placed.plan is plan
+
+
+@pytest.mark.tensorflow
+def test_a_cache_of_what_is_kept_is_left_out() -> None:
+    kinds = [s.kind for s in with_resident(plan_of().map(scaled).cache().batch(4)).plan.stages]
+    assert kinds == ["source", "map_examples", "resident", "batch"]
+
+
+def test_a_generator_of_unknown_make_is_not_kept() -> None:
+    plan = DataPlan.from_generator(lambda: iter([(1.0, 2.0)])).batch(2)
+    assert "not known to yield the same" in with_resident(plan).reason
+
+
+def test_nothing_but_batches_and_their_maps_may_follow() -> None:
+    stages = plan_of().shuffle(seed=1).batch(4).map(scaled, deterministic=True).prefetch().stages
+    assert why_not_gathered(stages[1:]) == ""
+    assert "stands behind" in why_not_gathered(plan_of().batch(4).repeat().stages[1:])
+
+
+# Memory
+
+
+def test_data_that_fill_more_than_half_of_the_memory_are_refused_with_figures() -> None:
+    assert why_too_large(100.0, 1_000, GIB, CPU) == ""
+    said = why_too_large(GIB / 1_000, 2_000, 3 * GIB, CPU)
+    assert said == "2,000 examples take 2 GiB, more than half of the 3 GiB of memory that are free"
+    gpu = why_too_large(GIB, 9, 64 * GIB, machine_with((8, 0)))
+    assert "9 GiB, more than half of the 16 GiB of memory of GPU 0" in gpu
+    for unknown in ((None, 10), (4.0, None)):
+        assert "unknown" in why_too_large(*unknown, GIB, CPU)
+
+
+def test_resolve_refuses_before_anything_is_trained() -> None:
+    probe = FakeProbe(sizes={"train": (1000.0, 10_000)}, free=15_000_000)
+    with pytest.raises(PluginRefused, match="10,000 examples take 10 MiB"):
+        Resident().resolve(probe)
+    assert probe.loops_asked == []
+
+
+@pytest.mark.parametrize(("compiled", "xla"), [(0.5, True), (0.98, False), (30.0, False)])
+def test_resolve_times_xla_with_few_steps_first(compiled: float, xla: bool) -> None:
+    probe = FakeProbe(
+        sizes={"train": (4.0, 100)},
+        loops={("resident", steps, kind): (compiled if kind else 1.0)
+               for steps in (1, 64) for kind in (True, False)},
+    )  # fmt: skip
+    assert Resident().resolve(probe).xla is xla
+    assert len(probe.loops_asked) == (1 if compiled > 2 else 2)
+
+
+# Suggestions
+
+DIAGNOSIS = Diagnosis(
+    machine=attrs.evolve(CPU, cpu_count=tensorflow_default()),
+    epochs=3, steps_per_epoch=100, batch_size=8, examples=800,
+    step_seconds=1.0, input_seconds=0.2, dispatch_seconds=0.5, compute_seconds=0.3,
+    data_seconds=0.2, example_bytes=64.0, available_memory_bytes=GIB, trainable_parameters=9,
+    policy="float32", jit_compile=False, supports_jit=True,
+)  # fmt: skip
+
+
+def changed(**changes: Any) -> Diagnosis:
+    return attrs.evolve(DIAGNOSIS, **changes)
+
+
+def with_data(**changes: Any) -> Diagnosis:
+    return changed(plans={"train": plan_of().batch(4)}, **changes)
+
+
+@pytest.mark.tensorflow
+def test_dispatch_and_data_that_fit_suggest_every_loop() -> None:
+    for plugin in (Chunked(), Resident(), StepsPerExecution(), Xla()):
+        assert plugin.suggest(with_data()) == {}
+
+
+@pytest.mark.tensorflow
+def test_a_callback_that_needs_each_step_suggests_none() -> None:
+    for plugin in (Chunked(), Resident(), StepsPerExecution()):
+        assert plugin.suggest(with_data(batch_callbacks=("EachBatch",))) is None
+
+
+@pytest.mark.tensorflow
+def test_data_that_cannot_be_kept_do_not_suggest_it() -> None:
+    assert Resident().suggest(with_data(example_bytes=2.0**29)) is None
+    assert Resident().suggest(with_data(examples=None)) is None
+    random = plan_of().map(noisy).batch(4)
+    assert Resident().suggest(changed(plans={"train": random})) is None
+
+
+def test_where_computing_is_all_only_what_compiles_is_suggested() -> None:
+    bound = {"input_seconds": 0.0, "dispatch_seconds": 0.01, "compute_seconds": 0.99}
+    assert StepsPerExecution().suggest(changed(**bound)) is None
+    assert Xla().suggest(changed(**bound)) is None
+    assert Chunked().suggest(changed(**bound)) == {}  # it times XLA, and may choose none
+    assert Chunked().suggest(changed(**bound, supports_jit=False)) is None
+
+
+def test_xla_is_not_suggested_where_it_is_on_or_impossible() -> None:
+    assert Xla().suggest(changed(jit_compile=True)) is None
+    assert Xla().suggest(changed(supports_jit=False)) is None
+
+
+def test_threads_are_suggested_where_the_process_may_use_fewer_cpus() -> None:
+    assert Threads().suggest(DIAGNOSIS) is None
+    few = attrs.evolve(CPU, cpu_count=tensorflow_default() + 1)
+    assert Threads().suggest(changed(machine=few)) == {}

@@ -20,13 +20,14 @@ from tfopt_core.hooks import (
     TrainingOptions,
     hookimpl,
 )
-from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.made import LoopMade, loop_made
 from tfopt_core.training.workload import Workload
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "EVERY_BATCH",
     "Change",
     "Control",
     "DataPlan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfopt_core import Diagnosis, LoopMade, TrainingOptions, batch_callbacks
+from tfopt_core import EVERY_BATCH, Diagnosis, LoopMade, TrainingOptions, batch_callbacks
 
 # Past 64 steps a call nothing is left to gain: a call costs some 0.5 ms.
 CANDIDATES = (1, 4, 16, 64)
@@ -32,7 +32,7 @@ def why_not(replicas: int, callbacks: Sequence[Any]) -> str:
     if replicas > 1:
         # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first call
         return f"Keras cannot run several steps a call over {replicas} replicas"
-    names = batch_callbacks(callbacks)
+    names = batch_callbacks(callbacks, EVERY_BATCH)
     return f"the callback {names[0]} acts on every batch" if names else ""
 
 

@@ -30,8 +30,8 @@ from tfopt_runtime.choosing import (
 from tfopt_runtime.resident_plan import with_resident
 from tfopt_runtime.steps_setting import XLA_VALUES, at_least_one_or
 
-# The rest is for the model, its gradients, and the data as they were before.
-MEMORY_SHARE = 0.5
+# Filling takes twice what is held for a moment; the rest is for the model and its gradients.
+MEMORY_SHARE = 0.4
 # Steps of a timed call: more tell nothing new, and an epoch may take minutes.
 PROBED_STEPS = 64
 
@@ -49,7 +49,7 @@ def why_too_large(
     for name, size in places:
         if needed > MEMORY_SHARE * size:
             return (
-                f"{count:,} examples take {_bytes(needed)}, more than half of the "
+                f"{count:,} examples take {_bytes(needed)}, more than {MEMORY_SHARE:.0%} of the "
                 f"{_bytes(size)} of {name} that are free"
             )
     return ""
@@ -67,7 +67,7 @@ class Resident:
     Why it helps: nothing is fetched, batched or copied while training, and no step is started from
     Python. Small models over data that fit into memory train many times faster.
 
-    When it does not: data larger than half of the free memory are refused, with figures. Steps of
+    When it does not: data larger than 40 % of the free memory are refused, with figures. Steps of
     tens of milliseconds gain little. Convolutions compiled by XLA are many times slower on a CPU;
     auto times both. Random maps of single examples cannot be gathered; maps of batches can.
 
@@ -118,7 +118,7 @@ class Resident:
     def resolve(self, probe: Probe) -> Resident:
         """Check the memory, and time XLA.
 
-        :raises PluginRefused: if the data do not fit into half of what is free.
+        :raises PluginRefused: if the data do not fit into 40 % of what is free.
         """
         reason = why_too_large(
             *probe.element_bytes(), probe.available_memory_bytes(), probe.machine

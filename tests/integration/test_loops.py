@@ -117,6 +117,40 @@ def test_losses_weights_and_validation_are_those_of_stock_fit(loop, tmp_path):
     assert {block.cold for block in outcome.blocks if block.epoch == 2} == {""}
 
 
+def recurrent():
+    """XLA can compile the gradient of a loop only where it knows all sizes."""
+    import keras
+
+    layers = keras.layers
+    return workload(
+        build_model=lambda: keras.Sequential(
+            [keras.Input((6,)), layers.Reshape((3, 2)), layers.LSTM(4), layers.Dense(2)]
+        ),
+        validation=None,
+    )
+
+
+@over(CHUNKED_XLA, RESIDENT_XLA)
+def test_a_recurrent_model_is_compiled_whole(loop, tmp_path):
+    assert_like_stock(tmp_path, recurrent, loop)
+
+
+def test_no_call_but_the_first_is_compiled(tmp_path):
+    """XLA would compile anew for each value of an argument that says where a slice begins."""
+    from tfopt_core.training.loops import Loop
+    from tfopt_core.training.train_functions import made_function
+
+    built = build_here(recurrent(), RESIDENT, folder=tmp_path, batch_size=4)
+    for kind in ("resident", "chunked"):
+        function = made_function(built, Loop(3, True, kind))
+        iterator, seconds = iter(built.run.datasets["train"]), []
+        for _ in range(8):
+            start = perf_counter_ns()
+            function(iterator)
+            seconds.append((perf_counter_ns() - start) / 1e9)
+        assert sorted(seconds[1:])[3] < seconds[0] / 10, kind
+
+
 def unbalanced():
     return workload(class_weight={0: 0.3, 1: 1.7})
 
@@ -226,6 +260,8 @@ def sizes_that_change():
     import tensorflow as tf
 
     def cut(x, y):
+        import tensorflow as tf
+
         kept = tf.where(x[0, 0] < 0.7, 8, 5)
         return x[:kept], y[:kept]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
+# What several steps a call take away: `evaluate` within `fit` counts by as many steps.
+EVERY_BATCH = (*BATCH_METHODS, *TEST_METHODS)
 
 
 def batch_callbacks(

@@ -14,6 +14,7 @@ import attrs
 from tfopt_core.training.batches import shapes_in_words
 from tfopt_core.training.build import Built
 from tfopt_core.training.recorder import Clock, Limits, Recorder, TimedEpoch
+from tfopt_core.training.train_functions import loop_of
 from tfopt_core.training.watch import Watch
 
 # A graph loop's call is long enough for the clock, short enough to be repeated.
@@ -63,7 +64,7 @@ class FitLoop:
 
         model, run = self.built.model, self.built.run
         recorder = Recorder(
-            limits, run.steps_per_epoch, self.built.training.steps_per_execution, self.sync
+            limits, run.steps_per_epoch, loop_of(self.built).steps, self.sync
         )
         self._recorder = recorder
         shuffle = self.built.workload.shuffle and not isinstance(data, tf.data.Dataset)

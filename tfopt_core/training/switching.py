@@ -62,7 +62,7 @@ class SwitchingLoop:
             return self._logs
         loop = self._fitting(self.kept or self._chosen())
         traces = self.clock.traces
-        known = loop in self._functions and not self._compiles_anew(loop)
+        known = loop in self._functions and not self._may_compile(loop)
         if known or loop == self.reference:
             self._make_steps(loop, iterator)
         else:
@@ -73,6 +73,11 @@ class SwitchingLoop:
         if self.kept is None:
             self.decider.called(loop, self.steps_made, traced=self.clock.traces != traces)
         return self._logs
+
+    @property
+    def steps_counted(self) -> int:
+        """The steps that `fit` and `evaluate` count for each call."""
+        return self._steps_counted
 
     def begin_epoch(self) -> None:
         """An epoch's first step is about to fetch its input."""
@@ -137,6 +142,14 @@ class SwitchingLoop:
             self._logs = self._run(loop, iterator)
         if self._left() is None and loop.kind != "keras":
             self.steps_made = self._functions[loop].made.last_call
+
+    def _may_compile(self, loop: Loop) -> bool:
+        """Whether the next call may compile, so that it may fail before it has trained."""
+        if loop.kind == "chunked" and loop.jit_compile:
+            # where sizes vary, the first call only learns them, and a later one compiles
+            made = self._functions[loop].made
+            return not (made.compiled_steps or made.why_not_whole)
+        return self._compiles_anew(loop)
 
     def _compiles_anew(self, loop: Loop) -> bool:
         """Under XLA the first smaller batch, the epoch's last, is compiled in its call."""

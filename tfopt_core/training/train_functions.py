@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfopt_core.training.build import Built
-from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.chunked import ChunkedFunction
 from tfopt_core.training.loops import Loop
 from tfopt_core.training.made import LoopMade, continued, note_loop
@@ -101,9 +101,10 @@ def why_no_loop(built: Built) -> str:
     reason = why_only_keras(built.model, built.run.replicas)
     if reason:
         return reason
-    names = batch_callbacks(built.training.callbacks)
-    if names and built.training.steps_per_execution > 1:
-        return f"the callback {names[0]} acts on every batch"
+    if built.training.steps_per_execution > 1:
+        names = batch_callbacks(built.training.callbacks, EVERY_BATCH)
+        if names:
+            return f"the callback {names[0]} acts on every batch"
     return why_not_resident(built.plans["train"]) if built.training.loop == "resident" else ""
 
 

@@ -100,7 +100,8 @@ class Watch:
         if self.wants_new_data:
             self.wants_new_data = False
             self.clock.new_data(self.epochs_done, self.built.run.steps_per_epoch)
-            if self.built.training.loop == "resident":
+            if self.built.training.loop != "keras" or self.loop is not None:
+                # these know the shapes of the old data, and the resident one the data themselves
                 self._function = None
                 self._wrap_train_function()
         if isinstance(self._function, ResidentFunction):
@@ -180,13 +181,14 @@ class Watch:
 
     def _wrap_train_function(self) -> None:
         model, loop = self.built.model, self.loop
-        if self.built.training.loop != "keras":
-            self.clock.steps_per_call = steps = loop_of(self.built).steps
-            count_by(model, steps)
         if loop is not None:
+            count_by(model, loop.steps_counted)
             loop.forget_functions()
             model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
             return
+        if self.built.training.loop != "keras":
+            self.clock.steps_per_call = steps = loop_of(self.built).steps
+            count_by(model, steps)
         function = self._function = loop_function(self.built, self._function)
         if function is not None:
             model.train_function = self.clock.timed(function, lambda: function.made.last_call)

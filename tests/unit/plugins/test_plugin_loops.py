@@ -155,9 +155,9 @@ def test_nothing_but_batches_and_their_maps_may_follow() -> None:
 def test_data_that_fill_more_than_half_of_the_memory_are_refused_with_figures() -> None:
     assert why_too_large(100.0, 1_000, GIB, CPU) == ""
     said = why_too_large(GIB / 1_000, 2_000, 3 * GIB, CPU)
-    assert said == "2,000 examples take 2 GiB, more than half of the 3 GiB of memory that are free"
+    assert said == "2,000 examples take 2 GiB, more than 40% of the 3 GiB of memory that are free"
     gpu = why_too_large(GIB, 9, 64 * GIB, machine_with((8, 0)))
-    assert "9 GiB, more than half of the 16 GiB of memory of GPU 0" in gpu
+    assert "9 GiB, more than 40% of the 16 GiB of memory of GPU 0" in gpu
     for unknown in ((None, 10), (4.0, None)):
         assert "unknown" in why_too_large(*unknown, GIB, CPU)
 

@@ -2,10 +2,11 @@
 
     .venv/bin/python benchmarks/input_pipeline.py [--pairs 4] [--examples 400] [--epochs 10]
 
-Four tables: whole trainings with the recipes "jpeg-folder" and "jpeg-folder-bfloat16" against
+Five tables: whole trainings with the recipes "jpeg-folder" and "jpeg-folder-bfloat16" against
 stock `fit`, on the bundled pictures re-encoded at 1,024 px (bar: 5x) and as they are (bar: 2x); the
-wait for input after the first epoch with the latter (bar: 5% of the wall time); frames a second
-against the rate at which all cores decode and do nothing else; and what scaled decoding adds.
+memory of these runs against what `tfopt plan` announced (bar: 15%); the wait
+for input after the first epoch with the latter (bar: 5% of the wall time); frames a second against
+the rate at which all cores decode and do nothing else; and what scaled decoding adds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, median
@@ -61,17 +63,42 @@ def _spread(folder: Path, examples: int) -> Iterator[Path]:
     yield from files[::step]
 
 
-def training(name: str, base: str, bar: float, options: str, epochs: int, pairs: int) -> str:
-    """One row: a whole training with the recipe against stock `fit`."""
+def training(
+    name: str, base: str, bar: float, options: str, epochs: int, pairs: int
+) -> tuple[str, str]:
+    """A whole training with the recipe against stock `fit`, and its memory against what `plan`
+    announced: a row each."""
     recipe = RECIPE.format(name=name, base=base, epochs=epochs, options=options, pairs=pairs)
+    announced = announced_bytes(recipe)
     results = applied(recipe)
     both = pairs_of(results)
     stock, stack = ([run["wall_seconds"] for run in side] for side in zip(*both, strict=True))
     quality = results["comparison"]["quality"] or {}
+    reached = [full["peak_rss_bytes"] for _, full in both]
+    worst = max((peak / announced - 1 for peak in reached), key=abs)
     return (
         f"{name:<12}{mean(stock):9.1f}{mean(stack):9.1f}  {speedup(stock, stack):<21}{bar:>4}x  "
-        f"{quality.get('statement', '')}\n{'':12}{results['comparison']['statement']}"
+        f"{quality.get('statement', '')}\n{'':12}{results['comparison']['statement']}",
+        f"{name:<12}{announced / 2**20:>10.0f}{mean(reached) / 2**20:>9.0f}{worst:>+10.0%}",
     )
+
+
+def announced_bytes(recipe: str) -> float:
+    """The resident memory that `tfopt plan` announces for a run with the stack."""
+    from tfopt_core.cli.request import make_request
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.request import prepare_in_detail
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "pyproject.toml").touch()
+        path = folder / "recipe.toml"
+        path.write_text(textwrap.dedent(recipe), encoding="utf-8")
+        request = make_request(str(path), [], compares=False)[0]
+        memory = prepare_in_detail(request, SpawnRunner()).memory
+    assert memory is not None
+    assert memory.total_bytes is not None
+    return memory.total_bytes
 
 
 def waiting(epochs: int) -> tuple[float, float]:
@@ -172,11 +199,17 @@ def main() -> None:
         large = enlarged(Path(temporary) / "large", asked.examples)
         print(f"{'pictures':<12}{'stock s':>9}{'stack s':>9}  {'whole (95%)':<21}"
               f"{'bar':>5}  quality")  # fmt: skip
+        memory = []
         for name, base, bar, options in (
             ("1,024 px", "jpeg-folder", 5.0, f'folder = "{large}"'),
             ("as shipped", "jpeg-folder-bfloat16", 2.0, ""),
         ):
-            print(training(name, base, bar, options, asked.epochs, asked.pairs), flush=True)
+            row, of_memory = training(name, base, bar, options, asked.epochs, asked.pairs)
+            memory.append(of_memory)
+            print(row, flush=True)
+        print(f"\n{'pictures':<12}{'announced':>10}{'reached':>9}{'worst':>10}   MiB resident "
+              "(bar 15%)")  # fmt: skip
+        print("\n".join(memory), flush=True)
         waited, seconds = waiting(asked.epochs)
         print(f"\nwait for input after the first epoch: {waited:.2f} s of {seconds:.2f} s, "
               f"{waited / seconds:.1%} (bar 5%)\n", flush=True)  # fmt: skip

@@ -26,7 +26,7 @@ from tfopt_data.cache_storage import (
     sizes,
     with_size,
 )
-from tfopt_data.prefix import Prefix
+from tfopt_data.prefix import Prefix, out_of_order
 from tfopt_data.rewrite import (
     Rewrite,
     effect,
@@ -89,6 +89,9 @@ def with_partial_cache(plan: DataPlan, budget_bytes: float, place: Place = "auto
         return Rewrite(plan, reason=part)
     if part.whole:
         return with_cache(plan, place=place)
+    by_chance = out_of_order(plan, head.stages[: part.cut])
+    if by_chance:
+        return Rewrite(plan, reason=f"{by_chance}, so which come first differs from epoch to epoch")
     done = f"in memory in part: {part.describe()}, {where_it_stands(prefix)}"
     heavy = heavy_shuffle(plan, prefix, budget_bytes)
     if heavy:

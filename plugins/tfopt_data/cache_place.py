@@ -7,7 +7,14 @@ from typing import Literal
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import Cache, Resident, Shuffle, Take, TakeWhile, dissect
 from tfopt_data.cache_storage import element_bytes
-from tfopt_data.prefix import Prefix, deterministic_prefix, misplaced_cache, unsteady
+from tfopt_data.prefix import (
+    Prefix,
+    deterministic_prefix,
+    is_reshuffled,
+    misplaced_cache,
+    out_of_order,
+    unsteady,
+)
 from tfopt_data.rewrite import size_in_words, stages_of
 
 Place = Literal["auto", "end"]
@@ -35,7 +42,16 @@ def cache_prefix(plan: DataPlan, place: Place) -> Prefix | str:
         isinstance(stage, Take | TakeWhile) for stage in plan.stages if stage not in prefix.head
     ):
         return "a take stage stops reading before the cache is full"
+    by_chance = out_of_order(plan, prefix.head)
+    if by_chance and not _is_reordered_behind(plan, prefix):
+        return f"{by_chance}, and a cache would keep the first epoch's for all, as no shuffle follows"
     return prefix
+
+
+def _is_reordered_behind(plan: DataPlan, prefix: Prefix) -> bool:
+    if plan.with_stages(prefix.head).batched:
+        return False  # which examples share a batch would be kept too
+    return is_reshuffled([stage for stage in plan.stages if stage not in prefix.head])
 
 
 def _refusal(plan: DataPlan) -> str:

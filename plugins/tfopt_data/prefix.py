@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
 from tfopt_core import DataPlan
@@ -22,6 +24,7 @@ from tfopt_core.data import (
     Window,
 )
 from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.dissect.repeating import keeps_order
 from tfopt_core.data.stages import function_name
 
 # They say how the pipeline runs and touch no element, so they may stand anywhere.
@@ -92,6 +95,28 @@ def unsteady_stage(plan: DataPlan) -> str:
     return ""
 
 
+def out_of_order(plan: DataPlan, stages: Sequence[Stage]) -> str:
+    """The first of these stages of the plan that yields its elements as they happen to be ready,
+    in words, "" if there is none. Options that leave the order to chance do so for all stages."""
+    by_chance = any(
+        isinstance(stage, Options) and stage.options.deterministic is False for stage in plan.stages
+    )
+    for stage in stages:
+        if not keeps_order(stage, by_chance):
+            return f'"{stage.describe()}" yields its elements in any order'
+    return ""
+
+
+def is_reshuffled(stages: Sequence[Stage]) -> bool:
+    """Whether single examples that pass these stages get another order in each epoch."""
+    for stage in stages:
+        if _reshuffles(stage):
+            return True
+        if isinstance(stage, Batch):
+            return False
+    return False
+
+
 def unsteady(plan: DataPlan) -> str:
     """Why a plan may yield other elements or another order the next time, "" if it may not."""
     source = plan.source
@@ -105,7 +130,7 @@ def unsteady(plan: DataPlan) -> str:
             return f'"{stage.describe()}" gives each epoch another order'
         if ops := _random_ops(plan, index):
             return _said(stage, ops)
-    return ""
+    return out_of_order(plan, plan.stages)
 
 
 def misplaced_cache(plan: DataPlan) -> str:

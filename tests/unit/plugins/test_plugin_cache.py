@@ -125,6 +125,14 @@ def test_plan_is_unchanged_with_the_reason(plan: DataPlan, reason: str) -> None:
     assert reason in rewrite.reason
 
 
+def test_order_of_chance_is_kept_only_where_it_is_shuffled_anew() -> None:
+    plan = numbers().map(decode, deterministic=True, parallel=2)
+    plan = plan.replace(1, attrs.evolve(plan.stages[1], ordered=False))
+    assert "in any order" in with_cache(plan.batch(4)).reason
+    assert "in any order" in with_cache(plan.batch(4).shuffle()).reason
+    assert with_cache(plan.shuffle().batch(4)).done
+
+
 @pytest.mark.tensorflow
 def test_disk_cache_is_refused_where_a_shuffle_would_hold_everything_in_memory() -> None:
     plan = numbers().shuffle(seed=3).map(decode).batch(4)

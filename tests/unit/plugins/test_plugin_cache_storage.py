@@ -17,7 +17,7 @@ from tfopt_data.cache_storage import choose_storage, element_bytes
 
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import Cache as CacheStage
-from tfopt_core.data import Opaque
+from tfopt_core.data import Opaque, Options
 from tfopt_core.data.lower import lower
 from tfopt_core.testing import drive
 
@@ -276,6 +276,30 @@ def test_no_part_is_kept_with_the_reason(plan: DataPlan, budget: int, reason: st
     rewrite = with_partial_cache(plan, budget)
     assert rewrite.plan is plan
     assert reason in rewrite.reason
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("how", ["stage", "options"])
+def test_no_part_is_kept_behind_a_stage_that_does_not_keep_the_order(
+    how: str, shuffled: bool
+) -> None:
+    import tensorflow as tf
+
+    plan = DataPlan.from_arrays(np.arange(10)).interleave(_pair, cycle_length=3, parallel=2)
+    place = len(plan.stages) - 1
+    if how == "stage":
+        plan = plan.replace(place, attrs.evolve(plan.stages[place], ordered=False))
+    else:
+        options = tf.data.Options()
+        options.deterministic = False
+        plan = plan.replace(place, attrs.evolve(plan.stages[place], ordered=None))
+        plan = plan.append(Options(options=options))
+    plan = (plan.shuffle(seed=1) if shuffled else plan).map(as_bytes)
+    rewrite = with_partial_cache(plan, 4 * 800)
+    assert rewrite.plan is plan
+    assert "in any order" in rewrite.reason
+    assert bool(with_partial_cache(plan, 100 * 800).done) is shuffled
 
 
 @pytest.mark.tensorflow

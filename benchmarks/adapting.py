@@ -1,0 +1,95 @@
+"""Does `tfopt train --adapt` keep a loop that is as fast as the best fixed one?
+
+    .venv/bin/python benchmarks/adapting.py [--only mlp,cnn,lstm] [--seconds 2]
+
+For each model: a training that adapts, then every fixed loop and the one that was kept, timed in
+turns within one process (each for about so many seconds). The bar is 5% of the best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+import networks
+
+MODELS: dict[str, tuple[Any, int, int]] = {
+    "mlp": (networks.mlp, 32, 40),
+    "cnn": (networks.cnn, 32, 12),
+    "lstm": (None, 64, 5),
+}
+# XLA's convolutions would take minutes here, and are never the best on a CPU.
+WITHOUT_XLA = ("cnn",)
+BAR = 1.05
+
+
+def built_here(name: str, folder: Path) -> Any:
+    """The baseline's training, built in this process."""
+    from tfopt_core.hooks import read_machine
+    from tfopt_core.recipe import read_recipe
+    from tfopt_core.training.build import build
+    from tfopt_core.training.job import Job
+
+    factory, batch_size, epochs = MODELS[name]
+    if factory is None:
+        from tfopt_workloads import weather
+
+        factory = weather.build
+    path = folder / "recipe.toml"
+    path.write_text(f'name = "{name}"\n[workload]\nuse = "flights"\nepochs = {epochs}\n'
+                    f"batch_size = {batch_size}\n")  # fmt: skip
+    job = Job(recipe=read_recipe(path).require(), plugins=(), variant="full", seed=1,
+              machine=read_machine(), folder=folder)  # fmt: skip
+    return build(job, attrs.evolve(factory(), validation=None))
+
+
+def line(name: str, seconds: float) -> str:
+    """One model: what was kept, and how far it is from the best."""
+    from tfopt_core.measure.explore import Explorer
+    from tfopt_core.measure.loop_timing import loop_seconds
+    from tfopt_core.training.fit import train
+    from tfopt_core.training.loops import Loop
+
+    told: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        built = built_here(name, Path(folder))
+        train(built, perf_counter_ns(), told.append,
+              adapt=lambda offer, sync: Explorer(offer, sync, seed=1))  # fmt: skip
+        [adapted] = [message["adapted"] for message in told if message["type"] == "adapted"]
+        fixed = [
+            Loop(steps, False, kind) for kind in ("keras", "chunked") for steps in (1, 4, 16, 64)
+        ]
+        if name not in WITHOUT_XLA:
+            fixed += [Loop(1, True), *(Loop(steps, True, "chunked") for steps in (4, 16, 64))]
+        times = dict(
+            zip((loop.name for loop in fixed), loop_seconds(built, fixed, seconds), strict=True)
+        )
+    kept, best = adapted["kept"], min(times, key=lambda name: times[name])
+    ratio = times[kept] / times[best]
+    shown = "".join(f"{times[name] * 1e3:9.3f}" for name in ("1 step a call", best, kept))
+    return (
+        f"{name:<6}{shown}{ratio:>7.2f}  {'met' if ratio <= BAR else 'MISSED':<7} kept {kept}; "
+        f"best {best}; compared for {adapted['seconds']:.1f} s"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=",".join(MODELS))
+    parser.add_argument("--seconds", type=float, default=2.0)
+    asked = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    print(f"{'model':<6}{'stock ms':>9}{'best ms':>9}{'kept ms':>9}{'ratio':>7}  bar 1.05")
+    for name in asked.only.split(","):
+        print(line(name, asked.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main()

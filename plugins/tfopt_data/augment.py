@@ -112,8 +112,10 @@ class Augment:
     more epochs than a training without it; a few epochs get worse. On a CPU that is busy with the
     training it costs time. Changes that alter the meaning (a flipped digit) harm.
 
-    Mixes with: cache and resident, behind which it stays; prefetch. Keras' random layers keep
-    state, which the data-service cannot share between processes.
+    Mixes with: cache, behind which it stays; prefetch. resident gathers whole batches, so it is
+    applied only with on = "batches", behind which it then stays. vectorize-map, before which it
+    stands: with on = "examples" no map can be moved past it. Keras' random layers keep state,
+    which the data-service cannot share between processes.
 
     Reference: https://www.tensorflow.org/tutorials/images/data_augmentation
     """
@@ -123,7 +125,8 @@ class Augment:
     model_change: ClassVar[str] = "none"
     requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
+    # what it moves behind the batch would be computed from what is augmented, not the other way
+    before: ClassVar[tuple[str, ...]] = ("vectorize-map",)
     after: ClassVar[tuple[str, ...]] = ()
 
     layers: tuple[dict[str, Any], ...] = field(

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfopt_core import PluginRefused
-from tfopt_core.errors import did_you_mean
-from tfopt_core.hooks.guards import describe
+from tfopt_core.errors import describe, did_you_mean
 
 # By name, so that a recipe is checked without importing Keras; a test compares them with Keras.
 RANDOM_LAYERS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -20,10 +20,11 @@ from tfopt_core import (
 from tfopt_core.data import Batch as BatchStage
 from tfopt_core.data import MapBatches
 from tfopt_core.data.lower import element_spec
-from tfopt_data.batch_padding import padding, unfit_for_padding
+from tfopt_data.batch_padding import padding, unfit_for_padding, why_not_weighted
 from tfopt_data.rewrite import Rewrite, effect_if, remember
 
 Last = Literal["keep", "drop", "pad"]
+MEND = 'set last = "drop" or "keep"'
 
 
 def with_last_batch_dropped(plan: DataPlan) -> Rewrite:
@@ -95,8 +96,11 @@ class Batch:
     on fewer examples, which is another training.
 
     Mixes with: xla, whose second compilation it spares. Padding is refused for a model with batch
-    normalization or a loss that is a sum, and cannot go with class weights; metrics that are not
-    weighted count the repeated examples of the last batch too. Validation data stay as they are.
+    normalization, a loss that is a sum, or a loss for each token or pixel, and cannot go with
+    class weights. Updates of the model are those without padding, but the training loss that an
+    epoch logs weighs the last batch as a full one, so padding is refused where a callback acts on
+    it; metrics that are not weighted count the repeated examples of the last batch too. Validation
+    data stay as they are.
 
     Reference: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#batch
     """
@@ -119,7 +123,7 @@ class Batch:
     )
 
     def math(self) -> Literal["exact", "rounding", "changes"]:
-        """Padding trains on the same examples with the same mean loss; dropping does not."""
+        """Padding makes the same updates, up to rounding; dropping does not."""
         names: dict[Last, Literal["exact", "rounding", "changes"]] = {
             "keep": "exact", "pad": "rounding", "drop": "changes",
         }  # fmt: skip
@@ -156,6 +160,10 @@ class Batch:
         train = run.state.get("rewrites", {}).get("train")
         if self.last == "pad" and train is not None and train.done:
             _check_training(model, options.loss)
+            _check_callbacks(options.callbacks)
+            unfit = why_not_weighted(element_spec(train.plan), model)
+            if unfit:
+                raise PluginRefused(f"{unfit}; {MEND}")
         return options
 
     @hookimpl
@@ -171,28 +179,36 @@ def _has_static_batches(dataset: Any) -> bool:
     return all(leaf.shape.rank and leaf.shape[0] is not None for leaf in leaves)
 
 
+def _check_callbacks(callbacks: Sequence[Any]) -> None:
+    for callback in callbacks:
+        if getattr(callback, "monitor", None) == "loss":
+            raise PluginRefused(
+                f"the callback {type(callback).__name__} acts on the training loss, in whose mean "
+                f"over an epoch a padded batch weighs as much as a full one; {MEND}"
+            )
+
+
 def _check_training(model: Any, loss: Any) -> None:
     import keras
 
-    mend = 'set last = "drop" or "keep"'
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.BatchNormalization):
             raise PluginRefused(
-                f'padding would move the statistics of the layer "{layer.name}"; {mend}'
+                f'padding would move the statistics of the layer "{layer.name}"; {MEND}'
             )
     for name in ("train_step", "compute_loss"):
         own: Callable[..., Any] = getattr(type(model), name)
         if own is not getattr(keras.Model, name):
             raise PluginRefused(
                 f"the model has a {name} of its own, which may ignore the weights of the "
-                f"padding; {mend}"
+                f"padding; {MEND}"
             )
     losses = keras.tree.flatten(loss)
     if not losses or all(one is None for one in losses):
-        raise PluginRefused(f"the model adds its own loss, which knows no weights; {mend}")
+        raise PluginRefused(f"the model adds its own loss, which knows no weights; {MEND}")
     for one in losses:
         reduction = getattr(one, "reduction", "sum_over_batch_size")
         if reduction in ("sum", "none", None):
             raise PluginRefused(
-                f'the loss is reduced by "{reduction}", where padding needs a mean; {mend}'
+                f'the loss is reduced by "{reduction}", where padding needs a mean; {MEND}'
             )

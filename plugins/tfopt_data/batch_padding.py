@@ -18,6 +18,37 @@ def unfit_for_padding(element_spec: Any) -> str:
     return ""
 
 
+def why_not_weighted(element_spec: Any, model: Any) -> str:
+    """Why one weight an example does not weigh the losses of this model, "" if it does.
+
+    A loss is the mean over a prediction's last axis, so it is one number an example where
+    predictions have two axes; with more (tokens, pixels) Keras would multiply the weights along
+    the wrong one. Weights of the workload's own that have more axes are taken as they are.
+
+    :param element_spec: of a batch after `padding`.
+    """
+    import tensorflow as tf
+
+    _, labels, weights = element_spec
+    if all(leaf.shape.rank > 1 for leaf in tf.nest.flatten(weights)):
+        return ""
+    try:
+        outputs = tf.nest.flatten(model.outputs)
+    except AttributeError:  # a model that is not made of layers called on inputs does not tell
+        outputs = []
+    for output in outputs:
+        if len(output.shape) != 2:
+            return f"an output of the model has {len(output.shape)} axes, of which weights know one"
+    if not outputs:
+        for leaf in tf.nest.flatten(labels):
+            if leaf.shape.rank > 2 or (leaf.shape.rank == 2 and leaf.shape[-1] != 1):
+                return (
+                    f"the model does not tell the shape of its outputs, and labels of the shape "
+                    f"{leaf.shape} may have a loss for each of their elements"
+                )
+    return ""
+
+
 def padding(size: int) -> Callable[..., Any]:
     """A function of a batch that fills it up to `size` examples.
 

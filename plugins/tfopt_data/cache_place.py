@@ -44,7 +44,9 @@ def cache_prefix(plan: DataPlan, place: Place) -> Prefix | str:
         return "a take stage stops reading before the cache is full"
     by_chance = out_of_order(plan, prefix.head)
     if by_chance and not _is_reordered_behind(plan, prefix):
-        return f"{by_chance}, and a cache would keep the first epoch's for all, as no shuffle follows"
+        return (
+            f"{by_chance}, and a cache would keep the first epoch's for all, as no shuffle follows"
+        )
     return prefix
 
 

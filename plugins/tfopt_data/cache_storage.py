@@ -42,13 +42,25 @@ def choose_storage(needed_bytes: float | None, available_bytes: int, disk_bytes:
 
 
 def sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float | None, int | None]]:
-    """Bytes of an example and the number of examples, for the splits that the workload has."""
+    """Bytes of an example in memory and the number of examples, for the splits that the workload
+    has."""
     for split in splits:
         try:
-            yield probe.element_bytes(split)
+            size, count = probe.element_bytes(split)
         except ValueError:
             if split == "train":
                 raise
+        else:
+            yield None if size is None else size + _beside(probe, split), count
+
+
+def _beside(probe: Probe, split: str) -> int:
+    """What an example takes in memory beside its bytes; that of one tensor, the least that there
+    is, where a probe does not tell the data."""
+    from tfopt_core.training.sources import as_plan
+
+    data = getattr(getattr(probe, "workload", None), split, None)
+    return TENSOR_BYTES if data is None else overhead_bytes(as_plan(data, split))
 
 
 def needed_bytes(sizes: Sequence[tuple[float | None, int | None]]) -> float | None:

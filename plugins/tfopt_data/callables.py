@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfopt_core import PluginRefused
-from tfopt_core.errors import did_you_mean
-from tfopt_core.hooks.guards import describe
+from tfopt_core.errors import describe, did_you_mean
 
 
 def is_place(_: Any, attribute: Any, value: str | None) -> None:

@@ -20,8 +20,19 @@ from tfopt_core.data import (
     Prefetch,
     RaggedBatch,
     Resident,
+    Shuffle,
+    Stage,
 )
-from tfopt_data.rewrite import Rewrite, effect_if, remember, size_in_words
+from tfopt_core.data.resident import COMPUTED_FROM
+from tfopt_data.rewrite import (
+    Rewrite,
+    chosen_otherwise,
+    effect_if,
+    remember,
+    seen_through,
+    size_in_words,
+    stages_of,
+)
 from tfopt_data.service_dataset import (
     ADDRESS,
     graph_of,
@@ -33,6 +44,8 @@ from tfopt_data.service_local import LocalService
 
 # A graph is a protocol buffer, and arrays are part of it.
 MOST_ARRAY_BYTES = 2**31 - 2**20
+# What tf.data takes as: a new seed each time.
+NEW_SEED = (0, 0)
 # Fewer CPUs than this have none left for other processes while the model trains.
 FEW_CPUS = 8
 # Input that is waited for less is not worth the way between processes.
@@ -48,6 +61,9 @@ _running: dict[tuple[int, int, int], LocalService] = {}
 def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
     """The plan with everything up to its end, less a prefetch, computed by a service.
 
+    A worker builds the data anew for each epoch, and with them the numbers of a seed: what was
+    shuffled anew each epoch is shuffled without a seed there.
+
     :param serve: from a data set to the one that receives its elements.
     :param divided: whether several workers share the elements out.
     :raises PluginRefused: for what cannot be sent to another process.
@@ -56,7 +72,7 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
     if source.origin == "pydataset":
         return Rewrite(plan, reason="a PyDataset is read by Keras' own workers, not by tf.data")
     for kind, name in ((Cache, "a cache"), (Resident, "the device's memory")):
-        if plan.find(kind) is not None:
+        if any(stages_of(plan, kind)):
             return Rewrite(
                 plan,
                 reason=f"the examples are kept in {name}, and a worker forgets them after each "
@@ -67,6 +83,10 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
             "the examples come from a Python generator, which no other process can call; read them "
             "with TensorFlow's own operations"
         )
+    for index, stage in enumerate(plan.stages):
+        chosen = chosen_otherwise(plan.stages[index + 1 :]) if _reshuffles_by_seed(stage) else ""
+        if chosen:
+            return Rewrite(plan, reason=f"{stage.describe()}, without its seed: {chosen}")
     size = _array_bytes(source.value) if source.origin == "arrays" else 0
     if size > MOST_ARRAY_BYTES:
         raise PluginRefused(
@@ -86,17 +106,36 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
             raise PluginRefused(reason, "data-service")
         count = dataset.cardinality()
         answer = serve(dataset)
+        if answer is not dataset:
+            setattr(answer, COMPUTED_FROM, dataset)
         if divided and batch is not None:
             answer = answer.rebatch(batch.size)  # each worker had a smaller last batch
         known = int(count) >= 0
         return answer.apply(tf.data.experimental.assert_cardinality(count)) if known else answer
 
+    plan = _unseeded(plan)
     computed_elsewhere.__qualname__ = "computed by the data service"
     place = len(plan.stages)
     while isinstance(plan.stages[place - 1], Prefetch | Options | Autotune):
         place -= 1
     stage = Opaque(function=computed_elsewhere)
     return Rewrite(plan.insert(place, stage), done=f"after {plan.stages[place - 1].describe()}")
+
+
+def _unseeded(plan: DataPlan) -> DataPlan:
+    """The plan whose reshuffling shuffles draw from a new seed each time that they are built.
+
+    Behind the service, where a seed would last, they would ask it for single examples instead of
+    batches. Those of the parts of a zip keep theirs, since they may pair elements by it.
+    """
+    return plan.with_stages(
+        attrs.evolve(stage, seed=NEW_SEED) if _reshuffles_by_seed(stage) else stage
+        for stage in plan.stages
+    )
+
+
+def _reshuffles_by_seed(stage: Stage) -> bool:
+    return isinstance(stage, Shuffle) and stage.reshuffle and stage.seed != NEW_SEED
 
 
 def _check_batches(plan: DataPlan, batch: Batch | None) -> None:
@@ -149,7 +188,8 @@ class DataService:
     example, which takes a third of a millisecond: that pays only for examples that take longer.
     A worker takes seconds to start and about half a GiB of memory, which the run's peak does not
     count. Python functions, generators and Keras' random layers cannot be sent and are refused. A
-    random operation draws the same numbers in every worker.
+    random operation draws the same numbers in every worker. What is shuffled anew each epoch is
+    shuffled without a seed, so two runs of one seed see their examples in different orders.
 
     Mixes with: parallel-map, whose work it takes along. A cache leaves nothing to compute, so
     beside one it does nothing. TensorFlow's server listens on every network interface and asks
@@ -253,7 +293,7 @@ class DataService:
         """Read back that the data come from the service, and that it lives; then end it."""
         service = run.state.get("service")
         try:
-            found = effect_if(run, reads_from_service, "no data service")
+            found = effect_if(run, seen_through(reads_from_service), "no data service")
             if not found.applied:
                 return found
             if service is None:

@@ -10,10 +10,11 @@ from attrs import field
 
 from tfopt_core import DataPlan, Diagnosis, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Interleave as InterleaveStage
-from tfopt_core.data import Opaque, Shard, Skip, Stage, Take, TakeWhile, Window
+from tfopt_core.data import Stage
 from tfopt_core.data.lower import element_spec
 from tfopt_data.rewrite import (
     Rewrite,
+    chosen_otherwise,
     effect,
     in_parts,
     input_matters,
@@ -27,8 +28,6 @@ from tfopt_data.rewrite import (
 FILES_PER_CPU, MOST_FILES = 2, 16
 # The ops of data sets that read the file that they are given.
 _READERS = ("CSVDataset", "FixedLengthRecordDataset", "TFRecordDataset", "TextLineDataset")
-# Which elements these choose depends on the order.
-_CHOOSING = (Opaque, Shard, Skip, Take, TakeWhile, Window)
 
 
 def with_interleave(plan: DataPlan, cycle_length: int, ordered: bool = True) -> Rewrite:
@@ -72,10 +71,7 @@ def _refusal(plan: DataPlan, index: int, behind: tuple[Stage, ...]) -> str:
         return "there is one file"
     if not _reads_files(plan, index):
         return "makes its data of something else than files"
-    for other in behind:
-        if isinstance(other, _CHOOSING):
-            return f'"{other.describe()}" behind it would choose other examples'
-    return ""
+    return chosen_otherwise(behind)
 
 
 def _reads_files(plan: DataPlan, index: int) -> bool:

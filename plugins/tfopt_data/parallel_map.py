@@ -9,9 +9,11 @@ import attrs
 from attrs import field
 
 from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
-from tfopt_core.data import Map
+from tfopt_core.data import Map, Stage
+from tfopt_core.data.determinism import random_ops
 from tfopt_data.rewrite import (
     Rewrite,
+    chosen_otherwise,
     effect,
     in_parts,
     input_matters,
@@ -22,7 +24,10 @@ from tfopt_data.rewrite import (
 
 
 def with_parallel_maps(
-    plan: DataPlan, calls: int | Literal["auto"] = "auto", ordered: bool = True
+    plan: DataPlan,
+    calls: int | Literal["auto"] = "auto",
+    ordered: bool = True,
+    random_maps: bool = False,
 ) -> Rewrite:
     """The plan with every sequential map made parallel; others stay as the workload set them.
 
@@ -30,42 +35,57 @@ def with_parallel_maps(
 
     :param calls: examples computed at once; "auto" is tf.data's AUTOTUNE.
     :param ordered: whether elements keep their order; in a zip they always do, or it would pair
-        them otherwise.
+        them otherwise. Without it, maps that a take or the like follows stay as they are.
+    :param random_maps: whether maps that may yield something else each time are made parallel
+        too: what they draw then goes to other examples.
     """
     done: list[str] = []
+    reasons: list[str] = []
 
-    def parallel(part: DataPlan, ordered: bool) -> DataPlan:
+    def parallel(part: DataPlan, ordered: bool, behind: tuple[Stage, ...]) -> DataPlan:
         keeps = part.source.origin == "zip"
-        part = in_parts(part, lambda p: parallel(p, ordered or keeps))
+        part = in_parts(part, lambda p: parallel(p, ordered or keeps, (*part.stages[1:], *behind)))
         for index, stage in enumerate(part.stages):
-            if isinstance(stage, Map) and stage.parallel is None:
-                new = attrs.evolve(stage, parallel=calls, ordered=ordered)
-                part = part.replace(index, new)
-                done.append(new.describe())
+            if not isinstance(stage, Map) or stage.parallel is not None:
+                continue
+            chosen = "" if ordered else chosen_otherwise((*part.stages[index + 1 :], *behind))
+            if chosen:
+                reasons.append(f"{stage.describe()}: {chosen}; set ordered = true")
+                continue
+            ops = () if random_maps else random_ops(part, index)
+            if ops:
+                reasons.append(
+                    f"{stage.describe()}: at once, its calls would draw in another order "
+                    f"(op {', '.join(ops)}); set random_maps = true"
+                )
+                continue
+            new = attrs.evolve(stage, parallel=calls, ordered=ordered)
+            part = part.replace(index, new)
+            done.append(new.describe())
         return part
 
-    made = parallel(plan, ordered)
+    made = parallel(plan, ordered, ())
     if not done:
         there = any(stages_of(plan, Map))
-        return Rewrite(
-            plan, reason="every map is parallel already" if there else "there is no map stage"
-        )
-    return Rewrite(made, done="; ".join(done))
+        said = "every map is parallel already" if there else "there is no map stage"
+        return Rewrite(plan, reason="; ".join(reasons) or said)
+    return Rewrite(made, done="; ".join([*done, *(f"left {reason}" for reason in reasons)]))
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class ParallelMap:
     """Computes several examples of the input pipeline at once.
 
-    What it does: sets num_parallel_calls on every map stage that is sequential.
+    What it does: sets num_parallel_calls on every map stage that is sequential. Maps that draw
+    random numbers are left alone unless random_maps is set.
 
     Why it helps: decoding and augmentation use all CPU cores instead of one.
 
     When it does not: for cheap functions, where handing out the calls costs more than they do;
     for Python functions (py_function), which take turns anyway; on few cores that train already.
 
-    Mixes with: cache, whose first epoch it speeds up; prefetch. A random op with a seed of its own
-    yields other values in parallel, of the same distribution.
+    Mixes with: cache, whose first epoch it speeds up; prefetch. With random_maps, random ops
+    give other values to other examples, of the same distribution: the same training by chance only.
 
     Reference: https://www.tensorflow.org/guide/data_performance#parallelizing_data_transformation
     """
@@ -85,11 +105,25 @@ class ParallelMap:
     )
     ordered: bool = field(
         default=True,
-        metadata={"help": "Whether examples keep their order; false may be faster."},
+        metadata={
+            "help": "Whether examples keep their order; false may be faster, and leaves maps alone "
+            "whose order decides what a take or skip behind them chooses."
+        },
     )
 
-    def math(self) -> Literal["exact", "order"]:
-        """The same elements; in their order unless `ordered` is false."""
+    random_maps: bool = field(
+        default=False,
+        metadata={
+            "help": "Whether maps that draw random numbers are made parallel too; examples then "
+            "get other draws."
+        },
+    )
+
+    def math(self) -> Literal["exact", "order", "rounding"]:
+        """The same elements; in their order unless `ordered` is false. Random maps make other
+        draws of the same distribution, which only statistics can judge."""
+        if self.random_maps:
+            return "rounding"
         return "exact" if self.ordered else "order"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
@@ -103,7 +137,10 @@ class ParallelMap:
     def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
         """Make the maps of every split parallel."""
         plan = yield
-        return remember(run, split, with_parallel_maps(plan, self.calls, self.ordered))
+        return remember(run, split, self._rewritten(plan))
+
+    def _rewritten(self, plan: DataPlan) -> Rewrite:
+        return with_parallel_maps(plan, self.calls, self.ordered, self.random_maps)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import attrs
 
 from tfopt_core import DataPlan, Diagnosis, Effect, RunContext
-from tfopt_core.data import Stage, dissect
+from tfopt_core.data import Opaque, Shard, Skip, Stage, Take, TakeWhile, Window, dissect
+from tfopt_core.data.dissect.walk import datasets
+from tfopt_core.data.resident import COMPUTED_FROM
 
 # An input that takes less than this share of a step is not worth a plugin.
 WORTH_SHARE = 0.05
+
+# Which elements these choose depends on the order.
+_CHOOSING = (Opaque, Shard, Skip, Take, TakeWhile, Window)
 
 AnyStage = TypeVar("AnyStage", bound=Stage)
 
@@ -41,7 +46,9 @@ def effect(run: RunContext, stage: str) -> Effect:
 
     :param stage: a word in the class name of the tf.data stage that must be there.
     """
-    return effect_if(run, lambda data: dissect.has_stage(data, stage), f'no stage "{stage}"')
+    return effect_if(
+        run, seen_through(lambda data: dissect.has_stage(data, stage)), f'no stage "{stage}"'
+    )
 
 
 def effect_if(run: RunContext, is_there: Callable[[Any], bool], missing: str) -> Effect:
@@ -64,6 +71,19 @@ def effect_if(run: RunContext, is_there: Callable[[Any], bool], missing: str) ->
     return Effect.not_applied("; ".join(reasons) or "no data set was built")
 
 
+def seen_through(is_there: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether a lowered data set, or one whose elements it was given by a data service or out of
+    the device's memory, has something: those have no inputs, and keep it as `computed_from`."""
+
+    def anywhere(dataset: Any) -> bool:
+        if is_there(dataset):
+            return True
+        below = (getattr(part, COMPUTED_FROM, None) for part in datasets(dataset))
+        return any(anywhere(part) for part in below if part is not None)
+
+    return anywhere
+
+
 def stages_of(plan: DataPlan, kind: type[AnyStage]) -> Iterator[AnyStage]:
     """Every stage of this kind, those of the plans in a zip or concatenation too."""
     for part in plan.source.parts:
@@ -71,6 +91,14 @@ def stages_of(plan: DataPlan, kind: type[AnyStage]) -> Iterator[AnyStage]:
     for stage in plan.stages:
         if isinstance(stage, kind):
             yield stage
+
+
+def chosen_otherwise(behind: Iterable[Stage]) -> str:
+    """Why the stages behind one stand against another order of its elements, "" if none does."""
+    for stage in behind:
+        if isinstance(stage, _CHOOSING):
+            return f'"{stage.describe()}" behind it would choose other examples'
+    return ""
 
 
 def in_parts(plan: DataPlan, rewrite: Callable[[DataPlan], DataPlan]) -> DataPlan:

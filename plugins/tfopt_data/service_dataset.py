@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from tfopt_core import PluginRefused
-from tfopt_core.hooks.guards import describe
+from tfopt_core.errors import describe
 
 PLUGIN = "data-service"
 CONNECT_SECONDS = 3.0
@@ -74,6 +74,12 @@ def why_not_sent(graph: Any, *, divided: bool) -> str:
             f"the pipeline changes variables ({', '.join(changing)}), as Keras' random layers do; "
             "each worker would begin every epoch with the same copies of them, so every epoch "
             "would be alike"
+        )
+    if any(_keeps_first_order(node, graph) for node in graph.node):
+        return (
+            "a shuffle within a source (a zip, a concatenation, or data that tfopt does not look "
+            "into) is to give each epoch another order, and a worker would begin its seed anew for "
+            "each epoch; shuffle behind it"
         )
     if divided:
         stages = {node.op for node in graph.node if "Dataset" in node.op}
@@ -190,6 +196,22 @@ def _nothing() -> Any:
         return tf.zeros(())
 
     return nothing.get_concrete_function()
+
+
+def _keeps_first_order(node: Any, graph: Any) -> bool:
+    """Whether it is a shuffle that reshuffles, from a seed: a worker builds it for each epoch."""
+    if not node.op.startswith("Shuffle") or "reshuffle_each_iteration" not in node.attr:
+        return False
+    seeds = node.input[2:4]  # behind the data and the size of the buffer
+    return node.attr["reshuffle_each_iteration"].b and any(
+        other.name in seeds and any(_values(other)) for other in graph.node
+    )
+
+
+def _values(node: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.make_ndarray(node.attr["value"].tensor).flat if node.op == "Const" else (1,)
 
 
 def _ops(graph: Any) -> Iterator[str]:

@@ -13,7 +13,7 @@ from tfopt_core.data import Filter, Map
 from tfopt_core.data import Shuffle as ShuffleStage
 from tfopt_core.data.determinism import random_ops
 from tfopt_data.prefix import NEUTRAL
-from tfopt_data.rewrite import Rewrite, effect, remember
+from tfopt_data.rewrite import Rewrite, chosen_otherwise, effect, remember
 
 # A buffer that takes more of the free memory than this is worth the move by itself.
 HEAVY_SHARE = 0.1
@@ -26,7 +26,7 @@ def with_shuffle_up(plan: DataPlan, buffer_size: BufferSize = "auto") -> Rewrite
 
     It is moved up to the source, or as far as the stages work on single elements and yield the
     same each time. It never passes a cache, which would freeze the order, nor a repeat, take or
-    batch, which would train on other examples.
+    batch, which would train on other examples, and stays where a take or the like follows it.
 
     :param buffer_size: elements to shuffle among; "auto" takes all where the source is in memory
         anyway (arrays, paths, numbers), and else leaves the size.
@@ -47,6 +47,9 @@ def with_shuffle_up(plan: DataPlan, buffer_size: BufferSize = "auto") -> Rewrite
     resized = size != stage.buffer_size and not (size is None and _takes_all(plan, place))
     if not passed and not resized:
         return Rewrite(plan, reason=_stays(plan, place))
+    chosen = chosen_otherwise(plan.stages[place + 1 :])
+    if chosen:
+        return Rewrite(plan, reason=f"{stage.describe()}: {chosen}")
     moved = attrs.evolve(stage, buffer_size=size)
     others = [other for other in plan.stages if other is not stage]
     others.insert(target if passed else place, moved)
@@ -105,7 +108,8 @@ class Shuffle:
     memory and spares the wait for it to fill; and a buffer over everything shuffles better.
 
     When it does not: where the shuffle stands at the source already, as tfopt's own does for
-    arrays; behind a cache, where it holds what is in memory anyway.
+    arrays; behind a cache, where it holds what is in memory anyway; before a take or skip, which
+    would choose other examples.
 
     Mixes with: cache, which moves maps before the shuffle again, so with it there is little to
     gain; parallel-map.

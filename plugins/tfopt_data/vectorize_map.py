@@ -14,7 +14,7 @@ from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.sampling import still
 from tfopt_core.data.stages import function_name
 from tfopt_data.prefix import NEUTRAL
-from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember
+from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, seen_through
 from tfopt_data.vectorizing import vectorized
 
 
@@ -136,7 +136,7 @@ class VectorizeMap:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a map stands behind the batch."""
-        return effect_if(run, _maps_batches, "no map behind the batch")
+        return effect_if(run, seen_through(_maps_batches), "no map behind the batch")
 
 
 def _maps_batches(dataset: Any) -> bool:

@@ -163,6 +163,19 @@ def test_a_run_that_lost_a_worker_ends_and_says_so(tmp_path: Path) -> None:
         assert last == "tfopt: data-service: worker 1 of 1 was killed by SIGKILL"
 
 
+def test_one_worker_shuffles_each_epoch_anew(tmp_path: Path) -> None:
+    from tfopt_data.data_service import DataService
+
+    plan = DataPlan.from_arrays(np.arange(EXAMPLES)).shuffle(seed=1).batch(16)
+    stack = stack_of(DataService(), build_dataset=plan)
+    run = make_run(folder=tmp_path)
+    dataset = lower(stack.build_dataset(run, "train"))
+    first, second = (np.concatenate(list(dataset.as_numpy_iterator())) for _ in "ab")
+    assert sorted(first) == sorted(second) == list(range(EXAMPLES))
+    assert list(first) != list(second)
+    stack.report_effects(attrs.evolve(run, datasets={"train": dataset}), None)
+
+
 def test_train_uses_it_and_leaves_nobody_behind(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", RECIPE)
     mark = str(tmp_path)  # inherited by every process of the command, however deep

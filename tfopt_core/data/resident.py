@@ -21,6 +21,8 @@ from tfopt_core.errors import WorkloadError
 
 # They say how a pipeline runs, and a loop that gathers its batches runs none.
 NEUTRAL = (Prefetch, Options, Autotune)
+# What a data set without inputs was computed from, kept on it for who asks what was done below.
+COMPUTED_FROM = "computed_from"
 
 
 def lowered_resident(dataset: Any, stage: Resident) -> Any:
@@ -37,7 +39,9 @@ def lowered_resident(dataset: Any, stage: Resident) -> Any:
         everything, stage.held.count = _everything(dataset)
         with _on(stage.device):
             stage.held.tensors = tf.nest.map_structure(tf.identity, everything)
-    return tf.data.Dataset.from_tensor_slices(stage.held.tensors)
+    slices = tf.data.Dataset.from_tensor_slices(stage.held.tensors)
+    setattr(slices, COMPUTED_FROM, dataset)
+    return slices
 
 
 def why_not_gathered(behind: Sequence[Stage]) -> str:

@@ -91,6 +91,27 @@ def test_cache_in_either_order_keeps_nothing_random(first: str) -> None:
 
 
 @pytest.mark.tensorflow
+def test_augmentation_sees_what_the_maps_before_the_batch_made() -> None:
+    from tfopt_data.vectorize_map import VectorizeMap
+
+    seen: list[tuple[int | None, ...]] = []
+
+    def flat(x: Any, y: Any) -> Any:
+        return x[..., 0], y
+
+    def noted(x: Any, y: Any) -> Any:
+        seen.append(tuple(x.shape))
+        return x, y
+
+    calm = DataPlan.from_arrays(GREY, LABELS).map(flat).batch(4)
+    plan = with_augmentation(calm, noted).plan
+    stack = stack_of(VectorizeMap(), build_dataset=plan)
+    next(iter(lower(stack.build_dataset(make_run(), "train"))))
+    assert set(seen) == {(2, 2)}
+    assert "vectorize-map" in Augment.before
+
+
+@pytest.mark.tensorflow
 def test_validation_data_stay_as_they_are() -> None:
     plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
     stack = stack_of(Augment(layers=[BRIGHTNESS]), build_dataset=plan)

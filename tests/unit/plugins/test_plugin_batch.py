@@ -160,6 +160,44 @@ def test_padding_is_refused_for_a_loss_that_weights_do_not_even_out(loss: Any, s
         drive_hook(Batch(), "configure_training", options, run=run, model=model)
 
 
+def _configured(model: Any, plan: DataPlan, **options: Any) -> None:
+    run = make_run()
+    drive_hook(Batch(), "build_dataset", plan, run=run)
+    options = {"optimizer": "sgd", "loss": "mse", **options}
+    drive_hook(Batch(), "configure_training", TrainingOptions(**options), run=run, model=model)
+
+
+@pytest.mark.tensorflow
+def test_padding_is_refused_where_one_example_has_several_losses() -> None:
+    import keras
+
+    class Own(keras.Model):
+        def call(self, x: Any) -> Any:
+            return x
+
+    tokens = keras.Sequential([keras.Input((4, 1)), keras.layers.Dense(1)])
+    plan = DataPlan.from_arrays(X[..., None], X).batch(16)
+    with pytest.raises(PluginRefused, match="has 3 axes"):
+        _configured(tokens, plan)
+    _configured(tokens, DataPlan.from_arrays(X[..., None], X, X).batch(16))
+    one_hot = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    _configured(one_hot, DataPlan.from_arrays(X, X[:, :3]).batch(16))
+    with pytest.raises(PluginRefused, match="does not tell the shape"):
+        _configured(Own(), DataPlan.from_arrays(X, X).batch(16))
+    _configured(Own(), examples().batch(16))
+
+
+@pytest.mark.tensorflow
+def test_padding_is_refused_where_a_callback_acts_on_the_training_loss() -> None:
+    import keras
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    stop = keras.callbacks.EarlyStopping
+    with pytest.raises(PluginRefused, match="EarlyStopping acts on the training loss"):
+        _configured(model, examples().batch(16), callbacks=(stop(monitor="loss"),))
+    _configured(model, examples().batch(16), callbacks=(stop(monitor="val_loss"),))
+
+
 def test_validation_data_stay_as_they_are() -> None:
     plan = examples().batch(16)
     assert drive_hook(Batch(last="drop"), "build_dataset", plan, split="validation") is plan

@@ -126,6 +126,37 @@ def test_random_number_generators_are_refused_and_stateless_ones_sent() -> None:
 
 
 @pytest.mark.tensorflow
+def test_what_reshuffles_loses_its_seed_since_a_worker_begins_it_anew_each_epoch() -> None:
+    import keras
+
+    keras.utils.set_random_seed(1)
+    plan = DataPlan.from_arrays(np.arange(10)).shuffle().batch(4)
+    assert with_service(plan, same, divided=False).plan.stages[1].seed == (0, 0)
+    assert sorted(np.concatenate(list(sent(plan).as_numpy_iterator()))) == list(range(10))
+    chosen = with_service(plan.take(1), same, divided=False)
+    assert "would choose other examples" in chosen.reason
+    still = DataPlan.from_arrays(np.arange(10)).shuffle(seed=1, reshuffle=False).batch(4)
+    assert with_service(still, same, divided=False).plan.stages[1] is still.stages[1]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("seeds", [(1, 2), (0, 0)])
+def test_a_seeded_shuffle_within_a_source_is_refused(seeds: tuple[int, int]) -> None:
+    import tensorflow as tf
+
+    from tfopt_core.data import dissect
+
+    shuffled = dissect.shuffled(tf.data.Dataset.range(9), 9, seeds, True)
+    pairs = DataPlan.from_dataset(tf.data.Dataset.zip(shuffled, tf.data.Dataset.range(9)))
+    with (
+        pytest.raises(PluginRefused, match="shuffle behind it")
+        if any(seeds)
+        else contextlib.nullcontext()
+    ):
+        sent(pairs.batch(3))
+
+
+@pytest.mark.tensorflow
 def test_a_take_is_refused_for_several_workers_only() -> None:
     plan = DataPlan.from_arrays(np.arange(10)).take(3).batch(2)
     assert sent(plan)

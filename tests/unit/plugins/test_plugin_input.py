@@ -77,6 +77,31 @@ def test_parallel_map_keeps_the_elements(calls: Any, ordered: bool) -> None:
     assert (elements if ordered else sorted(elements)) == wanted
 
 
+def test_parallel_map_in_any_order_leaves_what_a_take_chooses_from() -> None:
+    plan = DataPlan.from_arrays(np.arange(9)).map(lambda x: x + 1).take(3)
+    rewrite = with_parallel_maps(plan, 2, ordered=False)
+    assert rewrite.plan is plan
+    assert '"take: 3" behind it would choose other examples' in rewrite.reason
+    assert with_parallel_maps(plan, 2).done
+
+
+@pytest.mark.tensorflow
+def test_a_map_that_draws_stays_sequential_unless_asked_for() -> None:
+    import tensorflow as tf
+
+    def noisy(x: Any) -> Any:
+        return tf.cast(x, tf.float32) + tf.random.uniform([])
+
+    plan = DataPlan.from_arrays(np.arange(4)).map(twice).map(noisy)
+    rewrite = with_parallel_maps(plan, 2)
+    assert [stage.parallel for stage in rewrite.plan.stages[1:]] == [2, None]
+    assert "RandomUniform" in rewrite.done
+    asked = with_parallel_maps(plan, 2, random_maps=True)
+    assert [stage.parallel for stage in asked.plan.stages[1:]] == [2, 2]
+    assert ParallelMap().math() == "exact"
+    assert ParallelMap(random_maps=True).math() == "rounding"
+
+
 def test_parallel_map_leaves_the_workloads_own_choice() -> None:
     plan = DataPlan.from_arrays(np.arange(4)).map(twice, parallel=3).map(twice)
     rewrite = with_parallel_maps(plan, 2)

@@ -67,6 +67,8 @@ def test_small_buffer_at_the_source_takes_all() -> None:
         (decoded().cache().shuffle(), '"cache: in memory" before it must come first'),
         (decoded().take(3).shuffle(), '"take: 3" before it must come first'),
         (decoded().repeat(2).shuffle(), "must come first"),
+        (decoded().shuffle(8).take(3), '"take: 3" behind it would choose other examples'),
+        (numbers().shuffle(8).take(3), "would choose other examples"),
         (numbers().map(twice, deterministic=False).shuffle(), "draws at random"),
     ],
 )
@@ -126,8 +128,10 @@ def test_random_plans_yield_the_same_examples_each_epoch(
     for step in steps:
         plan = step(plan)
     first = plan.find(type(numbers().shuffle().stages[1]))
+    made_plan = with_shuffle_up(plan, size).plan
     if first is not None and any(s.kind == "take" for s in plan.stages[first:]):
-        return  # which examples are taken depends on the order: they are drawn, with or without
-    made = lower(with_shuffle_up(plan, size).plan)
+        assert made_plan is plan  # which examples are taken depends on the order
+        return
+    made = lower(made_plan)
     for _ in range(2):
         assert sorted(map(int, made)) == sorted(map(int, lower(plan)))

@@ -257,7 +257,6 @@ def test_an_epoch_of_unknown_length_ends_where_it_ends(loop, tmp_path):
 
 def sizes_that_change():
     """Batches of 5 or 8 examples, in an order that only the data tell."""
-    import tensorflow as tf
 
     def cut(x, y):
         import tensorflow as tf

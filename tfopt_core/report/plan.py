@@ -131,7 +131,7 @@ def _repeats(line: StageLine) -> RenderableType:
 
 
 def _memory(memory: MemoryPlan) -> Iterator[tuple[str, object]]:
-    yield "process", f"{units.bytes_text(memory.process_bytes)}, after a few steps on one batch"
+    yield "process", f"{units.bytes_text(memory.process_bytes)}, started anew, after a few steps"
     for item in memory.held:
         size = "unknown" if item.bytes is None else units.bytes_text(item.bytes)
         yield f"{item.stage}, {item.split}", size

@@ -63,9 +63,7 @@ class FitLoop:
         import tensorflow as tf
 
         model, run = self.built.model, self.built.run
-        recorder = Recorder(
-            limits, run.steps_per_epoch, loop_of(self.built).steps, self.sync
-        )
+        recorder = Recorder(limits, run.steps_per_epoch, loop_of(self.built).steps, self.sync)
         self._recorder = recorder
         shuffle = self.built.workload.shuffle and not isinstance(data, tf.data.Dataset)
         model.fit(

@@ -1,13 +1,16 @@
 """Small networks on real data, for the benchmarks: factories as a recipe names them.
 
-`mlp` and `cnn` take Fashion-MNIST (in the repository) in other shapes; the LSTM and the Transformer
-of the benchmarks are the shipped workloads "weather" and "stdlib-text".
+`mlp` and `cnn` take Fashion-MNIST (in the repository) in other shapes, `clipart` takes the pictures
+of "clipart-jpeg"; the LSTM and the Transformer of the benchmarks are the shipped workloads
+"weather" and "stdlib-text".
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 from tfopt_workloads import bundled
 
@@ -59,6 +62,33 @@ def cnn(examples: int = 4096) -> Workload:
 
     return _workload((_in_colour(train[0]), train[1]),
                      (_in_colour(validation[0]), validation[1]), build_model)  # fmt: skip
+
+
+def clipart(folder: str) -> Workload:
+    """The workload "clipart-jpeg" with a network of half its channels: little but input.
+
+    :param folder: a folder of class folders of JPEG files.
+    """
+    from tfopt_workloads import clipart_jpeg
+
+    whole = clipart_jpeg.build(folder=folder)
+    classes = len([place for place in Path(folder).iterdir() if place.is_dir()])
+
+    def build_model() -> Any:
+        import keras
+        from keras import layers
+
+        pictures = keras.Input((96, 96, 3))
+        hidden = layers.Rescaling(-1.0, offset=1.0)(pictures)
+        for channels, kernel in ((12, 5), (24, 3), (48, 3), (64, 3)):
+            hidden = layers.Conv2D(
+                channels, kernel, strides=2, padding="same", activation="relu"
+            )(hidden)  # fmt: skip
+        hidden = layers.Flatten()(layers.MaxPooling2D(padding="same")(hidden))
+        hidden = layers.Dense(64, activation="relu")(hidden)
+        return keras.Model(pictures, layers.Dense(classes)(hidden))
+
+    return attrs.evolve(whole, build_model=build_model)
 
 
 def _pictures(examples: int) -> Any:

@@ -23,7 +23,9 @@ def ok_runs(applied):
 
 def test_a_finished_measurement_ends_with_0_whatever_the_verdict(applied):
     assert applied.code == 0
-    assert len(ok_runs(applied)) == len(applied.data["runs"]) == 8
+    assert len(ok_runs(applied)) == 8
+    # a busy machine has rounds repeated, and that is said
+    assert {run["status"] for run in applied.data["runs"]} <= {"ok", "repeated"}
 
 
 def test_the_json_has_every_field_of_the_design(applied):
@@ -159,8 +161,8 @@ def test_piped_output_is_plain_and_at_most_80_columns_wide(applied):
 
 def test_progress_goes_to_standard_error_and_says_which_run_of_how_many(applied):
     for number in range(1, 9):
-        assert f"run {number} of 8" in applied.err
-        assert f"run {number} of 8" not in applied.out
+        assert f"run {number} of " in applied.err
+        assert f"run {number} of " not in applied.out
 
 
 def test_a_secret_of_the_environment_is_nowhere_in_what_is_kept_or_printed(applied):

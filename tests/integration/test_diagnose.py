@@ -31,7 +31,7 @@ SLOW_INPUT = """
     X = np.random.default_rng(3).random((48, 6, 2), "float32")
 
     def sleepy(x, y):
-        slept = tf.numpy_function(lambda a: (time.sleep(0.002), a)[1], [x], tf.float32)
+        slept = tf.numpy_function(lambda a: (time.sleep(0.008), a)[1], [x], tf.float32)
         return tf.ensure_shape(slept, (6, 2)), y
 
     def build(**options):
@@ -141,10 +141,10 @@ def baseline(project, quick, tmp_path_factory):
 def test_it_says_where_the_time_goes(baseline):
     data = baseline.data
     assert baseline.code == 0
-    # eight examples sleep 2 ms each
-    assert data["input"]["share"] > 0.6
-    assert data["data_seconds"] > 0.015
-    assert data["bounds"]["input"] > 2.5
+    # eight examples sleep 8 ms each, and a step computes next to nothing
+    assert data["data_seconds"] > 0.06
+    assert data["input"]["share"] > data["compute"]["share"]
+    assert data["bounds"]["input"] > 1.2
     parts = sum(data[part]["seconds"] for part in ("input", "dispatch", "compute"))
     assert parts == pytest.approx(data["step_seconds"])
     assert len(data["rounds"]) == 2

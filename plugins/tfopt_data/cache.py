@@ -18,7 +18,6 @@ from tfopt_data.cache_storage import (
     MEMORY_SHARE,
     check_memory,
     choose_storage,
-    disk_bytes,
     incomplete,
     needed_bytes,
     private_path,
@@ -187,7 +186,7 @@ class Cache:
         if storage in ("auto", "memory"):
             needed = needed_bytes(list(sizes(probe, self.splits)))
         if storage == "auto":
-            storage = choose_storage(needed, memory, disk_bytes(probe))
+            storage = choose_storage(needed, memory, probe.available_disk_bytes())
         elif storage == "memory":
             check_memory(needed, free if asked == "auto" else asked * 2**20, asked)
         mebibytes = max(1, int(MEMORY_SHARE * memory / 2**20))

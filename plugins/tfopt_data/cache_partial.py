@@ -20,7 +20,8 @@ from tfopt_core.data import (
     Unbatch,
 )
 from tfopt_core.data.lower import lower_plan
-from tfopt_data.cache_storage import SAMPLE_ELEMENTS, element_bytes, overhead_bytes
+from tfopt_core.data.sampling import overhead_bytes
+from tfopt_data.cache_storage import SAMPLE_ELEMENTS, element_bytes
 from tfopt_data.rewrite import size_in_words
 
 

@@ -19,8 +19,6 @@ from tfopt_data.rewrite import Rewrite, size_in_words, stages_of
 MEMORY_SHARE = 0.5
 # A disk is never filled to the last byte: others write to it too.
 DISK_SHARE = 0.9
-# What a tensor in a cache takes beside its own bytes: buffer, shape, and its place in the cache.
-TENSOR_BYTES = 192
 # So many elements are computed to learn their size where their shapes do not tell.
 SAMPLE_ELEMENTS = 16
 
@@ -41,33 +39,22 @@ def choose_storage(needed_bytes: float | None, available_bytes: int, disk_bytes:
     return "disk-or-partial" if needed_bytes <= DISK_SHARE * disk_bytes else "partial"
 
 
-def sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float | None, int | None]]:
+def sizes(probe: Probe, splits: Sequence[str]) -> Iterator[tuple[float, int | None]]:
     """Bytes of an example in memory and the number of examples, for the splits that the workload
     has."""
     for split in splits:
         try:
-            size, count = probe.element_bytes(split)
+            yield probe.held_bytes(split)
         except ValueError:
             if split == "train":
                 raise
-        else:
-            yield None if size is None else size + _beside(probe, split), count
 
 
-def _beside(probe: Probe, split: str) -> int:
-    """What an example takes in memory beside its bytes; that of one tensor, the least that there
-    is, where a probe does not tell the data."""
-    from tfopt_core.training.sources import as_plan
-
-    data = getattr(getattr(probe, "workload", None), split, None)
-    return TENSOR_BYTES if data is None else overhead_bytes(as_plan(data, split))
-
-
-def needed_bytes(sizes: Sequence[tuple[float | None, int | None]]) -> float | None:
-    """All examples of all splits together; None where their number or size is unknown."""
+def needed_bytes(sizes: Sequence[tuple[float, int | None]]) -> float | None:
+    """All examples of all splits together; None where their number is unknown."""
     total = 0.0
     for element_bytes, count in sizes:
-        if count is None or element_bytes is None:
+        if count is None:
             return None
         total += element_bytes * count
     return total
@@ -92,13 +79,6 @@ def element_bytes(plan: DataPlan) -> float:
     return math.fsum(found) / len(found) if found else 0.0
 
 
-def overhead_bytes(plan: DataPlan) -> int:
-    """What an element of the plan takes in memory beside its own bytes."""
-    import tensorflow as tf
-
-    return TENSOR_BYTES * len(tf.nest.flatten(element_spec(plan), expand_composites=True))
-
-
 def _kept_bytes(rewrite: Rewrite) -> float | None:
     """What the cache of a rewritten plan will hold, None where the number is unknown."""
     place = rewrite.plan.find(Cache) if rewrite.done else None
@@ -108,7 +88,7 @@ def _kept_bytes(rewrite: Rewrite) -> float | None:
     assert isinstance(cache, Cache)
     if kept.cardinality is None:
         return None
-    beside = overhead_bytes(kept) if cache.path is None else 0
+    beside = sampling.overhead_bytes(kept) if cache.path is None else 0
     return kept.cardinality * (element_bytes(kept) + beside)
 
 
@@ -148,16 +128,6 @@ def check_memory(needed: float | None, limit: float, asked: int | str) -> None:
         f"the examples need {size_in_words(needed)} and {size_in_words(limit)} {there}; set "
         'storage = "auto", "disk" or "partial"'
     )
-
-
-def disk_bytes(probe: Probe) -> int:
-    """What the disk of the runs' folders has left.
-
-    A probe that does not tell leaves the working directory: for most it lies on the same disk,
-    and each run asks its own folder once more.
-    """
-    ask = getattr(probe, "available_disk_bytes", None)
-    return ask() if ask is not None else free_disk_bytes(Path.cwd())
 
 
 def private_path(run: RunContext, split: str) -> Path:

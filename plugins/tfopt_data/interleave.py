@@ -11,7 +11,8 @@ from attrs import field
 from tfopt_core import DataPlan, Diagnosis, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Interleave as InterleaveStage
 from tfopt_core.data import Stage
-from tfopt_core.data.lower import element_spec
+from tfopt_core.data.determinism import function_graph
+from tfopt_core.data.graphs import all_ops
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
@@ -76,16 +77,7 @@ def _refusal(plan: DataPlan, index: int, behind: tuple[Stage, ...]) -> str:
 
 def _reads_files(plan: DataPlan, index: int) -> bool:
     """Whether the stage's function makes a data set that reads files, by its graph."""
-    import tensorflow as tf
-
-    spec = element_spec(plan.upto(index))
-    arguments = spec if isinstance(spec, tuple) else (spec,)
-    graph = tf.function(plan.stages[index].function).get_concrete_function(*arguments).graph
-    definition = graph.as_graph_def()
-    nodes = [*definition.node]
-    for function in definition.library.function:
-        nodes.extend(function.node_def)
-    return any(node.op.startswith(_READERS) for node in nodes)
+    return any(op.startswith(_READERS) for op in all_ops(function_graph(plan, index)))
 
 
 @attrs.frozen(kw_only=True, eq=False)

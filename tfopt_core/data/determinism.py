@@ -27,7 +27,7 @@ def random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
     function = getattr(stage, "function", None)
     if function is None:
         return (stage.kind,)
-    return changing_ops(_graph(function, plan, index))
+    return changing_ops(function_graph(plan, index))
 
 
 def _of_parts(source: Source) -> tuple[str, ...]:
@@ -38,9 +38,14 @@ def _of_parts(source: Source) -> tuple[str, ...]:
     return tuple(sorted(ops))
 
 
-def _graph(function: Any, plan: DataPlan, index: int) -> Any:
+def function_graph(plan: DataPlan, index: int) -> Any:
+    """The graph of the function of the stage at `index`: traced, or as it was taken apart.
+
+    :raises Exception: whatever the workload's own function raises while it is traced.
+    """
     import tensorflow as tf
 
+    function = plan.stages[index].function  # type: ignore[attr-defined]
     if isinstance(function, Taken):
         return function.concrete.graph
     spec = element_spec(plan.upto(index))

@@ -64,11 +64,16 @@ def changing_ops(graph: Any) -> tuple[str, ...]:
     """
     from tfopt_core.data.dissect import is_stateful_op
 
+    return tuple(sorted(op for op in all_ops(graph) - _REPEATABLE if is_stateful_op(op)))
+
+
+def all_ops(graph: Any) -> set[str]:
+    """The types of all ops of a function's graph, and of all functions that it calls."""
     definition = graph.as_graph_def()
     ops = {node.op for node in definition.node}
     for library_function in definition.library.function:
         ops.update(node.op for node in library_function.node_def)
-    return tuple(sorted(op for op in ops - _REPEATABLE if is_stateful_op(op)))
+    return ops
 
 
 def side_effects(ops: Iterable[str]) -> tuple[str, ...]:

@@ -33,6 +33,16 @@ class Probe(Protocol):
         :raises ValueError: if the workload has no data for the split.
         """
 
+    def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        """The same, with what the tensors of an example take beside their values once they are
+        kept in memory.
+
+        :raises ValueError: if the workload has no data for the split.
+        """
+
+    def available_disk_bytes(self) -> int:
+        """What is left on the disk where the runs keep their files."""
+
     def available_memory_bytes(self) -> int:
         """Memory that this process may still take, cgroup limits included."""
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-# What a small tensor takes beside its own bytes: buffer, reference count, shape and the entry in
-# whatever holds it; 80,000 flights of ten numbers in a shuffle took 160 to 200 bytes a number.
-TENSOR_OVERHEAD_BYTES = 192
+from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
 
 
 @attrs.frozen(kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, Shuffle
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import lower_stages
-from tfopt_core.data.sampling import tensor_bytes
+from tfopt_core.data.sampling import element_bytes, overhead_bytes
 from tfopt_core.data.stages import Map
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
@@ -73,6 +74,18 @@ class ProcessProbe:
         sizes = list(_sizes(plan))
         return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.count
 
+    def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        """The same, with what the tensors of an example take beside their values once kept.
+
+        :raises ValueError: if the workload has no data for the split.
+        """
+        size, count = self.element_bytes(split)
+        return size + overhead_bytes(as_plan(getattr(self.workload, split), split)), count
+
+    def available_disk_bytes(self) -> int:
+        """What is left on the disk where the runs keep their files."""
+        return shutil.disk_usage(self.job.folder).free
+
     def available_memory_bytes(self) -> int:
         """Memory that is free now, within what the cgroup leaves."""
         import psutil
@@ -117,7 +130,6 @@ class ProcessProbe:
 
 def _sizes(plan: DataPlan) -> Iterator[int]:
     """Bytes of some examples, as the longest deterministic prefix of the plan yields them."""
-    import tensorflow as tf
 
     # the order of examples does not change their size, and a shuffle may have to count them
     still = DataPlan(tuple(stage for stage in plan.stages if not isinstance(stage, Shuffle)))
@@ -127,7 +139,7 @@ def _sizes(plan: DataPlan) -> Iterator[int]:
             break
         end = index + 1
     for element in lower_stages(still.stages[:end]).take(SAMPLE_EXAMPLES):
-        yield sum(tensor_bytes(leaf) for leaf in tf.nest.flatten(element))
+        yield element_bytes(element)
 
 
 def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Batch, Cache, DataPlan, Filter, Interleave, Map, MapExamples, Prefetch
-from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.dissect import Taken, graphs
+from tfopt_core.data.determinism import function_graph, random_ops
+from tfopt_core.data.dissect import graphs
 from tfopt_core.data.functions import function_name, place_of
-from tfopt_core.data.lower import element_spec, lower_plan
+from tfopt_core.data.graphs import all_ops
+from tfopt_core.data.lower import lower_plan
 from tfopt_core.data.sampling import still
 from tfopt_core.data.stages import Shuffle, Stage
 from tfopt_core.hooks import Finding
@@ -214,23 +215,10 @@ def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> It
 
 def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:
     """The types of all operations of a stage's function, () where it cannot be traced."""
-    import tensorflow as tf
-
-    function = getattr(plan.stages[index], "function", None)
     try:
-        if isinstance(function, Taken):
-            graph = function.concrete.graph
-        else:
-            spec = element_spec(plan.upto(index))
-            arguments = spec if isinstance(spec, tuple) else (spec,)
-            graph = tf.function(function).get_concrete_function(*arguments).graph
+        return tuple(sorted(all_ops(function_graph(plan, index))))
     except Exception:  # the workload's own function; whoever trains will be told
         return ()
-    definition = graph.as_graph_def()
-    ops = {node.op for node in definition.node}
-    for called in definition.library.function:
-        ops.update(node.op for node in called.node_def)
-    return tuple(sorted(ops))
 
 
 def shape_findings(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
 from tfopt_core.measure.memory import (
-    TENSOR_OVERHEAD_BYTES,
     HeldBytes,
     MemoryPlan,
     StageLine,

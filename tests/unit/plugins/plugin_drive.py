@@ -36,6 +36,7 @@ class FakeProbe:
     steps_per_epoch: int | None = 100
     sizes: dict[str, tuple[float, int | None]] = attrs.field(factory=dict)
     free: int = 2**30
+    disk: int = 2**40
     seconds: dict[int, float] = attrs.field(factory=dict)
     asked: list[int] = attrs.field(factory=list)
     loops: dict[tuple[str, int, Any], float] = attrs.field(factory=dict)
@@ -45,6 +46,12 @@ class FakeProbe:
         if split not in self.sizes:
             raise ValueError(f"the workload has no {split} data")
         return self.sizes[split]
+
+    def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        return self.element_bytes(split)
+
+    def available_disk_bytes(self) -> int:
+        return self.disk
 
     def available_memory_bytes(self) -> int:
         return self.free

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from plugin_drive import CPU, Driven, make_run
 from tfopt_data.cache import Cache, with_cache
-from tfopt_data.cache_storage import TENSOR_BYTES
 
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import Resident
 from tfopt_core.data.lower import lower
+from tfopt_core.data.sampling import TENSOR_OVERHEAD_BYTES
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.markers import hookimpl
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -147,7 +147,9 @@ def test_effect_reads_the_cache_back(train: Callable[..., Driven]) -> None:
     effect = train(Cache(storage="memory"), plan=plan).effect
     assert effect.applied
     assert "train: in memory, after map_examples" in effect.detail
-    assert effect.detail.endswith(f"about {64 * (5 * 4 + 2 * TENSOR_BYTES) / 1024:.0f} KiB")
+    assert effect.detail.endswith(
+        f"about {64 * (5 * 4 + 2 * TENSOR_OVERHEAD_BYTES) / 1024:.0f} KiB"
+    )
 
 
 @pytest.mark.tensorflow

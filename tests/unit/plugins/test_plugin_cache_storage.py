@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -28,7 +27,7 @@ MIB = 2**20
 @pytest.fixture(autouse=True)
 def tensors_that_take_their_own_bytes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the numbers below can be checked by eye."""
-    monkeypatch.setattr("tfopt_data.cache_storage.TENSOR_BYTES", 0)
+    monkeypatch.setattr("tfopt_core.data.sampling.TENSOR_OVERHEAD_BYTES", 0)
 
 
 def decode(x: Any) -> Any:
@@ -44,16 +43,6 @@ def as_bytes(x: Any) -> Any:
 
 def elements(plan: DataPlan) -> list[Any]:
     return [np.asarray(element).tolist() for element in lower(plan)]
-
-
-@attrs.define
-class DiskProbe(FakeProbe):
-    """A probe that knows the disk of the runs' folders."""
-
-    disk: int = 2**40
-
-    def available_disk_bytes(self) -> int:
-        return self.disk
 
 
 @pytest.mark.parametrize(
@@ -73,37 +62,26 @@ def test_memory_goes_before_disk_and_disk_before_a_part(
 
 
 def test_resolve_counts_all_splits() -> None:
-    probe = DiskProbe(sizes={"train": (10.0, 4), "validation": (10.0, 4)}, free=100)
+    probe = FakeProbe(sizes={"train": (10.0, 4), "validation": (10.0, 4)}, free=100)
     assert Cache().resolve(probe).storage == "disk-or-partial"
     assert Cache(splits=("train",)).resolve(probe).storage == "memory"
     assert Cache(storage="disk").resolve(probe).storage == "disk"
 
 
-@pytest.mark.tensorflow
-def test_resolve_counts_what_tensors_take_beside_their_bytes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("tfopt_data.cache_storage.TENSOR_BYTES", 192)
-
+def test_resolve_counts_what_tensors_take_beside_their_bytes() -> None:
     @attrs.define
-    class Knowing(FakeProbe):
-        workload: Any = None
+    class Holding(FakeProbe):
+        def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
+            return 400.0, 10
 
-    sizes = {"train": (16.0, 10)}
-    data = SimpleNamespace(train=(np.arange(10), np.arange(10)), validation=None)
-    held = 10 * (16 + 2 * 192)
-    for probe, needed in (
-        (Knowing(sizes=sizes, workload=data), held),
-        (FakeProbe(sizes=sizes), held - 10 * 192),
-    ):
-        probe.free = 2 * needed
-        assert Cache().resolve(probe).storage == "memory"
-        probe.free -= 2
-        assert Cache().resolve(probe).storage != "memory"
+    probe = Holding(sizes={"train": (16.0, 10)}, free=8_000)
+    assert Cache(splits=("train",)).resolve(probe).storage == "memory"
+    probe.free -= 2
+    assert Cache(splits=("train",)).resolve(probe).storage != "memory"
 
 
 def test_resolve_falls_back_to_a_part_where_the_disk_is_full() -> None:
-    probe = DiskProbe(sizes={"train": (MIB, 100)}, free=64 * MIB, disk=99 * MIB)
+    probe = FakeProbe(sizes={"train": (MIB, 100)}, free=64 * MIB, disk=99 * MIB)
     resolved = Cache(splits=("train",)).resolve(probe)
     assert (resolved.storage, resolved.memory_mib) == ("partial", 32)
 
@@ -119,7 +97,7 @@ def test_resolve_does_without_validation_data() -> None:
 
 
 def test_memory_that_is_given_by_name_is_what_may_be_used() -> None:
-    probe = DiskProbe(sizes={"train": (MIB, 10)}, free=2**30, disk=0)
+    probe = FakeProbe(sizes={"train": (MIB, 10)}, free=2**30, disk=0)
     assert Cache(memory_mib=10).resolve(probe).storage == "memory"
     assert Cache(memory_mib=9).resolve(probe).storage == "partial"
     with pytest.raises(PluginRefused, match="need 10 MiB and 9 MiB may be used"):
@@ -183,7 +161,7 @@ def test_part_that_fits_is_kept_and_the_figures_are_said() -> None:
 def test_what_a_tensor_takes_beside_its_bytes_counts_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tfopt_data.cache_storage.TENSOR_BYTES", 192)
+    monkeypatch.setattr("tfopt_core.data.sampling.TENSOR_OVERHEAD_BYTES", 192)
     plan = DataPlan.from_arrays(np.arange(10)).map(lambda x: (x, x))
     part = with_partial_cache(plan, 3 * (16 + 2 * 192)).plan.source.parts[0]
     assert part.stages[1].count == 3

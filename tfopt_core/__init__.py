@@ -7,6 +7,8 @@ from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginRefused, TfoptError
 from tfopt_core.hooks import (
     Change,
+    Cluster,
+    ClusterOptions,
     Control,
     Diagnosis,
     Effect,
@@ -17,6 +19,7 @@ from tfopt_core.hooks import (
     Probe,
     RunContext,
     RuntimeOptions,
+    Serve,
     TrainingOptions,
     hookimpl,
 )
@@ -29,6 +32,8 @@ __version__ = "0.1.0"
 __all__ = [
     "EVERY_BATCH",
     "Change",
+    "Cluster",
+    "ClusterOptions",
     "Control",
     "DataPlan",
     "Diagnosis",
@@ -42,6 +47,7 @@ __all__ = [
     "Probe",
     "RunContext",
     "RuntimeOptions",
+    "Serve",
     "TfoptError",
     "TrainingOptions",
     "Workload",

@@ -12,6 +12,7 @@
     ├── PluginError               3: a plugin's hook failed while a run was under way
     ├── TrainingDiverged          3: a loss that is no number any more
     ├── PreparationFailed         3: the dry build failed, so no run would have succeeded
+    ├── ClusterError          3: the processes of a training did not come together, or apart
     ├── ReplayImpossible          3: a short training cannot be repeated with a stack as without it
     └── StoreError                70: the results cannot be kept or read
 
@@ -168,6 +169,12 @@ class TrainingDiverged(TfoptError):
 
 class PreparationFailed(TfoptError):
     """The dry build failed for a reason that is no bad input: a hook raised, or it was killed."""
+
+    exit_code = 3
+
+
+class ClusterError(TfoptError):
+    """The processes of one training could not join, differ from each other, or lost one another."""
 
     exit_code = 3
 

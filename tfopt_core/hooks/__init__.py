@@ -1,6 +1,7 @@
 """The contract between core and plugins: hooks, values, the stack and its guards."""
 
 from tfopt_core.hooks.changes import Change
+from tfopt_core.hooks.cluster import Cluster, ClusterOptions, Serve
 from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.diagnosis import Diagnosis, Finding
 from tfopt_core.hooks.machine import Gpu, Machine, read_machine
@@ -16,6 +17,8 @@ from tfopt_core.hooks.values import (
 
 __all__ = [
     "Change",
+    "Cluster",
+    "ClusterOptions",
     "Control",
     "Diagnosis",
     "Effect",
@@ -26,6 +29,7 @@ __all__ = [
     "Probe",
     "RunContext",
     "RuntimeOptions",
+    "Serve",
     "TrainingOptions",
     "hookimpl",
     "read_machine",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from tfopt_core.hooks.cluster import Cluster
 from tfopt_core.hooks.machine import Machine
 
 
@@ -31,6 +32,9 @@ class RunContext:
     `datasets` are the lowered data by split and `strategy` the one in use, once they are built.
     `folder` is private to the run, and `directory` is where the recipe lies.
     `settings` are the resolved settings of every plugin of the stack, by plugin name.
+    `cluster` is what `build_strategy` joined by `join`, None for a training of one process and in
+    a dry build. A strategy that is built first knows of `epochs` and `batch_size` only what the
+    recipe itself says (0 and None where it says nothing).
     """
 
     seed: int
@@ -47,6 +51,8 @@ class RunContext:
     settings: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     folder: Path
     directory: Path = attrs.field(factory=Path)
+    cluster: Cluster | None = None
+    join: Callable[[Cluster], None] = attrs.field(default=lambda cluster: None, repr=False)
     owner: StateOwner = attrs.field(factory=StateOwner, repr=False)
 
     @property

@@ -8,7 +8,10 @@ from typing import Any
 import attrs
 from attrs import field, validators
 
-# The loop modes of DESIGN.md; "distributed" joins with its loop.
+from tfopt_core.hooks.cluster import ClusterOptions
+
+# The loops that a stack may ask for. Over several replicas the strategy itself brings a fourth,
+# "distributed", which no setting chooses.
 LOOP_MODES = ("keras", "chunked", "resident")
 JIT_COMPILE: tuple[Any, ...] = (True, False, "auto")
 
@@ -23,6 +26,9 @@ class RuntimeOptions:
 
     `environment` adds to or replaces variables of the process; a value of None removes one.
     Thread counts and `logical_cpu_devices` of None leave TensorFlow's own choice.
+    `strategy_first` has the strategy built before TensorFlow opens its devices and before the
+    workload is loaded, as strategies over several processes and TPUs need it; the dry build then
+    leaves it out. `cluster` says that it spans several processes, and implies `strategy_first`.
     """
 
     environment: Mapping[str, str | None] = field(factory=dict)
@@ -33,6 +39,13 @@ class RuntimeOptions:
     logical_cpu_devices: int | None = field(default=None, validator=_optional_at_least(1))
     xla_flags: tuple[str, ...] = field(default=(), converter=tuple)
     grappler_options: Mapping[str, bool] = field(factory=dict)
+    strategy_first: bool = False
+    cluster: ClusterOptions | None = None
+
+    @property
+    def builds_strategy_first(self) -> bool:
+        """Whether the strategy comes before the devices and the workload."""
+        return self.strategy_first or self.cluster is not None
 
 
 @attrs.frozen(kw_only=True)

@@ -45,6 +45,8 @@ class Task:
 
 # What each type of message must hold; anything else on the pipe is a failure of the run.
 MESSAGES: dict[str, frozenset[str]] = {
+    "joining": frozenset({"cluster", "seconds"}),
+    "joined": frozenset(),
     "started": frozenset(),
     "step": frozenset({"epoch", "step"}),
     "epoch": frozenset({"epoch", "metrics"}),
@@ -56,12 +58,15 @@ MESSAGES: dict[str, frozenset[str]] = {
     "asking": frozenset({"plugin"}),
     "diagnosed": frozenset({"diagnosed"}),
     "result": frozenset({"run"}),
+    "served": frozenset(),
     "error": frozenset({"error", "message", "exit_code"}),
 }
-FINAL = frozenset({"prepared", "replayed", "diagnosed", "result", "error"})
-# The last word of a process that did what it was asked to.
+FINAL = frozenset({"prepared", "replayed", "diagnosed", "result", "served", "error"})
+# The last word of a process that did what it was asked to; one that only serves others trains
+# nothing.
 ANSWERS = {
-    "prepare": "prepared", "run": "result", "replay": "replayed", "diagnose": "diagnosed",
+    "prepare": ("prepared",), "run": ("result", "served"), "replay": ("replayed",),
+    "diagnose": ("diagnosed",),
 }  # fmt: skip
 
 
@@ -76,6 +81,6 @@ def checked_message(data: Any, kind: Kind) -> dict[str, Any]:
     missing = MESSAGES[data["type"]] - set(data)
     if missing:
         raise ValueError(f"message {data['type']!r} lacks {', '.join(sorted(missing))}")
-    if data["type"] in FINAL - {"error", ANSWERS[kind]}:
+    if data["type"] in FINAL - {"error", *ANSWERS[kind]}:
         raise ValueError(f"message {data['type']!r} is no answer to {kind!r}")
     return data

@@ -119,6 +119,11 @@ class Stack:
                 OWNER_HOOK,
                 f"returned {what}; return a tf.distribute.Strategy",
             )
+        return self.with_strategy(strategy)
+
+    def with_strategy(self, strategy: Any) -> Any:
+        """Take note of the strategy that the owner has built, here or before; the strategy."""
+        assert self._owner is not None
         self._trace.changes.append(Change(self._owner.name, OWNER_HOOK, None, strategy))
         return strategy
 

@@ -15,13 +15,16 @@ import threading
 import traceback
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfopt_core.errors import TfoptError, describe
 from tfopt_core.measure.channel import receive_task
 from tfopt_core.measure.supervise import DUMP_SIGNAL
 from tfopt_core.measure.task import Task
 from tfopt_core.measure.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
+
+if TYPE_CHECKING:
+    from tfopt_core.training.distributed.joined import Joined
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -70,7 +73,8 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
     """Do what the task says; the final message."""
     from tfopt_core.training.runtime import start_tensorflow
 
-    start_tensorflow(task.job.runtime, debug=task.debug)
+    first = task.kind == "run" and task.job.runtime.builds_strategy_first
+    start_tensorflow(task.job.runtime, debug=task.debug, devices=not first)
     send({"type": "started"})
     if task.kind == "prepare":
         from tfopt_core.measure.prepare import prepare
@@ -87,11 +91,24 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
         from tfopt_core.measure.diagnose import diagnose
 
         return {"type": "diagnosed", "diagnosed": diagnose(task, send)}
-    return {"type": "result", "run": run(task, send)}
+    if not first:
+        return {"type": "result", "run": run(task, send)}
+    from tfopt_core.measure.cluster_start import join_cluster
+    from tfopt_core.training.distributed.losing import naming_who_is_gone
+
+    there = join_cluster(task, send)
+    if there is None:
+        return {"type": "served"}
+    task, joined = there
+    with naming_who_is_gone(joined.cluster):
+        return {"type": "result", "run": run(task, send, joined)}
 
 
-def run(task: Task, send: Send) -> dict[str, Any]:
-    """Train once; the run's figures as plain data."""
+def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
+    """Train once; the run's figures as plain data.
+
+    :param joined: a strategy that had to be built first.
+    """
     from cattrs import unstructure
 
     from tfopt_core.measure.explore import Explorer
@@ -102,15 +119,15 @@ def run(task: Task, send: Send) -> dict[str, Any]:
 
     workload = load(task.job)
     started = perf_counter_ns()
-    built = build(task.job, workload)
+    built = build(task.job, workload, joined=joined)
     # without the number of steps nothing could be projected from a run that is cut short
-    cut = task.stop_when_steady and built.run.steps_per_epoch is not None
+    cut = task.stop_when_steady and built.run.steps_per_epoch is not None and joined is None
     known = step_time_is_known if cut else None
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     outcome = train(built, started, send, known, adapt)
     effects = built.stack.report_effects(built.run, built.model)
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
-    if task.save_to is not None:
+    if task.save_to is not None and (built.run.cluster is None or built.run.cluster.is_chief):
         built.stack.unwrap(built.model).save(task.save_to)
     fit = summarize(outcome, task.job.recipe.measure.target)
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ class Task:
     :param stop_when_steady: a run ends once its steady step time is known.
     :param adapt: a run looks for the fastest exact loop in its first seconds, and keeps it.
     :param replay_folder: where a replay reads and writes what is compared.
+    :param facts: what must be the same for all processes of a training, by name.
     :param asked: the plugins that a diagnosis asks what they would do; each can be imported.
     """
 
@@ -39,6 +41,7 @@ class Task:
     stop_when_steady: bool = False
     adapt: bool = False
     replay_folder: Path | None = None
+    facts: Mapping[str, str] = attrs.field(factory=dict)
     asked: tuple[str, ...] = ()
     debug: bool = False
 

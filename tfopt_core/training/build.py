@@ -18,6 +18,7 @@ from tfopt_core.hooks import (
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.compile import compile_model
 from tfopt_core.training.defaults import WorkloadDefaults
+from tfopt_core.training.distributed.joined import Joined
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.job import Job
 from tfopt_core.training.precision import check_loss_scaling, keep_in_float32, set_policy
@@ -61,9 +62,16 @@ def load(job: Job) -> Workload:
     return load_workload(job.recipe)
 
 
-def build(job: Job, workload: Workload, overrides: Mapping[str, Any] | None = None) -> Built:
+def build(
+    job: Job,
+    workload: Workload,
+    overrides: Mapping[str, Any] | None = None,
+    joined: Joined | None = None,
+) -> Built:
     """Call every hook up to `compile`.
 
+    :param joined: a strategy that was built before; without it TensorFlow's default one stands in
+        for a strategy that would have to come first.
     :param overrides: fields of `TrainingOptions` that a probe sets after every plugin.
     :raises PluginError, PluginRefused: naming the plugin that failed.
     :raises WorkloadError: if the workload's parts do not make a training.
@@ -72,9 +80,11 @@ def build(job: Job, workload: Workload, overrides: Mapping[str, Any] | None = No
 
     stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
     run = _context(job, workload, stack)
+    if joined is not None:
+        run = attrs.evolve(run, cluster=joined.cluster, owner=joined.owner)
     precision = stack.configure_precision(run)
     set_policy(precision)
-    strategy = stack.build_strategy(run)
+    strategy = _strategy(job, stack, run, joined)
     run = attrs.evolve(run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
 
     plans = {split: stack.build_dataset(run, split) for split in _splits(workload)}
@@ -89,6 +99,16 @@ def build(job: Job, workload: Workload, overrides: Mapping[str, Any] | None = No
         training = attrs.evolve(stack.configure_training(run, model), **(overrides or {}))
         compile_model(model, training, precision)
     return Built(job, workload, stack, run, plans, model, precision, float32_layers, training)
+
+
+def _strategy(job: Job, stack: Stack, run: RunContext, joined: Joined | None) -> Any:
+    if joined is not None:
+        return stack.with_strategy(joined.strategy)
+    if job.runtime.builds_strategy_first:
+        import tensorflow as tf
+
+        return tf.distribute.get_strategy()
+    return stack.build_strategy(run)
 
 
 def baseline_plans(job: Job, workload: Workload) -> dict[str, DataPlan]:

@@ -10,6 +10,8 @@ import attrs
 
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import TimedBlock
+from tfopt_core.training.distributed.distribution import Distribution, distribution_of
+from tfopt_core.training.distributed.writers import callbacks_of
 from tfopt_core.training.loops import Adapt
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 from tfopt_core.training.segments import segmented_callbacks
@@ -68,11 +70,14 @@ def train(
     watch = Watch(built, report, known=known)
     with run.strategy.scope():
         watch.penalties = add_data_loss(model, run.element_spec)
+    distribution = watch.distribution = distribution_of(built)
+    if distribution is not None:
+        distribution.install()
     if adapt is not None:
         watch.loop = switching_loop(built, watch.clock, adapt, report)
     watch.install()
     callbacks = segmented_callbacks(
-        [*built.training.callbacks, watch.callback()],
+        [*callbacks_of(built.training.callbacks, run.cluster), watch.callback()],
         model,
         epochs=run.epochs,
         steps=run.steps_per_epoch,
@@ -81,7 +86,7 @@ def train(
         callbacks.last = True
         watch.before_new_segment = lambda: setattr(callbacks, "last", False)
         watch.begin_fit()
-        _fit(built, callbacks, initial_epoch=watch.epochs_done)
+        _fit(built, callbacks, watch.epochs_done, distribution)
         if callbacks.last:
             break
         if watch.wants_new_data:
@@ -92,6 +97,8 @@ def train(
     ended = perf_counter_ns()
     kept = None if watch.loop is None else watch.loop.finish()
     watch.uninstall()
+    if distribution is not None:
+        distribution.uninstall()
     remove_data_loss(model)
     clock = watch.clock
     return FitOutcome(
@@ -117,19 +124,26 @@ def train(
     )
 
 
-def _fit(built: Built, callbacks: Any, initial_epoch: int) -> None:
+def _fit(
+    built: Built, callbacks: Any, initial_epoch: int, distribution: Distribution | None
+) -> None:
     """Keras' own `fit` on the lowered data; batches are made already."""
     import tensorflow as tf
 
-    train = built.run.datasets["train"]
+    train, validation = built.run.datasets["train"], built.run.datasets.get("validation")
+    class_weight = built.workload.class_weight
+    if distribution is not None:
+        train, validation = distribution.data("train"), distribution.data("validation")
+        class_weight = None  # in the data already
     # Keras shuffles the batches of a PyDataset itself; a data set is shuffled already
-    shuffle = built.workload.shuffle and not isinstance(train, tf.data.Dataset)
+    batches = isinstance(train, tf.data.Dataset | tf.distribute.DistributedDataset)
+    shuffle = built.workload.shuffle and not batches
     built.model.fit(
         train,
-        validation_data=built.run.datasets.get("validation"),
+        validation_data=validation,
         epochs=built.run.epochs,
         initial_epoch=initial_epoch,
-        class_weight=built.workload.class_weight,
+        class_weight=class_weight,
         callbacks=callbacks,
         shuffle=shuffle,
         verbose=0,

@@ -39,7 +39,8 @@ def add_data_loss(model: Any, element_spec: Any) -> Penalties:
         total = original(*args, **kwargs)
         # Keras divides a loss by the replicas, whose gradients it adds; a metric is their mean
         whole = total * tf.distribute.get_strategy().num_replicas_in_sync
-        tracker.update_state(whole - sum(keras.ops.sum(penalty) for penalty in model.losses))
+        data_loss = whole - sum(keras.ops.sum(penalty) for penalty in model.losses)
+        tracker.update_state(data_loss, sample_weight=_examples(args, kwargs))
         return total
 
     model.compute_loss = compute_loss
@@ -91,6 +92,15 @@ def _has_penalties(model: Any, element_spec: Any) -> bool | None:
         # a model that is trained by a train_step of its own may have no call at all
         return None
     return bool(model.losses)
+
+
+def _examples(args: Any, kwargs: Any) -> Any:
+    """How many examples a loss is the mean of: Keras weighs its own loss by them too."""
+    import tensorflow as tf
+
+    given = [part for part in tf.nest.flatten([args, kwargs]) if hasattr(part, "shape")]
+    ranked = [part for part in given if part.shape.rank is None or part.shape.rank > 0]
+    return tf.shape(ranked[0])[0] if ranked else None
 
 
 def _layers(model: Any) -> list[Any]:

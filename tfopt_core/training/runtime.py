@@ -62,8 +62,10 @@ def process_environment(
     return environment
 
 
-def start_tensorflow(options: RuntimeOptions, *, debug: bool) -> None:
+def start_tensorflow(options: RuntimeOptions, *, debug: bool, devices: bool = True) -> None:
     """Import TensorFlow, set the options and open its devices.
+
+    :param devices: a strategy over several processes must be built before they are opened.
 
     What it prints meanwhile is hidden: some of it is written before any log level counts. With
     `debug`, and if it fails, it is shown.
@@ -72,8 +74,9 @@ def start_tensorflow(options: RuntimeOptions, *, debug: bool) -> None:
         import tensorflow as tf
 
         apply_in_process(options)
-        tf.config.list_logical_devices()
-        tf.zeros(1).numpy()  # whoever cannot use its devices hangs here, before any training
+        if devices:
+            tf.config.list_logical_devices()
+            tf.zeros(1).numpy()  # whoever cannot use its devices hangs here, before any training
     if debug:
         import keras
 

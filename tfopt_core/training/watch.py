@@ -17,6 +17,7 @@ from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock, TimedBlock
 from tfopt_core.training.devices import device_sync
+from tfopt_core.training.distributed.distribution import Distribution
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.switching import SwitchingLoop
@@ -61,6 +62,7 @@ class Watch:
     cut_short: bool = False
     asking_nanoseconds: int = 0
     loop: SwitchingLoop | None = None
+    distribution: Distribution | None = None
     wants_new_data: bool = False
     _function: TrainFunction | None = None
     _told: int = 0
@@ -92,7 +94,7 @@ class Watch:
         if "train_step" in vars(model):
             del model.train_step
         model.train_function = self._function = None
-        if self.built.training.loop != "keras":
+        if self.built.training.loop != "keras" or self.distribution is not None:
             count_by(model, 1)
 
     def begin_fit(self) -> None:
@@ -100,7 +102,11 @@ class Watch:
         if self.wants_new_data:
             self.wants_new_data = False
             self.clock.new_data(self.epochs_done, self.built.run.steps_per_epoch)
-            if self.built.training.loop != "keras" or self.loop is not None:
+            if (
+                self.built.training.loop != "keras"
+                or self.loop is not None
+                or self.distribution is not None
+            ):
                 # these know the shapes of the old data, and the resident one the data themselves
                 self._function = None
                 self._wrap_train_function()
@@ -186,6 +192,12 @@ class Watch:
             loop.forget_functions()
             model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
             return
+        if self.distribution is not None:
+            shared = self.distribution.train_function()
+            self.clock.steps_per_call = shared.steps
+            count_by(model, shared.steps)
+            model.train_function = self.clock.timed(shared, lambda: shared.made.last_call)
+            return
         if self.built.training.loop != "keras":
             self.clock.steps_per_call = steps = loop_of(self.built).steps
             count_by(model, steps)
@@ -226,6 +238,8 @@ class Watch:
         if validation is None or len(self.clock.validation_seconds) != 1:
             return
         self.clock.begin_validation()
+        if self.distribution is not None:
+            validation = self.distribution.data("validation")
         self.built.model.evaluate(validation, verbose=0)
         self.clock.end_validation()
 

@@ -1,0 +1,84 @@
+"""The states of Keras' own callbacks: what a training that goes on must know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+# What changes in them while a training runs, by the class that defines it.
+_KNOWN: dict[str, tuple[str, ...]] = {
+    "EarlyStopping": ("wait", "stopped_epoch", "best", "best_epoch"),
+    "ReduceLROnPlateau": ("wait", "cooldown_counter", "best"),
+    "ModelCheckpoint": ("best", "_batches_seen_since_last_saving", "_last_batch_seen"),
+}
+# Those that have no state, or one that harms nobody if it begins anew.
+_STATELESS = (
+    "BackupAndRestore", "History", "LearningRateScheduler", "ProgbarLogger", "RemoteMonitor",
+    "TensorBoard", "TerminateOnNaN",
+)  # fmt: skip
+
+
+def capture_callbacks(
+    callbacks: Sequence[Any],
+) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+    """The states of the callbacks in their order; {} for one that is not known."""
+    states, arrays = [], {}
+    for index, callback in enumerate(callbacks):
+        names = _names(callback)
+        states.append({name: _plain(getattr(callback, name, None)) for name in names})
+        weights = getattr(callback, "best_weights", None) if names else None
+        if weights is not None:
+            states[-1]["best_weights"] = len(weights)
+            for place, weight in enumerate(weights):
+                array = np.asarray(weight)
+                bits = array.dtype.kind not in "biufc"
+                arrays[f"callback {index}/{place}"] = array.view(np.uint16) if bits else array
+    return states, arrays
+
+
+def restore_callbacks(
+    callbacks: Sequence[Any], states: Sequence[dict[str, Any]], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Put the states back; to be called once all callbacks have begun the training."""
+    for index, (callback, state) in enumerate(zip(callbacks, states, strict=True)):
+        for name, value in state.items():
+            if name != "best_weights":
+                setattr(callback, name, value)
+                continue
+            kept = [arrays[f"callback {index}/{place}"] for place in range(value)]
+            types = [np.asarray(weight).dtype for weight in callback.model.get_weights()]
+            callback.best_weights = [
+                array if array.dtype == dtype else array.view(dtype)
+                for array, dtype in zip(kept, types, strict=True)
+            ]
+
+
+def not_kept(callbacks: Sequence[Any]) -> tuple[str, ...]:
+    """The classes of callbacks of which it is not known whether they have a state."""
+    import keras
+
+    stateless = tuple(getattr(keras.callbacks, name) for name in _STATELESS)
+    return tuple(
+        dict.fromkeys(
+            type(callback).__name__
+            for callback in callbacks
+            if not _names(callback) and not isinstance(callback, stateless)
+        )
+    )
+
+
+def _names(callback: Any) -> tuple[str, ...]:
+    import keras
+
+    for name, attributes in _KNOWN.items():
+        if isinstance(callback, getattr(keras.callbacks, name)):
+            return attributes
+    return ()
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return np.asarray(value).item()

@@ -1,0 +1,67 @@
+"""What the workers of a training tell each other before it starts, so that all train the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfopt_core.errors import ClusterError
+from tfopt_core.hooks import Cluster
+from tfopt_core.hooks.cluster import name_of
+
+
+def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every worker's document, in the order of their ranks; all must call this at once.
+
+    Over TensorFlow's own all-gather, as the gradients later: what can train can agree.
+
+    :param document: what JSON can hold.
+    """
+    import numpy as np
+
+    own = np.frombuffer(json.dumps(document).encode(), np.uint8).astype(np.int32)
+    lengths = _gathered(strategy, np.array([[len(own)]], np.int32))
+    padded = np.zeros((1, int(lengths.max())), np.int32)
+    padded[0, : len(own)] = own
+    rows = _gathered(strategy, padded)
+    return [
+        json.loads(row[: int(length)].astype(np.uint8).tobytes())
+        for row, length in zip(rows, lengths.ravel(), strict=True)
+    ]
+
+
+def _gathered(strategy: Any, row: Any) -> Any:
+    """The rows of all workers below each other."""
+    import tensorflow as tf
+
+    # each replica of a worker says the same
+    replicas = len(strategy.extended.worker_devices)
+    own = strategy.experimental_distribute_values_from_function(lambda _: tf.constant(row))
+    return strategy.gather(own, axis=0).numpy()[::replicas]
+
+
+def check_agreement(cluster: Cluster, said: Sequence[Mapping[str, Any]]) -> None:
+    """See that all workers train the same: recipe, code, versions, checkpoints.
+
+    :param said: each worker's facts by name, in the order of ranks.
+    :raises ClusterError: naming every difference, with the workers; the same on each of them.
+    """
+    names = [name_of(job, index) for job, index in cluster.workers]
+    lines = []
+    for fact in dict.fromkeys(key for facts in said for key in facts):
+        values = [facts.get(fact, "absent") for facts in said]
+        others = [n for n, value in zip(names, values, strict=True) if value != values[0]]
+        if others:
+            lines.append(f"{fact}: {_shown(values[0])} on {names[0]}, " + ", ".join(
+                f"{_shown(value)} on {name}"
+                for name, value in zip(names, values, strict=True) if name in others
+            ))  # fmt: skip
+    if lines:
+        heading = "the workers do not train the same; start all with one recipe and the same code"
+        raise ClusterError("\n".join([heading, *lines]))
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return f"{text[:8]}..." if len(text) == 64 else text

@@ -1,0 +1,174 @@
+"""A training whose steps a chief hands out to workers that do not wait for each other.
+
+Asynchronous training with parameter servers (Dean et al. 2012), over TensorFlow's
+ClusterCoordinator. Keras' `fit` drives on the chief and counts steps; workers compute them on
+variables that the parameter servers hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import DataPlan, Opaque
+from tfopt_core.data.lower import lower_plan
+from tfopt_core.errors import WorkloadError
+from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.models import build_model, check_data, with_class_weight
+from tfopt_core.training.made import LoopMade, continued
+
+# A closure is sent over the network and waited for: 8 steps in one took half as long a step.
+STEPS_PER_CLOSURE = 8
+
+
+@attrs.define(eq=False)
+class Coordinated:
+    """The chief of a training with parameter servers."""
+
+    built: Built
+    _coordinator: Any = None
+    _mended: list[Any] = attrs.field(factory=list)
+    _strategy: Any = None
+
+    def install(self) -> None:
+        import tensorflow as tf
+
+        model, run = self.built.model, self.built.run
+        check_data(self.built)
+        if run.steps_per_epoch is None:
+            raise WorkloadError(
+                "how many batches an epoch has is not known, and a chief hands out a known number "
+                "of steps; end the training data with take()"
+            )
+        build_model(self.built)
+        self._strategy = model._distribute_strategy
+        model._distribute_strategy = None
+        model.jit_compile = False
+        model.train_function = model.test_function = model.predict_function = None
+        self._mend_counters()
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(run.strategy)
+
+    def uninstall(self) -> None:
+        for variable in self._mended:
+            del variable.assign_add
+        self._mended.clear()
+        self.built.model._distribute_strategy = self._strategy
+
+    def data(self, split: str) -> Any:
+        """For training only how many steps there are: the workers read the data themselves."""
+        import tensorflow as tf
+
+        if split == "train":
+            return tf.data.Dataset.range(self.built.run.steps_per_epoch)
+        return self.built.run.datasets.get(split)
+
+    def train_function(self) -> CoordinatedFunction:
+        built, strategy = self.built, self.built.run.strategy
+        closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
+        asked = built.training.steps_per_execution
+        function = CoordinatedFunction(
+            strategy=strategy,
+            coordinator=self._coordinator,
+            model=built.model,
+            data=self._coordinator.create_per_worker_dataset(self._dataset),
+            steps=asked if asked > 1 else closure * strategy._num_workers,
+            steps_per_closure=closure,
+        )
+        function.made = continued(built.model, function.made)
+        return function
+
+    def _dataset(self) -> Any:
+        """One worker's data, without end: traced on the chief, made on each worker."""
+        plan = self.built.plans["train"]
+        count = plan.source.count
+        if count:
+            stage = Opaque(function=lambda data: _from_anywhere(data, count), deterministic=False)
+            plan = plan.insert(1, stage)
+        data = lower_plan(DataPlan(plan.stages))
+        if self.built.workload.class_weight is not None:
+            data = with_class_weight(data, self.built.workload.class_weight)
+        return data.repeat()
+
+    def _mend_counters(self) -> None:
+        """Have counters added to on the parameter server itself.
+
+        Keras reads, adds and writes: of two workers that do so at once one is lost (72 iterations
+        counted of 96).
+        """
+        model = self.built.model
+        optimizers = [model.optimizer] if model.optimizer is not None else []
+        variables = [*model.metrics_variables, *(opt.iterations for opt in optimizers)]
+        for variable in variables:
+            variable.assign_add = _adding(variable)
+            self._mended.append(variable)
+
+
+def _adding(variable: Any) -> Any:
+    import tensorflow as tf
+
+    def assign_add(value: Any) -> Any:
+        inner = variable._value
+        return inner.assign_add(tf.cast(value, inner.dtype))
+
+    return assign_add
+
+
+def _from_anywhere(data: Any, count: int) -> Any:
+    """The same elements from a random one on: all workers have the same seeds, and would read the
+    same examples in the same order."""
+    import tensorflow as tf
+
+    # seeds of 0 draw anew on each worker, whatever the global seed
+    start = tf.raw_ops.RandomUniformInt(
+        shape=[], minval=tf.constant(0, tf.int64), maxval=tf.constant(count, tf.int64),
+        seed=0, seed2=0,
+    )  # fmt: skip
+    return data.skip(start).concatenate(data.take(start))
+
+
+@attrs.define(kw_only=True, eq=False)
+class CoordinatedFunction:
+    """A train function that hands out `steps` steps a call, and waits until all are made.
+
+    :param data: of each worker, as the coordinator makes it.
+    :param steps_per_closure: how many steps a worker makes at a time.
+    """
+
+    strategy: Any
+    coordinator: Any
+    model: Any
+    data: Any
+    steps: int
+    steps_per_closure: int
+    made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="distributed"))
+    _iterators: Any = None
+    _function: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        import tensorflow as tf
+
+        self.made.steps_per_call = self.steps
+        self._function = tf.function(self._closure, autograph=False)
+
+    def __call__(self, iterator: Any) -> Any:
+        """:raises StopIteration: if the epoch has no further step."""
+        count = sum(1 for _ in zip(range(self.steps), iterator, strict=False))
+        if not count:
+            raise StopIteration
+        if self._iterators is None:
+            self._iterators = iter(self.data)
+        handed = []
+        for first in range(0, count, self.steps_per_closure):
+            size = min(self.steps_per_closure, count - first)
+            handed.append(self.coordinator.schedule(self._function, args=(self._iterators, size)))
+        self.coordinator.join()
+        self.made.count(count, 0)
+        return handed[-1].fetch()
+
+    def _closure(self, iterator: Any, count: int) -> Any:
+        """So many steps on one worker; the logs of the last one."""
+        logs = None
+        for _ in range(count):
+            logs = self.strategy.run(self.model.train_step, args=(next(iterator),))
+        return logs

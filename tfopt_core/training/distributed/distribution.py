@@ -1,0 +1,155 @@
+"""A training over several replicas, as `fit` sees it: its data, its functions, what is put back."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import attrs
+
+from tfopt_core.data import Batch, DataPlan
+from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.coordinated import Coordinated
+from tfopt_core.training.distributed.kinds import kind_of, spans_processes
+from tfopt_core.training.distributed.models import build_model, check_data, with_class_weight
+from tfopt_core.training.distributed.optimizers import SharedOptimizers
+from tfopt_core.training.distributed.replicas import with_parts
+from tfopt_core.training.distributed.synchronous import ReplicatedFunction
+from tfopt_core.training.made import LoopMade, continued
+
+
+class TrainFunction(Protocol):
+    """A train function of a known number of steps a call."""
+
+    steps: int
+    made: LoopMade
+
+    def __call__(self, iterator: Any) -> Any: ...
+
+
+class Distribution(Protocol):
+    """What a training does differently over several replicas."""
+
+    def install(self) -> None:
+        """Have Keras drive a training that it takes for a local one."""
+
+    def uninstall(self) -> None:
+        """Leave the model as Keras made it."""
+
+    def data(self, split: str) -> Any:
+        """What `fit` iterates over."""
+
+    def train_function(self) -> TrainFunction:
+        """A new train function, traced anew; it counts its steps in `made`."""
+
+
+def distribution_of(built: Built) -> Distribution | None:
+    """How this training is distributed; None for one device.
+
+    :raises WorkloadError: for data that no strategy can share out.
+    """
+    kind = kind_of(built.run.strategy)
+    if kind == "single":
+        return None
+    if kind == "coordinated":
+        return Coordinated(built)
+    return Synchronous(built)
+
+
+@attrs.define(eq=False)
+class Synchronous:
+    """Every replica makes each step, on its part of the batch.
+
+    Keras knows nothing of the strategy meanwhile: its own way of building a model, and of
+    averaging logs, fails over several processes.
+    """
+
+    built: Built
+    _optimizers: SharedOptimizers = attrs.field(init=False)
+    _own: dict[str, Any] = attrs.field(factory=dict)
+
+    @_optimizers.default
+    def _make_optimizers(self) -> SharedOptimizers:
+        return SharedOptimizers(self.built.model)
+
+    def install(self) -> None:
+        model, run = self.built.model, self.built.run
+        check_data(self.built)
+        build_model(self.built)
+        self._own = {"_distribute_strategy": model._distribute_strategy}
+        model._distribute_strategy = None
+        model.jit_compile = False  # over replicas XLA fails in the first step (keras#21366)
+        model.train_function = model.test_function = model.predict_function = None
+        with run.strategy.scope():
+            self._optimizers.install()
+        model.make_test_function = self._make_test_function
+
+    def uninstall(self) -> None:
+        model = self.built.model
+        self._optimizers.uninstall()
+        for name, value in self._own.items():
+            setattr(model, name, value)
+        if "make_test_function" in vars(model):
+            del model.make_test_function
+        model.test_function = model.predict_function = None
+
+    def data(self, split: str) -> Any:
+        """The data set of a split, shared out among the replicas that this process has."""
+        run = self.built.run
+        dataset = run.datasets.get(split)
+        if dataset is None:
+            return None
+        if split == "train" and self.built.workload.class_weight is not None:
+            dataset = with_class_weight(dataset, self.built.workload.class_weight)
+        if not spans_processes(run.strategy):
+            return run.strategy.experimental_distribute_dataset(dataset)
+        return with_parts(dataset, len(run.strategy.extended.worker_devices))
+
+    def train_function(self) -> ReplicatedFunction:
+        function = self._function("train", self.built.model.train_step)
+        function.optimizers = self._optimizers
+        function.made = continued(self.built.model, function.made)
+        return function
+
+    def _make_test_function(self, force: bool = False) -> Any:
+        model = self.built.model
+        if model.test_function is None or force:
+            model.test_function = self._function("validation", model.test_step)
+        return model.test_function
+
+    def _function(self, split: str, step: Any) -> ReplicatedFunction:
+        built = self.built
+        plan = built.plans.get(split)
+        dataset = built.run.datasets.get(split)
+        cardinality = -1 if dataset is None else int(dataset.cardinality())
+        steps, strategy = built.training.steps_per_execution, built.run.strategy
+        own = len(strategy.extended.worker_devices) if spans_processes(strategy) else 1
+        cluster = built.run.cluster
+        return ReplicatedFunction(
+            strategy=strategy,
+            local_replicas=own,
+            first_replica=0 if cluster is None else cluster.rank * own,
+            step=step,
+            steps=1 if cardinality < 0 else steps,
+            steps_per_epoch=cardinality if cardinality >= 0 else None,
+            batch_size=None if plan is None else plan.batch_size,
+            uneven_last=plan is None or not fills_last_batch(plan),
+            reduces_logs=_own_logs(built.model, split),
+        )
+
+
+def fills_last_batch(plan: DataPlan) -> bool:
+    """Whether every batch surely holds the same number of examples."""
+    size, count = plan.batch_size, plan.count
+    at = plan.find(Batch)
+    stage = None if at is None else plan.stages[at]
+    if isinstance(stage, Batch) and stage.drop_remainder:
+        return True
+    return size is not None and count is not None and count % size == 0
+
+
+def _own_logs(model: Any, split: str) -> bool:
+    """Whether the model's step may return other logs than its metrics."""
+    import keras
+
+    name = "train_step" if split == "train" else "test_step"
+    return getattr(type(model), name) is not getattr(keras.Model, name)

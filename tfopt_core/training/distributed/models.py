@@ -1,0 +1,48 @@
+"""What any distributed training needs of its model and data before the first step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.training.build import Built
+
+
+def check_data(built: Built) -> None:
+    """:raises WorkloadError: for training data that are no `tf.data.Dataset`."""
+    import tensorflow as tf
+
+    for split, data in built.run.datasets.items():
+        if not isinstance(data, tf.data.Dataset):
+            raise WorkloadError(
+                f"the {split} data are a {type(data).__name__}, which no strategy can share out "
+                "among replicas; give a tf.data.Dataset or arrays"
+            )
+
+
+def build_model(built: Built) -> None:
+    """Build whatever of the model, its metrics and its optimizer is not built yet.
+
+    Inside the strategy's scope and before any step: variables cannot be made over replicas later.
+    """
+    import tensorflow as tf
+
+    model, spec = built.model, built.run.element_spec
+    batch = tf.nest.map_structure(_zeros, spec)
+    with built.run.strategy.scope():
+        model._symbolic_build(data_batch=batch)
+
+
+def _zeros(spec: Any) -> Any:
+    import tensorflow as tf
+
+    if not isinstance(spec, tf.TensorSpec):
+        return None if isinstance(spec, tf.OptionalSpec) else spec
+    return tf.zeros([size or 1 for size in spec.shape], spec.dtype)
+
+
+def with_class_weight(dataset: Any, class_weight: Any) -> Any:
+    """The data with the weight of each example's class, as Keras' `fit` makes them."""
+    from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
+
+    return dataset.map(make_class_weight_map_fn(dict(class_weight)))

@@ -1,0 +1,104 @@
+"""What several replicas need of an optimizer: gradients by their share, one finding on overflow."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+
+@attrs.define(eq=False)
+class SharedOptimizers:
+    """Mends the optimizers of a model for the length of a training.
+
+    Keras averages a replica's loss over the replica's own examples and adds the gradients of all
+    replicas divided by their number. That is the gradient of the global batch only where all have
+    equally many examples: so gradients are weighted by the replica's share, and a training over
+    several replicas is the one of one device, its last batch too.
+
+    Under float16 each replica looks for infinite gradients among its own. One that skips the step
+    alone leaves the others waiting in an all-reduce for ever: so they look together.
+    """
+
+    model: Any
+    _mended: list[tuple[Any, str]] = attrs.field(factory=list)
+    _weight: threading.local = attrs.field(factory=threading.local)
+
+    def install(self) -> None:
+        """Mend every optimizer of the model. Call it inside the strategy's scope."""
+        for optimizer in _optimizers_of(self.model):
+            self._mend_apply(optimizer)
+            if hasattr(optimizer, "check_finite"):
+                self._mend_check(optimizer)
+
+    def uninstall(self) -> None:
+        """Leave the optimizers as Keras made them."""
+        for optimizer, name in self._mended:
+            delattr(optimizer, name)
+        self._mended.clear()
+
+    @contextlib.contextmanager
+    def weighing(self, weight: Any) -> Iterator[None]:
+        """Weigh the gradients that this replica applies meanwhile; None leaves them.
+
+        Replicas are traced in threads of their own, so each has a weight of its own.
+        """
+        self._weight.value = weight
+        try:
+            yield
+        finally:
+            self._weight.value = None
+
+    def _mend_apply(self, optimizer: Any) -> None:
+        original = optimizer.apply
+
+        def apply(grads: Any, trainable_variables: Any = None) -> Any:
+            weight = getattr(self._weight, "value", None)
+            if weight is not None:
+                grads = [_weighted(gradient, weight) for gradient in grads]
+                # an optimizer that wraps another one applies its gradients by that
+                with self.weighing(None):
+                    return original(grads, trainable_variables)
+            return original(grads, trainable_variables)
+
+        optimizer.apply = apply
+        self._mended.append((optimizer, "apply"))
+
+    def _mend_check(self, optimizer: Any) -> None:
+        original = optimizer.check_finite
+
+        def check_finite(grads: Any) -> Any:
+            import tensorflow as tf
+
+            overflows = 1.0 - tf.cast(original(grads), tf.float32)
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, overflows) < 0.5
+
+        optimizer.check_finite = check_finite
+        self._mended.append((optimizer, "check_finite"))
+
+
+def _weighted(gradient: Any, weight: Any) -> Any:
+    import tensorflow as tf
+
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(
+            gradient.values * tf.cast(weight, gradient.dtype),
+            gradient.indices,
+            gradient.dense_shape,
+        )
+    return gradient * tf.cast(weight, gradient.dtype)
+
+
+def _optimizers_of(model: Any) -> list[Any]:
+    """The model's optimizer, and those that a custom `train_step` keeps beside it."""
+    import keras
+
+    found = [model.optimizer, *vars(model).values()]
+    optimizers = [part for part in found if isinstance(part, keras.optimizers.Optimizer)]
+    return list({id(optimizer): optimizer for optimizer in optimizers}.values())

@@ -1,0 +1,46 @@
+"""A process' part of a batch, shared out among the replicas of this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def with_parts(dataset: Any, replicas: int) -> Any:
+    """A data set of batches for several replicas: a tuple of `replicas` parts each.
+
+    :param replicas: of this process; for one the data set itself.
+    """
+    import tensorflow as tf
+
+    if replicas == 1:
+        return dataset
+
+    def parts(*batch: Any) -> Any:
+        data = batch if len(batch) > 1 else batch[0]
+        return tuple(
+            tf.nest.map_structure(lambda part, i=i: _rows(part, i, replicas), data)
+            for i in range(replicas)
+        )
+
+    return dataset.map(parts, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def _rows(part: Any, index: int, count: int) -> Any:
+    import tensorflow as tf
+
+    size = tf.shape(part)[0]
+    return part[size * index // count : size * (index + 1) // count]
+
+
+def per_replica(strategy: Any, batch: Any, replicas: int, first: int) -> Any:
+    """What `strategy.run` takes for a batch of parts.
+
+    :param first: the number of this process' first replica among those of all processes.
+    """
+    if replicas == 1:
+        return batch
+
+    def of(context: Any) -> Any:
+        return batch[context.replica_id_in_sync_group - first]
+
+    return strategy.experimental_distribute_values_from_function(of)

@@ -1,0 +1,181 @@
+"""Train and test functions over replicas that make each step together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from tfopt_core.training.distributed.optimizers import SharedOptimizers
+from tfopt_core.training.distributed.replicas import per_replica
+from tfopt_core.training.graph_steps import no_logs, shapes_of_logs
+from tfopt_core.training.made import LoopMade
+
+
+@attrs.define(kw_only=True, eq=False)
+class ReplicatedFunction:
+    """A train or test function: `steps` steps a call in one graph, each over all replicas.
+
+    Every process must make the same calls: a step ends only when all replicas have made it. So
+    the number of steps comes from the data's known cardinality, never from what is left in this
+    process; where it is unknown each call makes one step.
+
+    :param step: `model.train_step` or `model.test_step`, read anew by `trace`.
+    :param batch_size: of the global batch where all but an epoch's last hold as many examples,
+        None where that is unknown.
+    :param uneven_last: whether the last batch of an epoch may hold fewer.
+    :param local_replicas: how many parts a batch of this process' own data set holds, and the
+        number of the first among those of all processes.
+    :param reduces_logs: whether logs are averaged over the replicas; those of metrics need not
+        be, since Keras reads the metrics themselves, over all replicas, when an epoch ends.
+    """
+
+    strategy: Any
+    step: Callable[[Any], Any]
+    steps: int
+    steps_per_epoch: int | None
+    batch_size: int | None = None
+    uneven_last: bool = True
+    optimizers: SharedOptimizers | None = None
+    local_replicas: int = 1
+    first_replica: int = 0
+    reduces_logs: bool = False
+    made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="distributed"))
+    _functions: dict[bool, Any] = attrs.field(factory=dict)
+    _iterator: Any = None
+    _done: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.made.steps_per_call = self.steps
+
+    def __call__(self, iterator: Any) -> Any:
+        """Make the next steps; the logs of the last one.
+
+        :raises StopIteration: if the epoch has no further step.
+        """
+        import tensorflow as tf
+
+        if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
+            return self._given(iterator)
+        if iterator is not self._iterator:  # Keras makes a new one each epoch
+            self._iterator, self._done = iterator, 0
+        if self.steps_per_epoch is None:
+            return self._one(iterator)
+        left = self.steps_per_epoch - self._done
+        if left <= 0:
+            raise StopIteration
+        count = min(self.steps, left)
+        apart = self.uneven_last and count == left
+        logs = None
+        if count > apart:
+            logs = self._function(False)(iterator, tf.constant(count - apart))
+        if apart:
+            logs = self._function(True)(iterator, tf.constant(1))
+        self._done += count
+        self.made.count(count, 0)
+        return logs
+
+    def _one(self, iterator: Any) -> Any:
+        import tensorflow as tf
+
+        try:
+            logs = self._function(True)(iterator, tf.constant(1))
+        except tf.errors.OutOfRangeError as error:
+            raise StopIteration from error
+        self.made.count(1, 0)
+        return logs
+
+    def _given(self, batches: Any) -> Any:
+        """`train_on_batch` and `test_on_batch` hand over a generator of one batch."""
+        import tensorflow as tf
+
+        logs = None
+        for batch in batches:
+            data = tf.nest.map_structure(
+                lambda part: None if part is None else tf.convert_to_tensor(part), batch
+            )
+            logs = self._function(True)(iter(tf.data.Dataset.from_tensors(data)), tf.constant(1))
+        self.made.count(1, 0)
+        return logs
+
+    def _function(self, uneven: bool) -> Any:
+        """The graph of many steps; with batches of any size or only of the known one."""
+        import tensorflow as tf
+
+        if uneven not in self._functions:
+
+            def steps(iterator: Any, count: Any) -> Any:
+                return self._several(iterator, count, uneven)
+
+            self._functions[uneven] = tf.function(steps, autograph=False, reduce_retracing=True)
+        return self._functions[uneven]
+
+    def _several(self, iterator: Any, count: Any, uneven: bool) -> Any:
+        import tensorflow as tf
+
+        def step(batch: Any) -> Any:
+            return self._over_replicas(batch, uneven)
+
+        traced = tf.function(step, autograph=False, reduce_retracing=True)
+        spec = traced.get_concrete_function(iterator.element_spec).structured_outputs
+        _, logs = tf.while_loop(
+            lambda made, _: made < count,
+            lambda made, _: (made + 1, traced(iterator.get_next())),
+            (tf.constant(0), no_logs(spec)),
+            shape_invariants=(tf.TensorShape([]), shapes_of_logs(spec)),
+            parallel_iterations=1,
+        )
+        return logs
+
+    def _over_replicas(self, batch: Any, uneven: bool) -> Any:
+        import tensorflow as tf
+
+        def of_replica(data: Any) -> Any:
+            data = tf.nest.map_structure(
+                lambda part: None if isinstance(part, tf.experimental.Optional) else part, data
+            )
+            if self.optimizers is None:
+                return self.step(data)
+            with self.optimizers.weighing(self._weight(data, uneven)):
+                return self.step(data)
+
+        batch = per_replica(self.strategy, batch, self.local_replicas, self.first_replica)
+        logs = self.strategy.run(of_replica, args=(batch,))
+        return tf.nest.map_structure(self._reduced, logs)
+
+    def _weight(self, data: Any, uneven: bool) -> Any:
+        """How much this replica's mean gradient counts: its examples by an equal share of all.
+
+        None where every replica has an equal share.
+        """
+        import tensorflow as tf
+
+        replicas = self.strategy.num_replicas_in_sync
+        even = self.batch_size is not None and self.batch_size % replicas == 0
+        if even and not uneven:
+            return None
+        own = tf.cast(examples_in(data), tf.float32)
+        if self.batch_size is not None and not uneven:
+            return own * replicas / self.batch_size
+        replica = tf.distribute.get_replica_context()
+        return own * replicas / replica.all_reduce(tf.distribute.ReduceOp.SUM, own)
+
+    def _reduced(self, log: Any) -> Any:
+        import tensorflow as tf
+
+        if self.reduces_logs:
+            return self.strategy.reduce(tf.distribute.ReduceOp.MEAN, log, axis=None)
+        return self.strategy.experimental_local_results(log)[0]
+
+
+def examples_in(data: Any) -> Any:
+    """How many examples a batch holds."""
+    import tensorflow as tf
+
+    first = next(
+        part for part in tf.nest.flatten(data, expand_composites=False) if part is not None
+    )
+    if isinstance(first, tf.RaggedTensor):
+        return first.nrows()
+    return first.dense_shape[0] if isinstance(first, tf.SparseTensor) else tf.shape(first)[0]

@@ -1,0 +1,36 @@
+"""Callbacks that write files: of several workers the chief alone has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.hooks import Cluster
+
+
+def callbacks_of(callbacks: Sequence[Any], cluster: Cluster | None) -> list[Any]:
+    """The callbacks that this process calls.
+
+    Keras' own that only write are left to the chief: several processes that write one file tear
+    it. Callbacks that act on the training are called everywhere, since all must do the same.
+
+    :raises WorkloadError: for BackupAndRestore, which writes and acts at once.
+    """
+    import keras
+
+    if cluster is None:
+        return list(callbacks)
+    if any(isinstance(c, keras.callbacks.BackupAndRestore) for c in callbacks):
+        raise WorkloadError(
+            "the callback BackupAndRestore writes from every worker into one folder; leave it out "
+            "and train with `tfopt train --resume`"
+        )
+    if cluster.is_chief:
+        return list(callbacks)
+    writers = (
+        keras.callbacks.ModelCheckpoint,
+        keras.callbacks.CSVLogger,
+        keras.callbacks.TensorBoard,
+    )
+    return [callback for callback in callbacks if not isinstance(callback, writers)]

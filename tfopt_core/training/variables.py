@@ -1,0 +1,119 @@
+"""All that a training changes in a model: its variables, its optimizers' and its metrics'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tfopt_core.errors import InputError
+from tfopt_core.training.build import Built
+from tfopt_core.training.graph_steps import one_step
+
+# Unsigned integers of a size, for the types that NumPy alone does not know (bfloat16, float8).
+_AS_BITS = {1: np.uint8, 2: np.uint16}
+
+
+def capture(groups: Mapping[str, Iterable[Any]]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The values of groups of variables, and what they are: group by group, name and type."""
+    arrays: dict[str, np.ndarray] = {}
+    listed: dict[str, Any] = {}
+    for group, variables in groups.items():
+        listed[group] = []
+        for index, variable in enumerate(variables):
+            array = np.asarray(variable.numpy())
+            listed[group].append([variable.path, array.dtype.name, list(array.shape)])
+            arrays[f"{group}/{index}"] = _plain(array)
+    return arrays, listed
+
+
+def missing(groups: Mapping[str, Iterable[Any]], listed: Mapping[str, Any]) -> str:
+    """What of these groups of variables is not as it was listed, in words; "" if all is."""
+    for group, before in listed.items():
+        now = list(groups.get(group, ()))
+        if len(now) != len(before):
+            return f"{len(before)} variables of the {group} are kept, and there are {len(now)}"
+        for variable, (path, dtype, shape) in zip(now, before, strict=True):
+            found = (np.dtype(variable.numpy().dtype).name, list(variable.shape))
+            if found != (dtype, shape):
+                return f'"{path}" is kept as {dtype} {shape}, and is {found[0]} {found[1]}'
+    return ""
+
+
+def restore(
+    groups: Mapping[str, Iterable[Any]],
+    arrays: Mapping[str, np.ndarray],
+    listed: Mapping[str, Any],
+) -> None:
+    """Assign what was captured.
+
+    :raises InputError: if these are no longer the same variables.
+    """
+    reason = missing(groups, listed)
+    if reason:
+        raise InputError(
+            f"the checkpoint does not fit the model: {reason}; train anew in another folder "
+            "(--checkpoints)"
+        )
+    for group in listed:
+        for index, variable in enumerate(groups[group]):
+            dtype = variable.numpy().dtype
+            array = arrays[f"{group}/{index}"]
+            variable.assign(array if array.dtype == dtype else array.view(dtype))
+
+
+def groups_of(model: Any, *, metrics: bool) -> dict[str, list[Any]]:
+    """The variables of a model by group, as far as they are made by now.
+
+    :param metrics: whether to include those of the metrics, which each epoch begins anew.
+    """
+    groups = {"model": list(model.variables)}
+    for index, optimizer in enumerate(_optimizers(model)):
+        name = "optimizer" if index == 0 else f"optimizer {index + 1}"
+        groups[name] = list(optimizer.variables)
+    if metrics:
+        groups["metrics"] = list(model.metrics_variables)
+    return groups
+
+
+def make_variables(built: Built, listed: Mapping[str, Any]) -> None:
+    """Make the variables that Keras would make in the first step, where they are not made yet.
+
+    A step is traced for it, and not run.
+    """
+    model, metrics = built.model, "metrics" in listed
+    with built.run.strategy.scope():
+        for optimizer in _optimizers(model)[:1]:
+            if model.built and not optimizer.built:
+                optimizer.build(model.trainable_variables)
+        if missing(groups_of(model, metrics=metrics), listed):
+            one_step(model, jit_compile=False).get_concrete_function(_batch_spec(built))
+
+
+def _optimizers(model: Any) -> list[Any]:
+    """Every optimizer that the model holds, that of `compile` first."""
+    import keras
+
+    held = [model.optimizer]
+    for value in vars(model).values():
+        several = value.values() if isinstance(value, dict) else value
+        held.extend(several if isinstance(value, dict | list | tuple) else [value])
+    found = [o for o in held if isinstance(o, keras.optimizers.Optimizer)]
+    return list({id(optimizer): optimizer for optimizer in found}.values())
+
+
+def _batch_spec(built: Built) -> Any:
+    import tensorflow as tf
+
+    if built.run.element_spec is not None:
+        return built.run.element_spec
+    first = built.run.datasets["train"][0]  # a PyDataset
+    return tf.nest.map_structure(
+        lambda part: tf.TensorSpec((None, *np.shape(part)[1:]), tf.convert_to_tensor(part).dtype),
+        first,
+    )
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype.kind in "biufc" else array.view(_AS_BITS[array.dtype.itemsize])

@@ -71,9 +71,9 @@ class StepsPerExecution:
     def configure_training(
         self, run: RunContext
     ) -> Generator[None, TrainingOptions, TrainingOptions]:
-        """Set the steps, unless a callback acts on every batch or there are replicas."""
+        """Set the steps, unless a callback acts on every batch."""
         options = yield
-        reason = run.state["reason"] = why_not(run.replicas, options.callbacks)
+        reason = run.state["reason"] = why_not(1, options.callbacks)
         if reason or self.steps == "auto":
             return options
         return attrs.evolve(options, steps_per_execution=self.steps)

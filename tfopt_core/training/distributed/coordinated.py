@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import DataPlan, Opaque
+from tfopt_core.data import DataPlan, Opaque, Shuffle
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.errors import WorkloadError
 from tfopt_core.training.build import Built
@@ -20,6 +20,8 @@ from tfopt_core.training.made import LoopMade, continued
 
 # A closure is sent over the network and waited for: 8 steps in one took half as long a step.
 STEPS_PER_CLOSURE = 8
+# As a shuffle has it where the number of elements is not known.
+UNKNOWN_BUFFER = 10_000
 
 
 @attrs.define(eq=False)
@@ -63,7 +65,13 @@ class Coordinated:
             return tf.data.Dataset.range(self.built.run.steps_per_epoch)
         return self.built.run.datasets.get(split)
 
+    def communication_seconds(self) -> float | None:
+        """Workers send their gradients when they have them: there is no step to divide."""
+        return None
+
     def train_function(self) -> CoordinatedFunction:
+        import tensorflow as tf
+
         built, strategy = self.built, self.built.run.strategy
         closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
         asked = built.training.steps_per_execution
@@ -71,7 +79,9 @@ class Coordinated:
             strategy=strategy,
             coordinator=self._coordinator,
             model=built.model,
-            data=self._coordinator.create_per_worker_dataset(self._dataset),
+            data=self._coordinator.create_per_worker_dataset(
+                tf.autograph.experimental.do_not_convert(self._dataset)
+            ),
             steps=asked if asked > 1 else closure * strategy._num_workers,
             steps_per_closure=closure,
         )
@@ -80,7 +90,7 @@ class Coordinated:
 
     def _dataset(self) -> Any:
         """One worker's data, without end: traced on the chief, made on each worker."""
-        plan = self.built.plans["train"]
+        plan = with_known_buffers(self.built.plans["train"])
         count = plan.source.count
         if count:
             stage = Opaque(function=lambda data: _from_anywhere(data, count), deterministic=False)
@@ -104,6 +114,15 @@ class Coordinated:
             self._mended.append(variable)
 
 
+def with_known_buffers(plan: DataPlan) -> DataPlan:
+    """The plan with the size of every shuffle's buffer: in a graph nobody counts elements."""
+    for index, stage in enumerate(plan.stages):
+        if isinstance(stage, Shuffle) and stage.buffer_size is None:
+            size = plan.upto(index).cardinality or UNKNOWN_BUFFER
+            plan = plan.replace(index, attrs.evolve(stage, buffer_size=size))
+    return plan
+
+
 def _adding(variable: Any) -> Any:
     import tensorflow as tf
 
@@ -121,7 +140,7 @@ def _from_anywhere(data: Any, count: int) -> Any:
 
     # seeds of 0 draw anew on each worker, whatever the global seed
     start = tf.raw_ops.RandomUniformInt(
-        shape=[], minval=tf.constant(0, tf.int64), maxval=tf.constant(count, tf.int64),
+        shape=tf.zeros([0], tf.int32), minval=tf.constant(0, tf.int64), maxval=tf.constant(count, tf.int64),
         seed=0, seed2=0,
     )  # fmt: skip
     return data.skip(start).concatenate(data.take(start))

@@ -8,6 +8,7 @@ import attrs
 
 from tfopt_core.data import Batch, DataPlan
 from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.communication import communication_seconds
 from tfopt_core.training.distributed.coordinated import Coordinated
 from tfopt_core.training.distributed.kinds import kind_of, spans_processes
 from tfopt_core.training.distributed.models import build_model, check_data, with_class_weight
@@ -15,6 +16,9 @@ from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
 from tfopt_core.training.made import LoopMade, continued
+
+# More steps than anybody makes.
+ENDLESS = 2**62
 
 
 class TrainFunction(Protocol):
@@ -37,6 +41,9 @@ class Distribution(Protocol):
 
     def data(self, split: str) -> Any:
         """What `fit` iterates over."""
+
+    def communication_seconds(self) -> float | None:
+        """What summing the gradients of a step takes alone; None where none are summed."""
 
     def train_function(self) -> TrainFunction:
         """A new train function, traced anew; it counts its steps in `made`."""
@@ -92,22 +99,42 @@ class Synchronous:
             del model.make_test_function
         model.test_function = model.predict_function = None
 
-    def data(self, split: str) -> Any:
-        """The data set of a split, shared out among the replicas that this process has."""
+    def data(self, split: str, *, endless: bool = False) -> Any:
+        """The data set of a split, shared out among the replicas that this process has.
+
+        :param endless: repeat it.
+        """
         run = self.built.run
         dataset = run.datasets.get(split)
         if dataset is None:
             return None
+        if endless:
+            dataset = dataset.repeat()
         if split == "train" and self.built.workload.class_weight is not None:
             dataset = with_class_weight(dataset, self.built.workload.class_weight)
         if not spans_processes(run.strategy):
             return run.strategy.experimental_distribute_dataset(dataset)
         return with_parts(dataset, len(run.strategy.extended.worker_devices))
 
+    def communication_seconds(self) -> float | None:
+        return communication_seconds(self.built.run.strategy, self.built.model)
+
     def train_function(self) -> ReplicatedFunction:
         function = self._function("train", self.built.model.train_step)
         function.optimizers = self._optimizers
         function.made = continued(self.built.model, function.made)
+        if self.built.training.loop != "keras":
+            function.made.why_not = (
+                "over several replicas the strategy brings a loop of its own; steps-per-execution "
+                "sets its steps a call"
+            )
+        return function
+
+    def endless_function(self, steps: int) -> ReplicatedFunction:
+        """A train function over endless data, to time a loop of so many steps a call."""
+        function = self._function("train", self.built.model.train_step)
+        function.optimizers = self._optimizers
+        function.steps, function.steps_per_epoch, function.uneven_last = steps, ENDLESS, False
         return function
 
     def _make_test_function(self, force: bool = False) -> Any:

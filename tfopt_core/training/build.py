@@ -19,6 +19,7 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.compile import compile_model
 from tfopt_core.training.defaults import WorkloadDefaults
 from tfopt_core.training.distributed.joined import Joined
+from tfopt_core.training.distributed.kinds import apart_from_earlier_strategies
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.job import Job
 from tfopt_core.training.precision import check_loss_scaling, keep_in_float32, set_policy
@@ -108,6 +109,7 @@ def _strategy(job: Job, stack: Stack, run: RunContext, joined: Joined | None) ->
         import tensorflow as tf
 
         return tf.distribute.get_strategy()
+    apart_from_earlier_strategies()
     return stack.build_strategy(run)
 
 

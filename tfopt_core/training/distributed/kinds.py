@@ -26,3 +26,18 @@ def spans_processes(strategy: Any) -> bool:
     import tensorflow as tf
 
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+# A strategy takes one group of replicas, and a few more within it.
+KEYS_OF_A_STRATEGY = 1_000
+
+
+def apart_from_earlier_strategies() -> None:
+    """Number the collective operations of the next MirroredStrategy unlike those before it.
+
+    TensorFlow numbers them from the same key in each one, so that two strategies of one process (a
+    dry build and a probe, say) take each other's: "Shape mismatch in the collective instance".
+    """
+    import tensorflow as tf
+
+    tf.distribute.MirroredStrategy._collective_key_base += KEYS_OF_A_STRATEGY

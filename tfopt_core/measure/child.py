@@ -94,13 +94,13 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
     if not first:
         return {"type": "result", "run": run(task, send)}
     from tfopt_core.measure.cluster_start import join_cluster
-    from tfopt_core.training.distributed.losing import naming_who_is_gone
+    from tfopt_core.training.distributed.ending import ending_together
 
     there = join_cluster(task, send)
     if there is None:
         return {"type": "served"}
     task, joined = there
-    with naming_who_is_gone(joined.cluster):
+    with ending_together(joined.cluster):
         return {"type": "result", "run": run(task, send, joined)}
 
 
@@ -116,6 +116,7 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     from tfopt_core.measure.summarize import summarize
     from tfopt_core.training.build import build, load
     from tfopt_core.training.fit import train
+    from tfopt_core.training.keeper import Keeper
 
     workload = load(task.job)
     started = perf_counter_ns()
@@ -124,7 +125,8 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     cut = task.stop_when_steady and built.run.steps_per_epoch is not None and joined is None
     known = step_time_is_known if cut else None
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
-    outcome = train(built, started, send, known, adapt)
+    keeper = None if task.keeping is None else Keeper(task.keeping, send)
+    outcome = train(built, started, send, known, adapt, keeper)
     effects = built.stack.report_effects(built.run, built.model)
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
     if task.save_to is not None and (built.run.cluster is None or built.run.cluster.is_chief):

@@ -1,8 +1,12 @@
-"""What a process says when another one is gone: TensorFlow's error names no cause of its own."""
+"""How one of several processes ends: with the others, or with what it says of those that are gone.
+
+TensorFlow's errors name no cause of their own.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 from tfopt_core.errors import ClusterError, describe
@@ -10,11 +14,16 @@ from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.serving import answers, dismiss_servers
 
 
+# How long a chief waits for the workers to end before it does.
+SEE_OFF_SECONDS, POLL_SECONDS = 15.0, 0.1
+
+
 @contextlib.contextmanager
-def naming_who_is_gone(cluster: Cluster | None) -> Iterator[None]:
+def ending_together(cluster: Cluster | None) -> Iterator[None]:
     """Tell an error of the training from one that another process' end has caused.
 
-    A chief tells its servers when the training has ended well.
+    A chief tells its servers when the training has ended well, and waits for the workers to end:
+    they would take the end of its own process for a failure.
 
     :raises ClusterError: naming every process that does not answer any more.
     """
@@ -33,5 +42,10 @@ def naming_who_is_gone(cluster: Cluster | None) -> Iterator[None]:
         names = ", ".join(gone)
         verb = "is" if len(gone) == 1 else "are"
         raise ClusterError(f"{names} {verb} gone: {describe(error)}") from error
-    if cluster is not None and cluster.coordinated:
+    if cluster is None or not cluster.is_chief:
+        return
+    if cluster.coordinated:
         dismiss_servers(cluster)
+    until = time.monotonic() + SEE_OFF_SECONDS
+    while any(map(answers, cluster.others.values())) and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)

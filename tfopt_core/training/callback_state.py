@@ -39,7 +39,10 @@ def capture_callbacks(
 
 
 def restore_callbacks(
-    callbacks: Sequence[Any], states: Sequence[dict[str, Any]], arrays: Mapping[str, np.ndarray]
+    callbacks: Sequence[Any],
+    model: Any,
+    states: Sequence[dict[str, Any]],
+    arrays: Mapping[str, np.ndarray],
 ) -> None:
     """Put the states back; to be called once all callbacks have begun the training."""
     for index, (callback, state) in enumerate(zip(callbacks, states, strict=True)):
@@ -48,7 +51,7 @@ def restore_callbacks(
                 setattr(callback, name, value)
                 continue
             kept = [arrays[f"callback {index}/{place}"] for place in range(value)]
-            types = [np.asarray(weight).dtype for weight in callback.model.get_weights()]
+            types = [np.asarray(weight).dtype for weight in model.get_weights()]
             callback.best_weights = [
                 array if array.dtype == dtype else array.view(dtype)
                 for array, dtype in zip(kept, types, strict=True)

@@ -131,7 +131,7 @@ def _parts(checkpoint: Checkpoint) -> Iterator[Any]:
     yield header
     for array in arrays.values():
         if array.size:
-            yield memoryview(array.reshape(-1).view(np.uint8))
+            yield array.reshape(-1).view(np.uint8).data
 
 
 def _in_c_order(name: str, array: np.ndarray) -> np.ndarray:

@@ -90,7 +90,7 @@ def names_in(folder: Path) -> list[str]:
 
 def newest_in(folder: Path) -> Newest:
     """Read the newest valid checkpoint."""
-    damaged = []
+    damaged: list[str] = []
     for name in names_in(folder):
         try:
             return Newest(name, read_file(folder / name), tuple(damaged))

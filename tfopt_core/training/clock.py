@@ -80,6 +80,18 @@ class StepClock:
         if self.first_step_start is None:
             self.first_step_start = self._start
 
+    def begin_within(self, steps: int) -> None:
+        """So many steps of the epoch that has begun were made before this training."""
+        self._done = steps
+
+    def restart_block(self) -> None:
+        """What happened since the epoch's begin is no step's time; no step was made yet."""
+        self._start = self.now()
+
+    def leave_out_since(self, begin: int) -> None:
+        """What happened since this reading of `now`, after a step, is no step's time."""
+        self._start += self.now() - begin
+
     @property
     def at_edge(self) -> bool:
         """Whether a block has just ended and none has begun."""

@@ -36,6 +36,11 @@ class EpochOrders:
             self._drawn += 1
             self._orders = None
 
+    def skip(self, iterators: int) -> None:
+        """So many iterators were made before this training goes on; none has been made since."""
+        self._drawn += iterators
+        self._orders = None
+
     def next_epoch(self) -> Any:
         """The indices of all examples, int32, in the order of the next epoch."""
         import tensorflow as tf

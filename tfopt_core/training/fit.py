@@ -12,6 +12,7 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.clock import TimedBlock
 from tfopt_core.training.distributed.distribution import Distribution, distribution_of
 from tfopt_core.training.distributed.writers import callbacks_of
+from tfopt_core.training.keeper import Keeper
 from tfopt_core.training.loops import Adapt
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 from tfopt_core.training.segments import segmented_callbacks
@@ -26,7 +27,11 @@ class FitOutcome:
     `setup_seconds` lie before the first step; `epoch_begin_seconds` and `epoch_end_seconds` hold
     one figure an epoch, of the last one too where the fit was `cut_short` in it; `epochs` are
     those that were finished, of `planned_epochs`;
-    `batch_size` is None where the workload batches its own data.
+    `batch_size` is None where the workload batches its own data. Of a training that was `resumed`
+    from a checkpoint, `epochs` and `history` are those of all of it, the other figures only those
+    of what was trained now. `workers` are the processes that computed steps, and
+    `communication_step_seconds` what an all-reduce of the gradients took, timed alone after the
+    training; None on one device and where no gradients are summed.
     """
 
     wall_seconds: float
@@ -47,6 +52,9 @@ class FitOutcome:
     float32_layers: tuple[str, ...]
     stop_reason: str | None
     history: dict[str, list[float]]
+    resumed: bool = False
+    workers: int = 1
+    communication_step_seconds: float | None = None
 
 
 def train(
@@ -55,6 +63,7 @@ def train(
     report: Report,
     known: Known | None = None,
     adapt: Adapt | None = None,
+    keeper: Keeper | None = None,
 ) -> FitOutcome:
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 
@@ -63,6 +72,8 @@ def train(
     :param known: told of the blocks so far; once it says that the step time is known, the training
         is cut short.
     :param adapt: makes what compares exact loops while the training goes on, and keeps one.
+    :param keeper: writes checkpoints, and has the training go on from one; not together with
+        `adapt`, which trains in an order of calls that no checkpoint holds.
     :raises TrainingDiverged: once the training loss is no finite number.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
@@ -82,11 +93,16 @@ def train(
         epochs=run.epochs,
         steps=run.steps_per_epoch,
     )
-    while True:
+    if keeper is not None:
+        assert adapt is None
+        watch.keeper = keeper
+        keeper.before_fit(watch)
+    while keeper is None or not keeper.finished:
         callbacks.last = True
         watch.before_new_segment = lambda: setattr(callbacks, "last", False)
         watch.begin_fit()
-        _fit(built, callbacks, watch.epochs_done, distribution)
+        initial = watch.epochs_done if keeper is None else keeper.initial_epoch
+        _fit(built, callbacks, initial, distribution)
         if callbacks.last:
             break
         if watch.wants_new_data:
@@ -95,7 +111,10 @@ def train(
             watch.loop.begin_segment()
         model._initial_epoch = None  # where Keras' BackupAndRestore began, which was the first time
     ended = perf_counter_ns()
+    if keeper is not None:
+        keeper.finish()
     kept = None if watch.loop is None else watch.loop.finish()
+    communication = None if distribution is None else distribution.communication_seconds()
     watch.uninstall()
     if distribution is not None:
         distribution.uninstall()
@@ -121,6 +140,9 @@ def train(
         float32_layers=built.float32_layers,
         stop_reason=watch.stop_reason,
         history=watch.history,
+        resumed=keeper is not None and keeper.start is not None,
+        workers=1 if run.cluster is None else len(run.cluster.workers),
+        communication_step_seconds=communication,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,15 @@ def capture_random() -> dict[str, Any]:
     }
 
 
-def restore_random(state: dict[str, Any]) -> None:
-    """Put the generators back to where they were."""
-    version, numbers, gauss = state["python"]
-    random.setstate((version, tuple(numbers), gauss))
-    kind, keys, place, has_gauss, cached = state["numpy"]
-    np.random.set_state((kind, np.array(keys, np.uint32), place, has_gauss, cached))
-    if state["keras"] is not None:
+def restore_random(state: Mapping[str, Any]) -> None:
+    """Put the generators back to where they were, those that the state names."""
+    if "python" in state:
+        version, numbers, gauss = state["python"]
+        random.setstate((version, tuple(numbers), gauss))
+    if "numpy" in state:
+        kind, keys, place, has_gauss, cached = state["numpy"]
+        np.random.set_state((kind, np.array(keys, np.uint32), place, has_gauss, cached))
+    if state.get("keras") is not None:
         from keras.src.random.seed_generator import global_seed_generator
 
         global_seed_generator().state.assign(np.array(state["keras"]))

@@ -103,6 +103,7 @@ class ResidentFunction:
     _iterator: Any = None
     _order: Any = None
     _done: int = 0
+    _made_before: int = 0
     _single: Any = attrs.field(init=False)
     _run: Any = attrs.field(init=False)
     _last: Any = attrs.field(init=False)
@@ -147,6 +148,10 @@ class ResidentFunction:
         """A call of `fit` follows."""
         self.data.orders.begin_fit()
 
+    def begin_within(self, steps: int) -> None:
+        """So many steps of the next epoch were made before this training."""
+        self._made_before = steps
+
     def __call__(self, iterator: Any) -> Any:
         """Make the next steps of the epoch.
 
@@ -159,7 +164,8 @@ class ResidentFunction:
             self.made.count(1, 0)
             return logs
         if iterator is not self._iterator:
-            self._iterator, self._done = iterator, 0
+            self._iterator, self._done = iterator, self._made_before
+            self._made_before = 0
             self._order = self.data.orders.next_epoch()
         count = min(self.steps, self.data.batches - self._done)
         self.made.last_call = 0

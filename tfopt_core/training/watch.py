@@ -18,6 +18,7 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock, TimedBlock
 from tfopt_core.training.devices import device_sync
 from tfopt_core.training.distributed.distribution import Distribution
+from tfopt_core.training.keeper import Keeper
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.switching import SwitchingLoop
@@ -63,6 +64,7 @@ class Watch:
     asking_nanoseconds: int = 0
     loop: SwitchingLoop | None = None
     distribution: Distribution | None = None
+    keeper: Keeper | None = None
     wants_new_data: bool = False
     _function: TrainFunction | None = None
     _told: int = 0
@@ -94,8 +96,9 @@ class Watch:
         if "train_step" in vars(model):
             del model.train_step
         model.train_function = self._function = None
-        if self.built.training.loop != "keras" or self.distribution is not None:
-            count_by(model, 1)
+        if self.distribution is not None or self.built.training.loop != "keras":
+            options = self.built.training
+            count_by(model, options.steps_per_execution if options.loop == "keras" else 1)
 
     def begin_fit(self) -> None:
         """A call of `fit` follows, over the data that the run has now."""
@@ -120,6 +123,10 @@ class Watch:
         watch = self
 
         class Watching(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_train_begin(self, logs: Any = None) -> None:
+                if watch.keeper is not None:
+                    watch.keeper.begin_training()
+
             def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
                 watch.begin_epoch(epoch)
 
@@ -146,6 +153,13 @@ class Watch:
         if self.loop is not None:
             self.loop.begin_epoch()
         self.clock.begin_epoch(epoch)
+        if self.keeper is not None:
+            self.keeper.begin_epoch(epoch)
+
+    @property
+    def function(self) -> TrainFunction | None:
+        """The train function of the stack's loop, None for Keras' own."""
+        return self._function
 
     def end_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
         """Keep the epoch's metrics, call the plugins, and do what they ask for.
@@ -169,9 +183,13 @@ class Watch:
         control = Control()
         self.built.stack.on_epoch_end(self.built.run, self.built.model, epoch, metrics, control)
         self._obey(control)
+        if self.keeper is not None:
+            self.keeper.end_epoch()
 
     def _obey(self, control: Control) -> None:
         model, run = self.built.model, self.built.run
+        if self.keeper is not None and (control.wants_new_data or control.wants_retrace):
+            self.keeper.refuse("rebuilds the data or retraces the step")
         if control.wants_retrace:
             # what is trainable, say, is read when the function is traced, and never again
             model.train_function = None
@@ -212,12 +230,19 @@ class Watch:
         @functools.wraps(step)
         def train_step(*args: Any, **kwargs: Any) -> Any:
             self.clock.count_trace()  # this line runs while the step is traced, and only then
-            return step(*args, **kwargs)
+            result = step(*args, **kwargs)
+            if self.keeper is not None:
+                self.keeper.traced()
+            return result
 
         return train_step
 
     def _after_call(self, epoch: int, done: int) -> None:
         self._tell_step(epoch, done)
+        if self.keeper is not None:
+            begin = self.clock.now()
+            self.keeper.after_call(done)
+            self.clock.leave_out_since(begin)
         if self.known is not None and not self.cut_short and self.clock.at_edge:
             self._ask_whether_known(self.known)
 

@@ -150,13 +150,16 @@ class Synchronous:
         cardinality = -1 if dataset is None else int(dataset.cardinality())
         steps, strategy = built.training.steps_per_execution, built.run.strategy
         own = len(strategy.extended.worker_devices) if spans_processes(strategy) else 1
-        cluster = built.run.cluster
+        cluster, evaluates = built.run.cluster, split == "validation"
         return ReplicatedFunction(
             strategy=strategy,
+            model=built.model,
+            evaluates=evaluates,
             local_replicas=own,
             first_replica=0 if cluster is None else cluster.rank * own,
             step=step,
-            steps=1 if cardinality < 0 else steps,
+            # Keras counts an evaluation's steps as it does those of the training
+            steps=built.model.steps_per_execution if evaluates else 1 if cardinality < 0 else steps,
             steps_per_epoch=cardinality if cardinality >= 0 else None,
             batch_size=None if plan is None else plan.batch_size,
             uneven_last=plan is None or not fills_last_batch(plan),

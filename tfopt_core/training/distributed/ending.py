@@ -13,7 +13,6 @@ from tfopt_core.errors import ClusterError, describe
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.serving import answers, dismiss_servers
 
-
 # How long a chief waits for the workers to end before it does.
 SEE_OFF_SECONDS, POLL_SECONDS = 15.0, 0.1
 

@@ -27,11 +27,13 @@ class ReplicatedFunction:
     :param uneven_last: whether the last batch of an epoch may hold fewer.
     :param local_replicas: how many parts a batch of this process' own data set holds, and the
         number of the first among those of all processes.
-    :param reduces_logs: whether logs are averaged over the replicas; those of metrics need not
-        be, since Keras reads the metrics themselves, over all replicas, when an epoch ends.
+    :param reduces_logs: whether the step returns other logs than metrics, which are averaged over
+        the replicas; metrics alone Keras reads itself, over all replicas, when an epoch ends.
+    :param evaluates: whether it is a test function.
     """
 
     strategy: Any
+    model: Any
     step: Callable[[Any], Any]
     steps: int
     steps_per_epoch: int | None
@@ -41,8 +43,10 @@ class ReplicatedFunction:
     local_replicas: int = 1
     first_replica: int = 0
     reduces_logs: bool = False
+    evaluates: bool = False
     made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="distributed"))
     _functions: dict[bool, Any] = attrs.field(factory=dict)
+    _evaluation: Any = None
     _iterator: Any = None
     _done: int = 0
 
@@ -60,6 +64,8 @@ class ReplicatedFunction:
             return self._given(iterator)
         if iterator is not self._iterator:  # Keras makes a new one each epoch
             self._iterator, self._done = iterator, 0
+        if self.evaluates:
+            return self._as_many_as_there_are(iterator)
         if self.steps_per_epoch is None:
             return self._one(iterator)
         left = self.steps_per_epoch - self._done
@@ -75,6 +81,46 @@ class ReplicatedFunction:
         self._done += count
         self.made.count(count, 0)
         return logs
+
+    def _as_many_as_there_are(self, iterator: Any) -> Any:
+        """An evaluation's steps wait for nobody: its results are summed when it has ended.
+
+        So it ends with the data, which may be any that a callback evaluates.
+        """
+        import tensorflow as tf
+
+        if self._evaluation is None:
+            self._evaluation = tf.function(
+                self._while_there, autograph=False, reduce_retracing=True
+            )
+        made, logs = self._evaluation(iterator)
+        if not int(made):
+            raise StopIteration
+        return logs
+
+    def _while_there(self, iterator: Any) -> Any:
+        import tensorflow as tf
+
+        step = tf.function(self._evaluated, autograph=False, reduce_retracing=True)
+        spec = step.get_concrete_function(iterator.element_spec).structured_outputs
+
+        def body(made: Any, _: Any, logs: Any) -> Any:
+            batch = iterator.get_next_as_optional()
+            there = batch.has_value()
+            logs = tf.cond(there, lambda: step(batch.get_value()), lambda: logs)
+            return made + tf.cast(there, tf.int32), there, logs
+
+        made, _, logs = tf.while_loop(
+            lambda made, there, _: there & (made < self.steps),
+            body,
+            (tf.constant(0), tf.constant(True), no_logs(spec)),
+            shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), shapes_of_logs(spec)),
+            parallel_iterations=1,
+        )
+        return made, self._of_all_replicas(logs)
+
+    def _evaluated(self, batch: Any) -> Any:
+        return self._over_replicas(batch, uneven=False)
 
     def _one(self, iterator: Any) -> Any:
         import tensorflow as tf
@@ -126,7 +172,15 @@ class ReplicatedFunction:
             shape_invariants=(tf.TensorShape([]), shapes_of_logs(spec)),
             parallel_iterations=1,
         )
-        return logs
+        return self._of_all_replicas(logs)
+
+    def _of_all_replicas(self, logs: Any) -> Any:
+        """The logs with the metrics among them over all replicas, as Keras reads them."""
+        if not self.reduces_logs:
+            return logs
+        with self.strategy.scope():
+            metrics = self.model.get_metrics_result()
+        return {name: metrics.get(name, log) for name, log in logs.items()}
 
     def _over_replicas(self, batch: Any, uneven: bool) -> Any:
         import tensorflow as tf

@@ -1,0 +1,180 @@
+"""Trainings over several replicas, in real processes on loopback: the same as on one device."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tfopt_core.cli.request import make_request
+from tfopt_core.measure.isolate import SpawnRunner
+from tfopt_core.measure.local_cluster import Listener, LocalCluster
+from tfopt_core.measure.processes import MODEL_FILE, run_folder
+from tfopt_core.measure.request import processes_of
+from tfopt_core.measure.schedule import FULL, Turn, Variant
+from tfopt_core.store.results import RunResult
+
+HERE = Path(__file__).parent
+COUNT, BATCH, EPOCHS = 101, 16, 3
+
+RECIPE = """
+name = "shared"
+
+[workload]
+factory = "shared_workload.py:{factory}"
+epochs = {epochs}
+batch_size = {batch}
+options = {{ {options} }}
+
+{plugins}
+
+[measure]
+target = {{ metric = "{metric}", {target} }}
+"""
+
+
+@attrs.frozen
+class Trained:
+    """One training: the chief's run and every role's metrics, an epoch each."""
+
+    run: RunResult
+    epochs: list[dict[str, float]]
+    others: dict[str, list[dict[str, float]]]
+    ids: Path
+    model: Path
+
+    def seen(self, epoch: int) -> Counter[int]:
+        """How often each example was trained on in an epoch, over all processes and replicas."""
+        seen: Counter[int] = Counter()
+        for file in self.ids.parent.glob(f"{self.ids.name}-*"):
+            lines = file.read_text().splitlines()
+            each = len(lines) // EPOCHS
+            ours = lines[epoch * each : (epoch + 1) * each]
+            seen.update(int(i) for line in ours for i in line.strip("[]").split())
+        return seen
+
+
+def trained(folder: Path, *plugins: str, factory: str = "build", options: str = "", **recipe: Any):
+    """Train once, every process of it on this machine, without the dry build."""
+    folder.mkdir()
+    shutil.copy(HERE / "shared_workload.py", folder)
+    (folder / "pyproject.toml").touch()
+    ids = folder / "ids"
+    if factory == "build":
+        options = ", ".join(filter(None, [f'ids = "{ids}"', options]))
+    file = folder / "recipe.toml"
+    file.write_text(
+        RECIPE.format(
+            factory=factory,
+            epochs=EPOCHS,
+            batch=BATCH,
+            options=options,
+            plugins="\n".join(f"[[plugins]]\n{plugin}" for plugin in plugins),
+            metric=recipe.pop("metric", "val_loss"),
+            target=recipe.pop("target", "at_most = 0.1"),
+        )
+    )
+    request, _ = make_request(str(file), [], compares=False)
+    epochs: list[dict[str, float]] = []
+    others: dict[str, list[dict[str, float]]] = {}
+
+    def keep(message: dict[str, Any]) -> None:
+        if message["type"] == "epoch":
+            epochs.append(message["metrics"])
+
+    def keep_of(role: Any, message: dict[str, Any]) -> None:
+        if message["type"] == "epoch":
+            others.setdefault(role.name, []).append(message["metrics"])
+
+    runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(said=keep_of))
+    turn = Turn(0, 0, Variant(FULL, request.plugins), 7)
+    run = processes_of(request, runner).run(turn, "run", keep, save=True)
+    assert run.ok, f"{run.error}\n{run.output_tail}"
+    model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
+    return Trained(run, epochs, others, ids, model)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The training that all others are compared with: one device, stock `fit`."""
+    return trained(tmp_path_factory.mktemp("alone") / "project")
+
+
+def same(trained: list[dict[str, float]], alone: list[dict[str, float]], *, but: str = "") -> None:
+    assert len(trained) == len(alone)
+    for ours, theirs in zip(trained, alone, strict=True):
+        assert set(ours) == set(theirs)
+        for name in set(ours) - {but}:
+            assert ours[name] == pytest.approx(theirs[name], rel=2e-5, abs=2e-6), name
+
+
+@pytest.mark.parametrize(
+    ("plugins", "replicas", "workers"),
+    [
+        pytest.param(['use = "multi-worker"'], 2, 2, id="2 workers"),
+        pytest.param(
+            ['use = "multi-worker"\nworkers = 3', 'use = "steps-per-execution"\nsteps = 4'],
+            3,
+            3,
+            id="3 workers, 4 steps a call",
+        ),
+        pytest.param(
+            ['use = "mirrored"\nlogical_cpu_devices = 2'],
+            2,
+            1,
+            id="2 devices",
+        ),
+    ],
+)
+def test_several_replicas_train_as_one_device_does(
+    plugins: list[str], replicas: int, workers: int, alone: Trained, tmp_path: Path
+) -> None:
+    """Losses, metrics, validation, evaluate, predict and the uneven last batch."""
+    several = trained(tmp_path / "project", *plugins)
+
+    # a log that is no metric is the mean over the replicas, each with a part of the batch
+    same(several.epochs, alone.epochs, but="highest_id")
+    assert len(several.others) == workers - 1
+    for others in several.others.values():
+        assert others == several.epochs
+    for epoch in range(EPOCHS):
+        assert several.seen(epoch) == Counter(range(COUNT))
+    fit = several.run.fit
+    assert (fit.replicas, fit.workers) == (replicas, workers)
+    assert fit.communication_step_seconds
+
+
+def test_parameter_servers_train_as_well_and_count_every_step(
+    alone: Trained, tmp_path: Path
+) -> None:
+    """Asynchronous: another course, the same accuracy; no counter loses an update."""
+    several = trained(tmp_path / "project", 'use = "parameter-server"', options="count = 404")
+
+    losses = [metrics["loss"] for metrics in several.epochs]
+    assert losses[-1] < losses[0] / 1.5
+    accuracy = several.epochs[-1]["val_accuracy"]
+    assert accuracy >= alone.epochs[-1]["val_accuracy"] - 0.05
+    effect = several.run.effects["parameter-server"]
+    assert effect.applied
+    steps = EPOCHS * -(-404 // BATCH)
+    assert several.epochs[-1]["iterations"] == steps
+    assert several.run.fit.steps == steps
+
+
+def test_an_overflow_on_one_worker_alone_is_found_by_all(tmp_path: Path) -> None:
+    """Otherwise one skips the step and the other waits for it in the all-reduce, for ever."""
+    several = trained(
+        tmp_path / "project",
+        'use = "mixed-precision"\npolicy = "mixed_float16"\nforce = true',
+        'use = "multi-worker"',
+        factory="overflowing",
+    )
+
+    assert len(several.epochs) == EPOCHS
+    assert several.others["worker 1"] == several.epochs
+    # it began at 32768, and was halved by each overflow
+    assert "now 16384" in several.run.effects["mixed-precision"].detail.replace("8192", "16384")

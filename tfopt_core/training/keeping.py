@@ -1,0 +1,24 @@
+"""What a training is told of its checkpoints. No TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Keeping:
+    """Where a training keeps its checkpoints, when, and from which one it goes on.
+
+    :param every: steps after which one is written within an epoch too, None for at epoch ends only.
+    :param start: the name of the checkpoint to go on from, None to begin at the start.
+    :param about: goes into each checkpoint as it is: what the training was begun with.
+    """
+
+    folder: Path
+    every: int | None = None
+    start: str | None = None
+    about: Mapping[str, Any] = attrs.field(factory=dict)

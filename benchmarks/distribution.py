@@ -1,0 +1,131 @@
+"""What a strategy costs a step, against one device, and how that grows with the devices.
+
+All trainings have one global batch, so each replica of n computes one n-th of it. They share the
+cores of this machine: what is measured is the overhead of distributing, not a gain.
+
+    python benchmarks/distribution.py [--rounds 3] [--network mlp]
+
+Prints a table: milliseconds a steady step, the overhead against one device, and what summing the
+gradients takes alone; medians over the rounds, in each of which every training runs once, in an
+order drawn anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from tfopt_core.cli.request import make_request
+from tfopt_core.measure.isolate import SpawnRunner
+from tfopt_core.measure.local_cluster import LocalCluster
+from tfopt_core.measure.processes import Processes
+from tfopt_core.measure.request import processes_of
+from tfopt_core.measure.schedule import FULL, Turn, Variant
+from tfopt_core.store.results import FitResult
+
+NETWORKS = Path(__file__).with_name("networks.py").resolve()
+BATCH, EXAMPLES, EPOCHS = 128, 4_096, 4
+
+RECIPE = """
+name = "distribution"
+[workload]
+factory = "{networks}:{network}"
+epochs = {epochs}
+batch_size = {batch}
+options = {{ examples = {examples} }}
+{plugin}
+[measure]
+target = {{ metric = "val_accuracy", at_least = 0.1 }}
+"""
+
+ONE = "one device, no strategy"
+STRATEGIES = {
+    ONE: "",
+    "one-device": 'use = "one-device"',
+    "mirrored, 2 devices": 'use = "mirrored"\nlogical_cpu_devices = 2',
+    "mirrored, 4 devices": 'use = "mirrored"\nlogical_cpu_devices = 4',
+    "multi-worker, 1 worker": 'use = "multi-worker"\nworkers = 1',
+    "multi-worker, 2 workers": 'use = "multi-worker"\nworkers = 2',
+    "multi-worker, 4 workers": 'use = "multi-worker"\nworkers = 4',
+    "parameter-server, 1 + 1": 'use = "parameter-server"\nworkers = 1',
+    "parameter-server, 2 + 1": 'use = "parameter-server"\nworkers = 2',
+}
+
+
+def main() -> None:
+    """Train with every strategy in turn, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--network", choices=("mlp", "cnn"), default="mlp")
+    parser.add_argument("--steps", type=int, default=1, help="steps a call, where possible")
+    options = parser.parse_args()
+    fits: dict[str, list[FitResult]] = {name: [] for name in STRATEGIES}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.rounds):
+            for name in random.sample(list(STRATEGIES), len(STRATEGIES)):
+                fits[name].append(trained(Path(folder), name, number, options))
+                print(f"round {number + 1}: {name}", file=sys.stderr)
+    print_table(fits, options.network)
+
+
+def trained(folder: Path, name: str, number: int, options: argparse.Namespace) -> FitResult:
+    """One training with this strategy, all its processes started here.
+
+    :raises SystemExit: if it fails.
+    """
+    place = folder / f"{list(STRATEGIES).index(name)}-{number}"
+    place.mkdir()
+    (place / "pyproject.toml").touch()
+    plugins = [STRATEGIES[name]] if STRATEGIES[name] else ['use = "prefetch"\nbuffer_size = 1']
+    if options.steps > 1:
+        plugins.append(f'use = "steps-per-execution"\nsteps = {options.steps}')
+    recipe = place / "recipe.toml"
+    recipe.write_text(
+        RECIPE.format(
+            networks=NETWORKS, network=options.network, epochs=EPOCHS, batch=BATCH,
+            examples=EXAMPLES, plugin="\n".join(f"[[plugins]]\n{p}" for p in plugins),
+        ),
+        encoding="utf-8",
+    )  # fmt: skip
+    request, _ = make_request(str(recipe), [], compares=False)
+    runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner())
+    processes: Processes = processes_of(request, runner)
+    # a recipe must have a plugin, and one device needs none
+    stack = tuple(p for p in request.plugins if p.name != "prefetch")
+    turn = Turn(0, 0, Variant(FULL, stack), 1 + number)
+    run = processes.run(turn, "run", lambda message: None)
+    if not run.ok:
+        sys.exit(f"{name} failed: {run.error}\n{run.output_tail}")
+    return run.fit
+
+
+def warm_seconds(fit: FitResult) -> float:
+    """Mean seconds of a step from the second epoch on."""
+    blocks = [block for block in fit.blocks if block.epoch >= 1 and not block.cold]
+    return sum(b.seconds for b in blocks) / sum(b.steps for b in blocks)
+
+
+def print_table(fits: dict[str, list[FitResult]], network: str) -> None:
+    """A line a strategy."""
+    print(f"{network}, global batch {BATCH}, {len(fits[ONE])} rounds; milliseconds a step")
+    print(f"{'strategy':26}{'replicas':>9}{'step':>9}{'overhead':>10}{'all-reduce':>12}")
+    for name, found in fits.items():
+        steps = [1e3 * warm_seconds(fit) for fit in found]
+        # within one round the machine is most alike
+        over = [
+            1e3 * (warm_seconds(fit) - warm_seconds(one))
+            for fit, one in zip(found, fits[ONE], strict=True)
+        ]
+        summed = [fit.communication_step_seconds for fit in found]
+        alone = "" if None in summed else f"{1e3 * median(s for s in summed if s is not None):.2f}"
+        overhead = "" if name == ONE else f"{median(over):+.2f}"
+        replicas = found[0].replicas if found[0].workers == 1 else found[0].workers
+        print(f"{name:26}{replicas:>9}{median(steps):>9.2f}{overhead:>10}{alone:>12}")
+
+
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from tfopt_core.errors import ClusterError, describe
+from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.serving import answers, dismiss_servers
 
@@ -30,7 +30,13 @@ def ending_together(cluster: Cluster | None) -> Iterator[None]:
 
     try:
         yield
-    except tf.errors.OpError as error:
+    except (
+        tf.errors.UnavailableError,
+        tf.errors.AbortedError,
+        tf.errors.CancelledError,
+        tf.errors.DeadlineExceededError,
+        tf.errors.InternalError,
+    ) as error:
         gone = [
             f"{name} ({address})"
             for name, address in (cluster.others if cluster else {}).items()
@@ -40,7 +46,10 @@ def ending_together(cluster: Cluster | None) -> Iterator[None]:
             raise
         names = ", ".join(gone)
         verb = "is" if len(gone) == 1 else "are"
-        raise ClusterError(f"{names} {verb} gone: {describe(error)}") from error
+        raise ClusterError(
+            f"{names} {verb} gone, so this training cannot go on; with --resume it goes on from "
+            "its last checkpoint once all are there again"
+        ) from error
     if cluster is None or not cluster.is_chief:
         return
     if cluster.coordinated:

@@ -14,6 +14,7 @@ from tfopt_core.data import (
     Autotune,
     Batch,
     Cache,
+    EvenSteps,
     Opaque,
     Options,
     PaddedBatch,
@@ -116,7 +117,8 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
     plan = _unseeded(plan)
     computed_elsewhere.__qualname__ = "computed by the data service"
     place = len(plan.stages)
-    while isinstance(plan.stages[place - 1], Prefetch | Options | Autotune):
+    # what evens the steps of workers of a strategy counts the batches that arrive
+    while isinstance(plan.stages[place - 1], Prefetch | Options | Autotune | EvenSteps):
         place -= 1
     stage = Opaque(function=computed_elsewhere)
     return Rewrite(plan.insert(place, stage), done=f"after {plan.stages[place - 1].describe()}")

@@ -8,7 +8,19 @@ from typing import Any, TypeVar
 import attrs
 
 from tfopt_core import DataPlan, Diagnosis, Effect, RunContext
-from tfopt_core.data import Opaque, Shard, Skip, Stage, Take, TakeWhile, Window, dissect
+from tfopt_core.data import (
+    Opaque,
+    PartOfBatch,
+    PartOfExamples,
+    PartOfSource,
+    Shard,
+    Skip,
+    Stage,
+    Take,
+    TakeWhile,
+    Window,
+    dissect,
+)
 from tfopt_core.data.dissect.walk import datasets
 from tfopt_core.data.resident import COMPUTED_FROM
 
@@ -16,7 +28,9 @@ from tfopt_core.data.resident import COMPUTED_FROM
 WORTH_SHARE = 0.05
 
 # Which elements these choose depends on the order.
-_CHOOSING = (Opaque, Shard, Skip, Take, TakeWhile, Window)
+_CHOOSING = (
+    Opaque, PartOfBatch, PartOfExamples, PartOfSource, Shard, Skip, Take, TakeWhile, Window,
+)  # fmt: skip
 
 AnyStage = TypeVar("AnyStage", bound=Stage)
 

@@ -8,7 +8,32 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, PluginRefused, RunContext, RuntimeOptions, hookimpl
+from tfopt_core import (
+    DataPlan,
+    Effect,
+    PluginRefused,
+    RunContext,
+    RuntimeOptions,
+    TrainingOptions,
+    hookimpl,
+)
+from tfopt_distribute.batch_rule import (
+    BATCH_HELP,
+    BATCH_RULES,
+    RATE_HELP,
+    RATE_RULES,
+    BatchRule,
+    RateRule,
+    check_rules,
+    rate_in_words,
+    with_larger_batch,
+    with_scaled_rate,
+)
+from tfopt_distribute.cluster_settings import others
+
+Communication = Literal["auto", "nccl", "hierarchical", "reduce-to-one"]
+# Which of them send gradients in packs.
+PACKING = ("nccl", "hierarchical")
 
 
 def choose_devices(
@@ -33,6 +58,29 @@ def choose_devices(
     return devices
 
 
+def check_communication(communication: Communication, devices: Sequence[str]) -> None:
+    """:raises PluginRefused: for NCCL over devices that are no GPUs."""
+    if communication == "nccl" and not all("gpu" in device.lower() for device in devices):
+        raise PluginRefused(
+            f'communication = "nccl" is for GPUs, and the devices are {", ".join(devices)}; set '
+            'it to "auto"'
+        )
+
+
+def cross_device_ops(communication: Communication, packs: int) -> Any:
+    """The `tf.distribute.CrossDeviceOps` that sum gradients, None for TensorFlow's own choice."""
+    import tensorflow as tf
+
+    match communication:
+        case "nccl":
+            return tf.distribute.NcclAllReduce(num_packs=packs)
+        case "hierarchical":
+            return tf.distribute.HierarchicalCopyAllReduce(num_packs=packs)
+        case "reduce-to-one":
+            return tf.distribute.ReductionToOneDevice()
+    return None
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class Mirrored:
     """Trains one model on several GPUs of this machine, each on its share of the batch.
@@ -44,9 +92,12 @@ class Mirrored:
 
     When it does not: where a device's share is too small to fill it, so that summing the gradients
     costs more than is saved. Logical CPU devices are for trying it out: they share the same cores.
+    Batch normalization sees a device's share only. GPUs and NCCL: not run on hardware yet.
 
-    Mixes with: mixed-precision, prefetch; raise the batch size with the devices. Keras cannot use
-    XLA there, which on GPUs is on otherwise.
+    Mixes with: mixed-precision, prefetch; steps-per-execution runs several steps a call. XLA fails
+    over replicas, so it is off there, which on GPUs is on otherwise. A batch that is larger by
+    batch_size = "per-replica" needs another learning rate, see learning_rate; lr-schedule stands
+    behind it.
 
     Reference: https://www.tensorflow.org/guide/distributed_training#mirroredstrategy
     """
@@ -55,7 +106,7 @@ class Mirrored:
     role: ClassVar[str] = "optimization"
     model_change: ClassVar[str] = "none"
     requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ("one-device",)
+    conflicts: ClassVar[tuple[str, ...]] = others("mirrored")
     before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ()
 
@@ -70,9 +121,34 @@ class Mirrored:
         metadata={"help": "Into how many devices the CPU is split, at least 2, to try it there."},
     )
 
-    def math(self) -> Literal["rounding"]:
-        """The same batch, its gradients summed in parts."""
-        return "rounding"
+    communication: Communication = field(
+        default="auto",
+        validator=validators.in_(("auto", "nccl", "hierarchical", "reduce-to-one")),
+        metadata={
+            "help": "How gradients are summed: nccl among GPUs, hierarchical by copies in two "
+            "levels, reduce-to-one on one device, or TensorFlow's choice."
+        },
+    )
+    packs: int = field(
+        default=1,
+        validator=validators.ge(1),
+        metadata={"help": "Into how many packs nccl and hierarchical put the gradients."},
+    )
+    batch_size: BatchRule = field(
+        default="global", validator=validators.in_(BATCH_RULES), metadata={"help": BATCH_HELP}
+    )
+    learning_rate: RateRule = field(
+        default="keep", validator=validators.in_(RATE_RULES), metadata={"help": RATE_HELP}
+    )
+
+    def __attrs_post_init__(self) -> None:
+        check_rules(self.batch_size, self.learning_rate)
+        if self.packs > 1 and self.communication not in PACKING:
+            raise ValueError(f'packs has no effect with communication = "{self.communication}"')
+
+    def math(self) -> Literal["rounding", "changes"]:
+        """The same batch, its gradients summed in parts; a larger batch is another training."""
+        return "rounding" if self.batch_size == "global" else "changes"
 
     @hookimpl(wrapper=True)
     def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
@@ -101,7 +177,34 @@ class Mirrored:
                 raise PluginRefused(
                     f'there is no device "{device}"; TensorFlow sees {", ".join(sorted(there))}'
                 )
-        return tf.distribute.MirroredStrategy(list(devices))
+        check_communication(self.communication, devices)
+        return tf.distribute.MirroredStrategy(
+            list(devices), cross_device_ops(self.communication, self.packs)
+        )
+
+    @hookimpl(wrapper=True)
+    def build_dataset(
+        self, run: RunContext, split: Literal["train", "validation"]
+    ) -> Generator[None, DataPlan, DataPlan]:
+        """Make the training batches larger where that is asked for.
+
+        :raises PluginRefused: for batches that cannot be made larger.
+        """
+        plan = yield
+        if split != "train" or self.batch_size == "global":
+            return plan
+        return with_larger_batch(plan, run.replicas, run)
+
+    @hookimpl(wrapper=True)
+    def configure_training(
+        self, run: RunContext
+    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+        """Scale the learning rate by the rule.
+
+        :raises PluginRefused: for a schedule whose rates cannot be scaled.
+        """
+        options = yield
+        return with_scaled_rate(options, self.learning_rate, run.replicas)
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
@@ -112,4 +215,10 @@ class Mirrored:
         )
         if replicas < 2:
             return Effect.not_applied(f"the strategy has one replica, on {devices}")
-        return Effect.applied_as(f"{replicas} replicas, on {devices}")
+        parts = [f"{replicas} replicas, on {devices}"]
+        if self.communication != "auto":
+            parts.append(type(run.strategy.extended._cross_device_ops).__name__)
+        if self.batch_size == "per-replica":
+            parts.append(f"global batch {run.batch_size}")
+            parts.append(rate_in_words(self.learning_rate, replicas))
+        return Effect.applied_as(", ".join(parts))

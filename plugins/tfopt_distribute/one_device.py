@@ -8,6 +8,7 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Effect, Machine, PluginRefused, Probe, RunContext, hookimpl
+from tfopt_distribute.cluster_settings import others
 
 
 def choose_device(machine: Machine) -> str:
@@ -36,7 +37,7 @@ class OneDevice:
     role: ClassVar[str] = "optimization"
     model_change: ClassVar[str] = "none"
     requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ("mirrored",)
+    conflicts: ClassVar[tuple[str, ...]] = others("one-device")
     before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ()
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option, json_option, save_option, set_option
+
+if TYPE_CHECKING:
+    from tfopt_core.measure.isolate import Runner
+    from tfopt_core.measure.request import Request
+    from tfopt_core.measure.supervise import Limits
 
 
 @click.command()
@@ -48,8 +55,6 @@ def apply(
     workload and the plugins that it names are executed.
     """
     from tfopt_core.cli.request import make_request, seconds_of
-    from tfopt_core.measure.fork import ForkRunner
-    from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.measure.resume import resume
     from tfopt_core.measure.session import measure
     from tfopt_core.measure.supervise import Limits
@@ -68,10 +73,11 @@ def apply(
     request, folder = make_request(
         target, changes, compares=True, save_to=save_to, json_path=json_path, debug=debug
     )
+    carried_out = _runner(request, Limits(total=limit))
     with (
         Store(store_path(folder.parent)) as store,
         make_observer(make_console(stderr=True), quiet=quiet) as observer,
-        ForkRunner(SpawnRunner(limits=Limits(total=limit))) as runner,
+        carried_out as runner,
     ):
         conduct = resume if resuming else measure
         results = conduct(request, runner=runner, store=store, observer=observer)
@@ -81,6 +87,24 @@ def apply(
     if json_path is not None:
         write_json(results, "-" if to_stdout else json_path)
     return exit_code(results.comparison.verdict, bool(results.failed), results.interrupted, require)
+
+
+def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
+    """What carries out the runs; a stack over several processes has all of them started here.
+
+    :raises InputError: if somebody else has started a cluster that this is a part of.
+    """
+    from tfopt_core.measure.clustered import check_none_described, cluster_of
+    from tfopt_core.measure.fork import ForkRunner
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.local_cluster import LocalCluster
+
+    spawn = SpawnRunner(limits=limits)
+    if cluster_of(request) is None:
+        return ForkRunner(spawn)
+    check_none_described(request.environment, "apply")
+    # processes of a cluster are never forked: so neither is what they are compared with
+    return nullcontext(LocalCluster(inner=spawn, spawn=spawn))
 
 
 def exit_code(verdict: str, failed: bool, interrupted: bool, require: str | None) -> int:

@@ -15,6 +15,7 @@ from tfopt_core.cli.apply import apply
 from tfopt_core.cli.compare import compare
 from tfopt_core.cli.diagnose import diagnose
 from tfopt_core.cli.doctor import doctor
+from tfopt_core.cli.launch import launch
 from tfopt_core.cli.plan import plan
 from tfopt_core.cli.plugins import plugins
 from tfopt_core.cli.recipes import recipes
@@ -38,7 +39,7 @@ def cli() -> None:
 
 
 for command in (
-    apply, train, plan, diagnose, runs, report, compare, plugins, recipes, doctor, selftest,
+    apply, train, launch, plan, diagnose, runs, report, compare, plugins, recipes, doctor, selftest,
 ):  # fmt: skip
     cli.add_command(command)
 

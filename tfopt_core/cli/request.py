@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfopt_core.cli.project import project_of
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
 from tfopt_core.measure.check import check_recipe
+from tfopt_core.measure.clustered import check_none_described, cluster_owner
 from tfopt_core.measure.request import Request
 from tfopt_core.recipe import Recipe, checks, shipped_recipes
 from tfopt_core.training.runtime import check_environment
+
+if TYPE_CHECKING:
+    from tfopt_core.measure.resumable import Kept
 
 
 def make_request(
@@ -56,6 +62,65 @@ def make_request(
         debug=debug,
     )
     return request, results
+
+
+def make_cluster_request(
+    target: str,
+    overrides: Sequence[str],
+    *,
+    workers: int | None,
+    parameter_servers: int | None,
+    save_to: Path | None = None,
+    debug: bool = False,
+) -> Request:
+    """A training whose processes are all started on this machine.
+
+    :param workers: how many, and how many `parameter_servers`; None for what the recipe says.
+    :raises InputError: for whatever is wrong, and for a stack that trains in one process.
+    """
+    check_none_described(os.environ, "launch")
+
+    def make(overrides: Sequence[str]) -> Request:
+        return make_request(target, overrides, compares=False, save_to=save_to, debug=debug)[0]
+
+    request = make(overrides)
+    owner = cluster_owner(request)
+    if owner is None:
+        raise InputError(
+            '"launch" needs a plugin that trains over several processes; add one to the stack '
+            "(`tfopt plugins` lists them), or use `tfopt train`"
+        )
+    asked = {"workers": workers, "parameter_servers": parameter_servers}
+    changes = [f"plugins.{owner}.{key}={n}" for key, n in asked.items() if n is not None]
+    return make([*overrides, *changes]) if changes else request
+
+
+def checkpoints_of(
+    request: Request,
+    results: Path,
+    *,
+    resume: bool,
+    every: int | None,
+    folder: Path | None,
+    adapt: bool,
+) -> Kept | None:
+    """The checkpoints that the options of `tfopt train` ask for; None where they ask for none.
+
+    :param results: where the project's results are kept.
+    :raises InputError: see `open_checkpoints`; and for `--adapt` beside them.
+    """
+    if not resume and every is None and folder is None:
+        return None
+    from tfopt_core.measure.resumable import FOLDER, open_checkpoints
+
+    if adapt:
+        raise InputError(
+            "--adapt cannot be combined with checkpoints: which loop makes a step depends on how "
+            "long steps took, and a resumed training would not be the same; leave one of them out"
+        )
+    if folder is None:
+        folder = results / FOLDER / re.sub(r"[^\w.-]+", "-", request.recipe.name)
+    return open_checkpoints(request, folder, resume=resume, every=every)
 
 
 def project_folder(recipe: Recipe) -> Path:

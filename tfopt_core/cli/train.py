@@ -17,29 +17,72 @@ from tfopt_core.cli.options import debug_option, save_option, set_option
     "--adapt", is_flag=True,
     help="Compare exact loops (steps a call, XLA) in the first seconds, and keep the fastest.",
 )  # fmt: skip
+@click.option(
+    "--resume", is_flag=True,
+    help="Keep checkpoints at the ends of epochs, and go on from the newest one, if there is one: "
+    "the same command can be repeated until it is done.",
+)  # fmt: skip
+@click.option(
+    "--checkpoint-every", "every", type=click.IntRange(min=1), metavar="N",
+    help="Write a checkpoint every N steps too.",
+)  # fmt: skip
+@click.option(
+    "--checkpoints", "folder", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="Where checkpoints are kept, in place of .tfopt/checkpoints/NAME; the last two are.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(1, 2**31 - 1), metavar="N",
+    help="The training's seed, random if left out; a training that goes on keeps its own.",
+)  # fmt: skip
 @debug_option
 def train(
-    target: str, overrides: tuple[str, ...], save_to: Path | None, adapt: bool, debug: bool
+    target: str,
+    overrides: tuple[str, ...],
+    save_to: Path | None,
+    adapt: bool,
+    resume: bool,
+    every: int | None,
+    folder: Path | None,
+    seed: int | None,
+    debug: bool,
 ) -> int:
     """Train RECIPE once with its stack, without a baseline.
 
     For production use: what the workload prints passes through.
     """
-    from tfopt_core.cli.request import make_request
+    import attrs
+
+    from tfopt_core.cli.request import checkpoints_of, make_request
     from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.measure.once import train_once
     from tfopt_core.measure.supervise import NO_LIMITS
     from tfopt_core.report.console import make_console
-    from tfopt_core.report.training import epoch_line, render_adapted, render_training
+    from tfopt_core.report.training import (
+        epoch_line,
+        render_adapted,
+        render_kept,
+        render_training,
+    )
 
-    request, _ = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
+    request, results = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
+    request = attrs.evolve(request, seed=seed)
+    kept = checkpoints_of(request, results, resume=resume, every=every, folder=folder, adapt=adapt)
     console = make_console()
+    if kept is not None:
+        console.print(render_kept(kept))
+        if kept.finished and save_to is None:
+            return 0
     run, prepared = train_once(
         request,
         SpawnRunner(),
         SpawnRunner(capture=False, limits=NO_LIMITS),
         on_epoch=lambda epoch, epochs, metrics: console.print(epoch_line(epoch, epochs, metrics)),
         on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
+        kept=kept,
+        on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
     )
-    console.print(render_training(run, prepared, save_to))
-    return 0 if run.ok else 3
+    went_on = kept is not None and kept.start is not None
+    # of several workers the chief alone saves the model
+    saved_to = save_to if save_to is not None and save_to.exists() else None
+    console.print(render_training(run, prepared, saved_to, went_on=went_on))
+    return 0 if run.ok or run.status == "served" else 3

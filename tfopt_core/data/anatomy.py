@@ -16,6 +16,9 @@ from tfopt_core.data.stages import (
     Batch,
     Filter,
     Options,
+    PartOfBatch,
+    PartOfExamples,
+    PartOfSource,
     Repeat,
     Shard,
     Skip,
@@ -27,7 +30,9 @@ from tfopt_core.data.stages import (
 __all__ = ["StageFacts", "anatomy", "tensor_bytes"]
 
 # An element behind one of these is an element before it.
-_SAME_ELEMENTS = (*LIKE_THEIR_INPUT, Filter, Repeat, Shard, Skip, Take, TakeWhile)
+_SAME_ELEMENTS = (
+    *LIKE_THEIR_INPUT, Filter, PartOfExamples, PartOfSource, Repeat, Shard, Skip, Take, TakeWhile,
+)  # fmt: skip
 
 
 @attrs.frozen(eq=False)
@@ -94,6 +99,8 @@ def _bytes(
         return exact
     if isinstance(stage, _SAME_ELEMENTS):
         return before[-1].element_bytes
+    if isinstance(stage, PartOfBatch) and before[-1].element_bytes is not None:
+        return before[-1].element_bytes / (1 if stage.index is None else stage.count)
     if type(stage) is Batch:
         return _batch_bytes(stage, cardinality, before[-1])
     if _holds_datasets(spec):

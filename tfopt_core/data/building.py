@@ -6,16 +6,21 @@ from typing import Any
 
 from tfopt_core.data import dissect
 from tfopt_core.data.resident import lowered_resident
+from tfopt_core.data.sharing import evened, shared
 from tfopt_core.data.stages import (
     Autotune,
     Batch,
     Cache,
+    EvenSteps,
     Filter,
     Interleave,
     Map,
     Opaque,
     Options,
     PaddedBatch,
+    PartOfBatch,
+    PartOfExamples,
+    PartOfSource,
     Prefetch,
     RaggedBatch,
     Repeat,
@@ -61,6 +66,10 @@ def built(dataset: Any, stage: Stage) -> Any:
             return dataset.skip(stage.count)
         case Shard():
             return dataset.shard(stage.count, stage.index)
+        case PartOfBatch() | PartOfExamples() | PartOfSource():
+            return shared(dataset, stage)
+        case EvenSteps():
+            return evened(dataset, stage)
         case Cache():
             return dataset.cache("" if stage.path is None else str(stage.path))
         case Prefetch():

@@ -9,10 +9,14 @@ import attrs
 
 from tfopt_core.data.stages import (
     Batch,
+    EvenSteps,
     Filter,
     Interleave,
     Map,
     Opaque,
+    PartOfBatch,
+    PartOfExamples,
+    PartOfSource,
     Repeat,
     Shard,
     Skip,
@@ -28,13 +32,18 @@ from tfopt_core.data.stages import (
 @attrs.frozen
 class Count:
     """What stages yield: `elements` of them; `examples` before they were put into batches, None
-    where that is unknown; and, where batches hold known examples, how many, as `inside`."""
+    where that is unknown; and, where batches hold known examples, how many, as `inside`.
+
+    Once the data are `shared` out, `examples` and `batch_size` are those of all workers together,
+    and the others those of this worker.
+    """
 
     elements: int | None
     examples: int | None
     inside: int | None = None
     batched: bool = False
     batch_size: int | None = None
+    shared: bool = False
 
 
 def counted(stages: Sequence[Stage]) -> Count:
@@ -63,6 +72,12 @@ def _after(count: Count, stage: Stage) -> Count:
     match stage:
         case Batch():
             return _batched(count, stage)
+        case PartOfBatch():
+            return attrs.evolve(count, inside=None, shared=True)
+        case PartOfExamples() | PartOfSource():
+            return _of_worker(count, stage)
+        case EvenSteps(batches=batches):
+            return attrs.evolve(count, elements=batches, inside=None)
         case Unbatch():
             elements = count.inside
             return Count(elements, elements)
@@ -83,7 +98,8 @@ def _of_elements(count: Count, elements: int | None) -> Count:
     """Another number of elements; what they are batches of is not followed further."""
     if count.batched:
         return attrs.evolve(count, elements=elements, inside=None)
-    return attrs.evolve(count, elements=elements, examples=elements)
+    # of a part it is not known what becomes of the others'
+    return attrs.evolve(count, elements=elements, examples=None if count.shared else elements)
 
 
 def _batched(count: Count, stage: Batch) -> Count:
@@ -92,8 +108,17 @@ def _batched(count: Count, stage: Batch) -> Count:
         whole = count.elements // stage.size
         elements = whole if stage.drop_remainder else math.ceil(count.elements / stage.size)
         inside = whole * stage.size if stage.drop_remainder else count.elements
-    examples = count.examples if count.batched else count.elements
-    return Count(elements, examples, inside, batched=True, batch_size=stage.size)
+    examples = count.examples if count.batched or count.shared else count.elements
+    return Count(
+        elements, examples, inside, batched=True, batch_size=stage.of or stage.size,
+        shared=count.shared,
+    )  # fmt: skip
+
+
+def _of_worker(count: Count, stage: PartOfExamples | PartOfSource) -> Count:
+    """A part of the elements; the examples stay those of all workers."""
+    elements = None if count.elements is None else stage.left_of(count.elements)
+    return attrs.evolve(count, elements=elements, inside=None, shared=True)
 
 
 def _repeated(count: Count, stage: Repeat) -> Count:

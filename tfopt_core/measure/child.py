@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfopt_core.errors import TfoptError, describe
 from tfopt_core.measure.channel import receive_task
+from tfopt_core.measure.parent_death import die_with_parent
 from tfopt_core.measure.supervise import DUMP_SIGNAL
 from tfopt_core.measure.task import Task
 from tfopt_core.measure.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
@@ -57,6 +58,8 @@ def main(descriptor: int) -> int:
         send(_error(error))
         return 1
     threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
+    if task.kind == "run" and task.job.runtime.builds_strategy_first:
+        die_with_parent()  # that thread cannot, while TensorFlow waits for the other processes
     try:
         send(carry_out(task, send))
     except KeyboardInterrupt:

@@ -22,6 +22,7 @@ from tfopt_core.measure.pairs import pairs_of
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.processes import MODEL_FILE, replace_file, run_folder
 from tfopt_core.measure.request import Request
+from tfopt_core.measure.scaling import scaling
 from tfopt_core.measure.schedule import FULL, Contrast, baseline_and_full, leave_one_out
 from tfopt_core.measure.statistics import LOOKS, MINIMUM_PAIRS
 from tfopt_core.measure.verdict import compare
@@ -103,6 +104,7 @@ def conclude(
         comparison=comparison,
         attribution=rows,
         unattributed=unattributed(judged, rows, judgement),
+        scaling=scaling(judged, comparison, rows),
         workload=recipe.workload.use or recipe.workload.factory or "",
         baseline=prepared.baseline,
         target=_target_in_words(recipe),

@@ -59,10 +59,12 @@ class SpawnRunner:
     :param capture: write the workload's output to a file in the task's folder; else it goes
         where this process' output goes.
     :param limits: a process that passes one of them is ended.
+    :param program: is given the descriptor of its socket; tests give another.
     """
 
     capture: bool = True
     limits: Limits = attrs.field(factory=Limits)
+    program: tuple[str, ...] = (sys.executable, "-m", "tfopt_core.measure.child")
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +76,7 @@ class SpawnRunner:
             stack.enter_context(ours)
             with theirs:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "tfopt_core.measure.child", str(theirs.fileno())],
+                    [*self.program, str(theirs.fileno())],
                     env=dict(environment),
                     stdin=subprocess.DEVNULL,
                     stdout=output,

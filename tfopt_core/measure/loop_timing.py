@@ -14,6 +14,7 @@ from tfopt_core.measure.statistics import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.devices import device_sync
+from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.loops import Loop
 from tfopt_core.training.train_functions import keras_function, made_function
 
@@ -40,8 +41,9 @@ def loop_seconds(
     :param seconds: about how long to time each loop.
     :raises Exception: whatever the only loop raises, where there is but one.
     """
-    timings = [_Timing(built, loop, now) for loop in loops]
-    iterator = _endless(built)
+    shared = _shared(built)
+    timings = [_Timing(built, loop, now, shared) for loop in loops]
+    iterator = _endless(built, shared)
     for timing in timings:
         try:
             timing.begin(iterator)
@@ -74,6 +76,7 @@ class _Timing:
     built: Built
     loop: Loop
     now: Callable[[], int]
+    shared: Synchronous | None = None
     failed: bool = False
     seconds: float = 0.0
     step_seconds: list[float] = attrs.field(factory=list)
@@ -83,7 +86,11 @@ class _Timing:
     def begin(self, iterator: Any) -> None:
         """Make the function and its cold calls."""
         self._sync = device_sync(self.built.run.machine)
-        self._call = _calling(self.built, self.loop, iterator)
+        self._call = (
+            _calling(self.built, self.loop, iterator)
+            if self.shared is None
+            else _calling_replicas(self.shared, self.loop, iterator)
+        )
         for _ in range(COLD_CALLS):
             self._call()
 
@@ -138,6 +145,31 @@ def _calling(built: Built, loop: Loop, iterator: Any) -> Callable[[], int]:
     return call_resident
 
 
+def _shared(built: Built) -> Synchronous | None:
+    """How the training is shared out among replicas, in effect from now on; None for one device.
+
+    What is timed is thrown away, so nothing is put back.
+    """
+    distribution = distribution_of(built)
+    if not isinstance(distribution, Synchronous):
+        return None
+    distribution.install()
+    return distribution
+
+
+def _calling_replicas(shared: Synchronous, loop: Loop, iterator: Any) -> Callable[[], int]:
+    """:raises ValueError: for a loop that does not train over replicas."""
+    if loop.kind != "keras" or loop.jit_compile:
+        raise ValueError(f"{loop.name}: not over several replicas")
+    function = shared.endless_function(loop.steps)
+
+    def call() -> int:
+        function(iterator)
+        return loop.steps
+
+    return call
+
+
 def _an_iterator() -> Any:
     """Any new iterator: a resident loop takes it for a new epoch, and nothing from it."""
     import tensorflow as tf
@@ -145,10 +177,12 @@ def _an_iterator() -> Any:
     return iter(tf.data.Dataset.range(1))
 
 
-def _endless(built: Built) -> Any:
+def _endless(built: Built, shared: Synchronous | None) -> Any:
     """An iterator over the training data again and again; one for all, as a cache may allow."""
     import tensorflow as tf
 
+    if shared is not None:
+        return iter(shared.data("train", endless=True))
     dataset = built.run.datasets["train"]
     if not isinstance(dataset, tf.data.Dataset):  # a PyDataset; its batches, one after another
         dataset = lower_stages(built.plans["train"].stages)

@@ -10,16 +10,23 @@ from typing import Any
 from cattrs import structure
 
 from tfopt_core.errors import InputError
+from tfopt_core.hooks import Cluster
 from tfopt_core.measure.adapted import Adapted
+from tfopt_core.measure.cluster_start import shared_facts
+from tfopt_core.measure.clustered import cluster_of
+from tfopt_core.measure.fingerprint import fingerprint
 from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.processes import MODEL_FILE, replace_file, run_folder
 from tfopt_core.measure.request import Request, prepare, processes_of
+from tfopt_core.measure.resumable import Kept
 from tfopt_core.measure.schedule import FULL, Turn, Variant
 from tfopt_core.store.results import RunResult
+from tfopt_core.training.distributed.joining import from_dict
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
 OnAdapted = Callable[[Adapted], None]
+OnNote = Callable[[str], None]
 
 
 def train_once(
@@ -28,33 +35,46 @@ def train_once(
     runner: Runner,
     on_epoch: OnEpoch,
     on_adapted: OnAdapted | None = None,
+    kept: Kept | None = None,
+    on_note: OnNote = lambda text: None,
 ) -> tuple[RunResult, Prepared]:
-    """Resolve the stack's settings, then train.
+    """Resolve the stack's settings, then train; a training that goes on has them already.
 
     :param quiet: carries out the dry build.
     :param runner: carries out the training; one that does not capture lets output through.
     :param on_epoch: told of each epoch: its number from 1, how many, and its metrics.
     :param on_adapted: has the training compare exact loops, and is told which one it keeps.
+    :param kept: the checkpoints of the training, None to keep none.
+    :param on_note: told of what no checkpoint can hold.
     :raises InputError, PreparationFailed: before the training starts.
     """
     try:
-        prepared, request = prepare(request, quiet)
+        taken_up = None if kept is None else kept.taken_up(request)
+        prepared, request = taken_up or prepare(request, quiet)
 
         def tell(message: dict[str, Any]) -> None:
             if message["type"] == "epoch":
                 on_epoch(message["epoch"] + 1, prepared.epochs, message["metrics"])
             elif message["type"] == "adapted" and on_adapted is not None:
                 on_adapted(structure(message["adapted"], Adapted))
+            elif message["type"] == "note":
+                on_note(message["text"])
+            elif message["type"] == "joining":
+                on_note(joining_in_words(from_dict(message["cluster"])))
 
         seed = request.seed or random.SystemRandom().randrange(1, 2**31)
+        facts = facts_of(request) if cluster_of(request) is not None else {}
         turn = Turn(0, 0, Variant(FULL, request.plugins), seed)
         processes = processes_of(request, runner)
         run = processes.run(
             turn, request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
+            keeping=None if kept is None else kept.keeping(request, prepared),
+            facts=facts,
         )  # fmt: skip
-        if run.ok and request.save_to is not None:
-            trained = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
+        trained = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
+        # of several workers the chief alone has saved it
+        if run.ok and request.save_to is not None and (trained.exists() or not facts):
             replace_file(trained, request.save_to)
     except InputError:
         raise  # what could not be saved lies in the folder still
@@ -63,3 +83,15 @@ def train_once(
         raise
     shutil.rmtree(request.folder, ignore_errors=True)
     return run, prepared
+
+
+def facts_of(request: Request) -> dict[str, str]:
+    """What must be the same wherever this training's processes are started."""
+    root = str(request.recipe.directory.resolve())
+    return shared_facts(fingerprint(request), request.recipe.sha256(), root)
+
+
+def joining_in_words(cluster: Cluster) -> str:
+    """`this is worker 0 of 2; waiting for worker 1 (10.0.0.2:2222)`."""
+    others = ", ".join(f"{name} ({address})" for name, address in cluster.others.items())
+    return f"this is {cluster.name}; joining {others}"

@@ -84,6 +84,7 @@ def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> flo
 def estimated_round(prepared: Prepared, variants: int) -> float | None:
     """What a round of full trainings will take before there was one, if the stack changes
     nothing; None where that is not known."""
-    if prepared.training_seconds is None:
+    # several processes take many seconds to start, and what they gain is anybody's guess
+    if prepared.training_seconds is None or prepared.several_processes:
         return None
     return variants * (prepared.training_seconds + PROCESS_SECONDS)

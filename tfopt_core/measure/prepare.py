@@ -68,6 +68,7 @@ def prepare(task: Task) -> dict[str, Any]:
         gpus=job.machine.gpus,
         warnings=_warnings(workload),
         training_seconds=training_seconds(job, workload) if task.estimate else None,
+        several_processes=job.runtime.cluster is not None,
     )
     if task.detail:
         prepared = _in_detail(prepared, built)

@@ -45,9 +45,9 @@ class Prepared:
     `quality_direction` is None where neither recipe, workload nor the metric's name tells it.
     `gpus` are those that TensorFlow uses, whatever else the machine has. `training_seconds` is
     about what one training without the stack takes, None where that was not asked or cannot be
-    told. `stages` are those of the data with the stack, by split, and `memory` what a run will
-    take; both are found out only where detail was asked for. `seconds` is what it took to find all
-    this out.
+    told. `several_processes` says that the stack spreads a training over them. `stages` are those
+    of the data with the stack, by split, and `memory` what a run will take; both are found out only
+    where detail was asked for. `seconds` is what it took to find all this out.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -68,6 +68,7 @@ class Prepared:
     gpus: tuple[Gpu, ...] = ()
     warnings: tuple[str, ...] = ()
     training_seconds: float | None = None
+    several_processes: bool = False
     stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)
     memory: MemoryPlan | None = None
     seconds: float = 0.0
@@ -75,8 +76,18 @@ class Prepared:
     @property
     def can_be_cut_short(self) -> bool:
         """Whether the rest of a training can be projected, and is not what the stack changes."""
-        changes = any(plugin.math == "changes" for plugin in self.plugins)
-        return self.steps_per_epoch is not None and not changes
+        return self.why_never_cut is None
+
+    @property
+    def why_never_cut(self) -> str | None:
+        """Why each training goes to its end, None if it need not."""
+        if self.steps_per_epoch is None:
+            return "the number of steps in an epoch is unknown, so nothing could be projected"
+        if self.several_processes:
+            return "the processes of one training would each find another end of it"
+        if any(plugin.math == "changes" for plugin in self.plugins):
+            return "the stack changes the training algorithm"
+        return None
 
     @property
     def resolved(self) -> dict[str, dict[str, Any]]:

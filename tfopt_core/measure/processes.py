@@ -17,11 +17,13 @@ from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.measure.isolate import ProcessOutcome, Runner
 from tfopt_core.measure.prepared import Prepared
+from tfopt_core.measure.roles import is_role_folder
 from tfopt_core.measure.schedule import BASELINE, FULL, Turn, Variant
 from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe
 from tfopt_core.store.results import RunResult
 from tfopt_core.training.job import Job
+from tfopt_core.training.keeping import Keeping
 from tfopt_core.training.replayed import Replayed
 from tfopt_core.training.runtime import process_environment
 
@@ -96,18 +98,23 @@ class Processes:
         save: bool = False,
         stop_when_steady: bool = False,
         adapt: bool = False,
+        keeping: Keeping | None = None,
+        facts: Mapping[str, str] | None = None,
     ) -> RunResult:
         """Train one turn of the schedule; failures are results too.
 
         :param save: keep the trained model in the run's folder.
         :param stop_when_steady: stop once the steady step time is known.
         :param adapt: find the fastest exact loop in the first seconds, and keep it.
+        :param keeping: keep checkpoints.
+        :param facts: what all processes of the training compare before it.
         """
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
         # what a killed run left there, the lock of a disk cache say, would harm this one
         shutil.rmtree(folder, ignore_errors=True)
         task, environment = self._task("run", turn.variant, turn.seed, folder)
-        task = attrs.evolve(task, stop_when_steady=stop_when_steady, adapt=adapt)
+        task = attrs.evolve(task, stop_when_steady=stop_when_steady, adapt=adapt, keeping=keeping)
+        task = attrs.evolve(task, facts=facts or {})
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)
@@ -183,6 +190,8 @@ def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:
     tail = "\n".join(last_words(outcome.output_tail)) or None
     if message is None:
         return attrs.evolve(result, error=outcome.cause, output_tail=tail)
+    if message["type"] == "served":
+        return attrs.evolve(result, status="served")
     if message["type"] != "result":
         return attrs.evolve(result, error=message["message"], output_tail=tail)
     try:
@@ -210,7 +219,9 @@ def _tidy(folder: Path) -> None:
     for entry in folder.iterdir() if folder.is_dir() else ():
         if entry.name in KEPT:
             continue
-        if entry.is_dir() and not entry.is_symlink():
+        if entry.is_dir() and not entry.is_symlink() and is_role_folder(entry.name):
+            _tidy(entry)
+        elif entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink(missing_ok=True)

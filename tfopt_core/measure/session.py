@@ -30,11 +30,8 @@ from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.store.results import Results
 
-NEVER_CUT = (
-    'length is "steady", but the number of steps in an epoch is unknown, so nothing could be '
-    "projected: runs train to their end"
-)
-
+NEVER_CUT = 'length is "steady", but {why}: runs train to their end'
+ONE_PROCESS = "the replay runs in one process, and shows nothing of several workers"
 
 # A certificate spares the statistics of quality, not the runs: it may take so much of the time.
 CERTIFICATE_SHARE = 0.25
@@ -71,7 +68,8 @@ def measure(
             prepared, seconds=pace.elapsed, warnings=(*prepared.warnings, *busy)
         )
         if request.recipe.measure.length == "steady" and not prepared.can_be_cut_short:
-            prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NEVER_CUT))
+            never = NEVER_CUT.format(why=prepared.why_never_cut)
+            prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
         course = Course(seed=seed, length=_length(request, prepared))
         if certify:
@@ -173,6 +171,8 @@ def _certificate(
 ) -> Certificate | None:
     if stack_math([plugin.math for plugin in prepared.plugins]) == "changes":
         return None
+    if prepared.several_processes:
+        return impossible(ONE_PROCESS)
     too_dear = _dearer_than_worth(request, prepared)
     if too_dear is not None:
         return impossible(too_dear)

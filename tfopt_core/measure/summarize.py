@@ -36,7 +36,7 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         epochs=outcome.epochs,
         steps=outcome.steps,
         epochs_to_target=reached,
-        seconds_to_target=None if reached is None else outcome.epoch_end_seconds[reached - 1],
+        seconds_to_target=_seconds_to(reached, outcome),
         jit_compile=outcome.jit_compile,
         # those of a training that was cut short compare with nothing
         metrics={
@@ -46,6 +46,9 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         stop_reason=outcome.stop_reason,
         complete=not outcome.cut_short,
         projected_seconds=projected,
+        replicas=outcome.replicas,
+        workers=outcome.workers,
+        communication_step_seconds=outcome.communication_step_seconds,
     )
 
 
@@ -69,6 +72,13 @@ def epochs_to_target(history: dict[str, list[float]], target: TargetSpec) -> int
         if target.at_most is not None and value <= target.at_most:
             return epoch
     return None
+
+
+def _seconds_to(epoch: int | None, outcome: FitOutcome) -> float | None:
+    """When this epoch ended; what a resumed training took before is not known."""
+    if epoch is None or outcome.resumed:
+        return None
+    return outcome.epoch_end_seconds[epoch - 1]
 
 
 def _examples_per_second(batch_size: int | None, step_seconds: float | None) -> float | None:

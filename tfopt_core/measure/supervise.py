@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import attrs
 
 from tfopt_core.measure.channel import send_task
+from tfopt_core.measure.joining import Gathering
 from tfopt_core.measure.task import FINAL, Task, checked_message
 from tfopt_core.measure.wording import seconds_in_words
 
@@ -53,11 +54,13 @@ class Limits:
         longer than a run.
     :param silence: without any message.
     :param start: until its first message, from a process that says when it has started.
+    :param called_off: asked again and again; once it gives a reason, the process is killed.
     """
 
     total: float | None = None
     silence: float | None = SILENCE_SECONDS
     start: float | None = None
+    called_off: Callable[[], str | None] | None = None
 
 
 # A training that is wanted for itself may be silent for as long as it likes.
@@ -66,6 +69,18 @@ NO_LIMITS = Limits(silence=None)
 
 class NeverStarted(Exception):
     """A process gave no sign that it had started."""
+
+
+class _Killed(Exception):
+    """A process that is to be killed at once; the message is the cause."""
+
+
+class _NeverJoined(Exception):
+    """The others of a cluster did not come in time."""
+
+    def __init__(self, gathering: Gathering) -> None:
+        super().__init__()
+        self.gathering = gathering
 
 
 def converse(
@@ -82,12 +97,20 @@ def converse(
         for data in _lines(process, channel, waiting):
             try:
                 message = checked_message(json.loads(data), task.kind)
+                waiting.heed(message)
             except ValueError as error:
                 return None, f"broke the protocol: {error}"
             if message["type"] in FINAL:
                 _await_exit(process)
                 return message, None
             tell(message)
+    except _NeverJoined as error:
+        # it waits in native code with Python's lock held: it could not even write its stacks
+        end_group(process)
+        return None, error.gathering.cause()
+    except _Killed as error:
+        end_group(process)
+        return None, str(error)
     except TimeoutError as error:
         _end_gently(process)
         if not waiting.heard and limits.start is not None:
@@ -95,6 +118,8 @@ def converse(
         return None, str(error)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the process died before it read its task; how, is asked next
+    finally:
+        waiting.end()
     return None, describe_exit(process.wait())
 
 
@@ -123,17 +148,42 @@ class _Patience:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._begun = self._last = time.monotonic()
+        self._gathering: Gathering | None = None
         self.heard = False
 
     def message(self) -> None:
         self.heard, self._last = True, time.monotonic()
 
+    def heed(self, message: dict[str, Any]) -> None:
+        """Be patient with a process that joins a cluster for as long as it says.
+
+        :raises ValueError: if it joins none.
+        """
+        if message["type"] in ("joining", "joined"):
+            self.end()
+        if message["type"] == "joining":
+            self._gathering = Gathering.of(message)
+            self._gathering.begin()
+
+    def end(self) -> None:
+        """Nobody is waited for any more."""
+        if self._gathering is not None:
+            self._gathering.end()
+        self._gathering = None
+
     def check(self) -> None:
-        """:raises TimeoutError: saying which limit was passed."""
+        """:raises TimeoutError: saying which limit was passed.
+        :raises _NeverJoined: if the others of its cluster did not come.
+        :raises _Killed: if it was called off.
+        """
         limits, now = self._limits, time.monotonic()
+        if limits.called_off is not None and (reason := limits.called_off()) is not None:
+            raise _Killed(reason)
+        if self._gathering is not None and now - self._last > self._gathering.seconds:
+            raise _NeverJoined(self._gathering)
         if limits.total is not None and now - self._begun > limits.total:
             raise TimeoutError(f"took longer than its limit of {seconds_in_words(limits.total)}")
-        silence = limits.silence
+        silence = None if self._gathering is not None else limits.silence
         if not self.heard and limits.start is not None:
             silence = limits.start
         if silence is not None and now - self._last > silence:

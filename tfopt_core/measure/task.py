@@ -9,6 +9,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.training.job import Job
+from tfopt_core.training.keeping import Keeping
 
 Kind = Literal["prepare", "run", "replay", "diagnose"]
 
@@ -27,6 +28,7 @@ class Task:
     :param save_to: where the trained model goes, None to keep none.
     :param stop_when_steady: a run ends once its steady step time is known.
     :param adapt: a run looks for the fastest exact loop in its first seconds, and keeps it.
+    :param keeping: where a run keeps checkpoints, and from which one it goes on; None for none.
     :param replay_folder: where a replay reads and writes what is compared.
     :param facts: what must be the same for all processes of a training, by name.
     :param asked: the plugins that a diagnosis asks what they would do; each can be imported.
@@ -40,6 +42,7 @@ class Task:
     save_to: Path | None = None
     stop_when_steady: bool = False
     adapt: bool = False
+    keeping: Keeping | None = None
     replay_folder: Path | None = None
     facts: Mapping[str, str] = attrs.field(factory=dict)
     asked: tuple[str, ...] = ()
@@ -54,6 +57,7 @@ MESSAGES: dict[str, frozenset[str]] = {
     "step": frozenset({"epoch", "step"}),
     "epoch": frozenset({"epoch", "metrics"}),
     "adapted": frozenset({"adapted"}),
+    "note": frozenset({"text"}),
     "prepared": frozenset({"prepared"}),
     "replayed": frozenset({"replayed"}),
     "phase": frozenset({"phase"}),

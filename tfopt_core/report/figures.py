@@ -140,11 +140,19 @@ def _total_seconds(run: RunResult) -> float | None:
 
 
 def _memory(sides: Sides) -> tuple[Row, ...]:
+    several = any(run.fit.workers > 1 for runs in sides for run in runs if run.fits)
+    whose = ", of the chief" if several else ""
     return (
-        *_row(sides, "peak memory", lambda run: run.peak_rss_bytes, units.bytes_text, _change),
         *_row(
             sides,
-            "peak device memory",
+            f"peak memory{whose}",
+            lambda run: run.peak_rss_bytes,
+            units.bytes_text,
+            _change,
+        ),
+        *_row(
+            sides,
+            f"peak device memory{whose}",
             lambda run: run.peak_device_bytes,
             units.bytes_text,
             _change,

@@ -16,6 +16,7 @@ from tfopt_core.report.effects import render_attribution, render_plugin_lines
 from tfopt_core.report.figures import figure_groups
 from tfopt_core.report.layout import Page, facts, indented, words
 from tfopt_core.report.outcome import render_failures, render_rest, render_verdict
+from tfopt_core.report.scaling import render_scaling
 from tfopt_core.store.results import Results
 
 
@@ -29,6 +30,7 @@ def render_summary(results: Results) -> RenderableType:
         *render_attribution(results),
         *render_failures(results),
         render_verdict(results.comparison),
+        *render_scaling(results),
         *render_rest(results),
     ))  # fmt: skip
 

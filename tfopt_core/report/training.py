@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tfopt_core.measure.adapted import Adapted
 from tfopt_core.measure.prepared import Prepared
+from tfopt_core.measure.resumable import Kept
 from tfopt_core.report.console import plain
 from tfopt_core.report.layout import grid, paragraph, words
 from tfopt_core.report.units import metric_text, seconds_text
@@ -43,13 +44,21 @@ def render_adapted(adapted: Adapted) -> RenderableType:
     return grid([(words(head), paragraph(line)) for head, line in zip(heads, said, strict=True)])
 
 
-def render_training(run: RunResult, prepared: Prepared, saved_to: Path | None) -> RenderableType:
-    """How long the training took, and what each plugin of the stack did."""
+def render_training(
+    run: RunResult, prepared: Prepared, saved_to: Path | None, *, went_on: bool = False
+) -> RenderableType:
+    """How long the training took, and what each plugin of the stack did.
+
+    :param went_on: whether it began from a checkpoint, so that the seconds are not those of all.
+    """
+    if run.status == "served":
+        return Text("served the chief until the training had ended")
     if not run.ok:
-        return Text(f"the training failed: {plain(run.error or 'no cause was given')}", "red")
+        return paragraph(f"the training failed: {run.error or 'no cause was given'}", "red")
     fit = run.fit
     epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
-    took = f"trained {epochs} in {seconds_text(run.wall_seconds or 0.0)}"
+    trained = f"went on to the end of {epochs}" if went_on else f"trained {epochs}"
+    took = f"{trained} in {seconds_text(run.wall_seconds or 0.0)}"
     if fit.step_seconds:
         took += f", {seconds_text(fit.step_seconds)} a step"
     lines = [Text(took)]
@@ -59,6 +68,30 @@ def render_training(run: RunResult, prepared: Prepared, saved_to: Path | None) -
     if saved_to is not None:
         parts.append(Text(f"saved: {plain(str(saved_to))}"))
     return Group(*parts)
+
+
+def render_kept(kept: Kept) -> RenderableType:
+    """From which checkpoint a training goes on, and what is to be said of it."""
+    lines = [
+        Text(f"checkpoint {plain(name)} is damaged and was passed over", "yellow")
+        for name in kept.damaged
+    ]
+    if kept.moved:
+        lines.append(
+            Text(
+                f"goes on elsewhere: {plain('; '.join(kept.moved))}; losses may differ in rounding",
+                "yellow",
+            )
+        )
+    if kept.start is None:
+        lines.append(Text(f"keeps checkpoints in {plain(str(kept.folder))}"))
+    elif kept.finished:
+        epochs = "1 epoch" if kept.epochs == 1 else f"{kept.epochs} epochs"
+        lines.append(Text(f"the training is finished: {epochs}"))
+    else:
+        steps = f" and {kept.steps:,} steps" if kept.steps else ""
+        lines.append(Text(f"goes on after epoch {kept.epochs}{steps}, from {plain(kept.start)}"))
+    return Group(*lines)
 
 
 def render_effects(

@@ -10,7 +10,8 @@ import attrs
 SCHEMA_VERSION = 1
 
 # "repeated": the machine was disturbed, so the round was measured again and the run set aside.
-RunStatus = Literal["ok", "failed", "repeated"]
+# "served": a process that computed nothing of its own, for a training that others have done.
+RunStatus = Literal["ok", "failed", "repeated", "served"]
 Kind = Literal["end-to-end", "steady", "in-run", "time-to-target"]
 
 
@@ -41,7 +42,9 @@ class FitResult:
     epochs'. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
     training) are None without a target or if it was not reached. A fit that ended once its step
     time was known is not `complete`: its metrics are no result, and `projected_seconds` is what
-    the whole training would take, None where that cannot be told.
+    the whole training would take, None where that cannot be told. `replicas` are the devices that
+    trained together, on `workers` processes; `communication_step_seconds` is what summing the
+    gradients of a step over them takes alone, None where it was not timed.
     """
 
     one_time_seconds: float
@@ -60,6 +63,9 @@ class FitResult:
     stop_reason: str | None = None
     complete: bool = True
     projected_seconds: float | None = None
+    replicas: int = 1
+    workers: int = 1
+    communication_step_seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -168,12 +174,34 @@ class Attribution:
 
 
 @attrs.frozen(kw_only=True)
+class Scaling:
+    """What training on more replicas brought, against the fewer of the baseline.
+
+    `efficiency` is `speedup` over the factor by which the replicas grew; both are those of
+    `plugin`, or of the whole stack where that is None, and None without a verdict. The seconds are
+    medians of the stack's runs, and `communication_share` is their ratio: what summing the
+    gradients takes when it is timed alone, which computing may hide.
+    """
+
+    replicas: int
+    baseline_replicas: int
+    workers: int
+    plugin: str | None
+    speedup: float | None
+    efficiency: float | None
+    step_seconds: float | None
+    communication_step_seconds: float | None
+    communication_share: float | None
+
+
+@attrs.frozen(kw_only=True)
 class Results:
     """One measurement, whole: what `--json` writes.
 
     `resolved` are every plugin's settings without "auto"; `setup_seconds` is what resolving and
     the dry build took, and `seconds` the whole measurement with it; `baseline` says what the
-    workload trains without a stack; `observations` are further paired contrasts in words;
+    workload trains without a stack; `scaling` is None for a stack that trains on no more replicas
+    than the baseline; `observations` are further paired contrasts in words;
     `length` says whether runs trained to their end; `resumed` counts how often the measuring was
     stopped and taken up again.
     """
@@ -188,6 +216,7 @@ class Results:
     comparison: Comparison
     attribution: tuple[Attribution, ...] = ()
     unattributed: float | None = None
+    scaling: Scaling | None = None
     schema_version: int = SCHEMA_VERSION
     created_at: str = ""
     workload: str = ""

@@ -34,6 +34,14 @@ def make_iterators(built: Built, epochs: int) -> None:
             iter(data)
 
 
+def remembers_epochs(data: Any) -> bool:
+    """Whether the data are a PyDataset that does something at an epoch's end."""
+    import keras
+
+    kind = keras.utils.PyDataset
+    return isinstance(data, kind) and type(data).on_epoch_end is not kind.on_epoch_end
+
+
 def epochs_drawn(built: Built, epochs: int) -> int:
     """How many iterators over the training data so many epochs make."""
     return epochs * (2 if built.run.steps_per_epoch is not None else 1)

@@ -80,8 +80,9 @@ def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int) -> Any:
     empty = tf.data.Dataset.range(0)
     unread = tf.data.Dataset.zip((empty, used)).map(lambda _, order: order)
     orders = used.concatenate(unread).repeat()
-    for _ in range(skipped):
-        orders = unread.concatenate(orders)
+    if skipped:
+        # (repeat would make one iterator more, and so many nested data sets would take seconds)
+        orders = tf.data.Dataset.range(skipped).flat_map(lambda _: unread).concatenate(orders)
     options = tf.data.Options()
     options.autotune.enabled = False
     options.experimental_optimization.apply_default_optimizations = False

@@ -14,7 +14,12 @@ from tfopt_core.training import variables
 from tfopt_core.training.callback_state import capture_callbacks, not_kept, restore_callbacks
 from tfopt_core.training.checkpoint_file import Checkpoint, Disk, read_file
 from tfopt_core.training.checkpoint_folder import Writer, writing_alone
-from tfopt_core.training.data_order import epochs_drawn, make_iterators, without_steps_done
+from tfopt_core.training.data_order import (
+    epochs_drawn,
+    make_iterators,
+    remembers_epochs,
+    without_steps_done,
+)
 from tfopt_core.training.keeping import Keeping
 from tfopt_core.training.random_state import capture_random, restore_random, unreadable_ops
 from tfopt_core.training.resident_loop import ResidentFunction
@@ -79,6 +84,8 @@ class Keeper:
             self._locks.enter_context(writing_alone(self.keeping.folder))
         for name in not_kept(watch.built.training.callbacks):
             self._note(f"a state that the callback {name} may have is in no checkpoint")
+        if remembers_epochs(watch.built.run.datasets["train"]):
+            self._note("what on_epoch_end of the data changes is in no checkpoint")
         if self.start is None:
             return
         values = self.start.values
@@ -190,7 +197,7 @@ class Keeper:
         built, model = watch.built, watch.built.model
         states, arrays = capture_callbacks(built.training.callbacks)
         groups = variables.groups_of(model, metrics=steps > 0)
-        values, listed = variables.capture(groups)
+        values, listed = variables.capture(groups, built.run.strategy)
         return self._writer.write(
             Checkpoint(
                 {
@@ -218,7 +225,7 @@ class Keeper:
         wanted = {group: kept for group, kept in listed.items() if metrics == (group == "metrics")}
         groups = variables.groups_of(built.model, metrics=metrics)
         with built.run.strategy.scope():
-            variables.restore(groups, start.arrays, wanted)
+            variables.restore(groups, start.arrays, wanted, built.run.strategy)
 
     def _restore_plugins(self, values: Mapping[str, Any]) -> None:
         states = self._watch.built.run.owner.states

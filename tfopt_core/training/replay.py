@@ -21,6 +21,7 @@ from tfopt_core.hooks.card import math_of
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.digests import FIRST_BATCHES, read_epoch
+from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.job import Job
 from tfopt_core.training.penalties import add_data_loss
 from tfopt_core.training.replay_data import ReplayData, read_first, read_other, shortened
@@ -125,20 +126,26 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
         add_data_loss(model, built.run.element_spec)  # as a run does
     if wrap is not None:
         model.train_step = wrap(model.train_step)
-    _use_loop(built)
     recorder = _recorder(begin)
-    data = _stored_batches(folder)
+    given = data = _stored_batches(folder)
+    class_weight = built.workload.class_weight
+    distribution = distribution_of(built)
+    if isinstance(distribution, Synchronous):
+        distribution.install()
+        data, class_weight = distribution.train_on(given), None
+    else:
+        _use_loop(built)
     model.fit(
         data,
         epochs=1,
-        class_weight=built.workload.class_weight,
+        class_weight=class_weight,
         callbacks=[recorder],
         shuffle=False,
         verbose=0,
     )
     return Replayed(
         epochs=(),
-        steps=int(data.cardinality()),
+        steps=int(given.cardinality()),
         reported=tuple(recorder.reported),
         losses={name: tuple(values) for name, values in recorder.losses.items()},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,52 +15,70 @@ from tfopt_core.training.graph_steps import one_step
 _AS_BITS = {1: np.uint8, 2: np.uint16}
 
 
-def capture(groups: Mapping[str, Iterable[Any]]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The values of groups of variables, and what they are: group by group, name and type."""
+def capture(
+    groups: Mapping[str, Iterable[Any]], strategy: Any
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The values of groups of variables, and what they are, group by group.
+
+    Replicas may hold different values of one variable (moving averages of their own batches,
+    sums of metrics); then all are taken, and none is reduced: no other process is asked.
+
+    :returns: the arrays, and for each variable its path, type, shape and number of values.
+    """
     arrays: dict[str, np.ndarray] = {}
     listed: dict[str, Any] = {}
     for group, variables in groups.items():
         listed[group] = []
         for index, variable in enumerate(variables):
-            array = np.asarray(variable.numpy())
-            listed[group].append([variable.path, array.dtype.name, list(array.shape)])
-            arrays[f"{group}/{index}"] = _plain(array)
+            values = [np.asarray(part.numpy()) for part in _parts(variable, strategy)]
+            first, *others = values
+            if all(_plain(other).tobytes() == _plain(first).tobytes() for other in others):
+                values = [first]
+            shape = list(first.shape)
+            listed[group].append([variable.path, first.dtype.name, shape, len(values)])
+            for place, value in enumerate(values):
+                arrays[f"{group}/{index}/{place}"] = _plain(value)
     return arrays, listed
 
 
-def missing(groups: Mapping[str, Iterable[Any]], listed: Mapping[str, Any]) -> str:
+def missing(groups: Mapping[str, Iterable[Any]], listed: Mapping[str, Any], strategy: Any) -> str:
     """What of these groups of variables is not as it was listed, in words; "" if all is."""
     for group, before in listed.items():
         now = list(groups.get(group, ()))
         if len(now) != len(before):
             return f"{len(before)} variables of the {group} are kept, and there are {len(now)}"
-        for variable, (path, dtype, shape) in zip(now, before, strict=True):
-            found = (np.dtype(variable.numpy().dtype).name, list(variable.shape))
+        for variable, (path, dtype, shape, count) in zip(now, before, strict=True):
+            parts = _parts(variable, strategy)
+            found = (parts[0].dtype.name, list(parts[0].shape))
             if found != (dtype, shape):
                 return f'"{path}" is kept as {dtype} {shape}, and is {found[0]} {found[1]}'
+            if count not in (1, len(parts)):
+                return f'"{path}" is kept for {count} replicas, and there are {len(parts)}'
     return ""
 
 
 def restore(
-    groups: Mapping[str, Iterable[Any]],
+    groups: Mapping[str, Sequence[Any]],
     arrays: Mapping[str, np.ndarray],
     listed: Mapping[str, Any],
+    strategy: Any,
 ) -> None:
     """Assign what was captured.
 
     :raises InputError: if these are no longer the same variables.
     """
-    reason = missing(groups, listed)
+    reason = missing(groups, listed, strategy)
     if reason:
         raise InputError(
             f"the checkpoint does not fit the model: {reason}; train anew in another folder "
             "(--checkpoints)"
         )
-    for group in listed:
-        for index, variable in enumerate(groups[group]):
-            dtype = variable.numpy().dtype
-            array = arrays[f"{group}/{index}"]
-            variable.assign(array if array.dtype == dtype else array.view(dtype))
+    for group, entries in listed.items():
+        for index, (*_, count) in enumerate(entries):
+            for place, part in enumerate(_parts(groups[group][index], strategy)):
+                array = arrays[f"{group}/{index}/{place if count > 1 else 0}"]
+                dtype = part.dtype.as_numpy_dtype
+                part.assign(array if array.dtype == dtype else array.view(dtype))
 
 
 def groups_of(model: Any, *, metrics: bool) -> dict[str, list[Any]]:
@@ -87,7 +105,7 @@ def make_variables(built: Built, listed: Mapping[str, Any]) -> None:
         for optimizer in _optimizers(model)[:1]:
             if model.built and not optimizer.built:
                 optimizer.build(model.trainable_variables)
-        if missing(groups_of(model, metrics=metrics), listed):
+        if missing(groups_of(model, metrics=metrics), listed, built.run.strategy):
             one_step(model, jit_compile=False).get_concrete_function(_batch_spec(built))
 
 
@@ -113,6 +131,12 @@ def _batch_spec(built: Built) -> Any:
         lambda part: tf.TensorSpec((None, *np.shape(part)[1:]), tf.convert_to_tensor(part).dtype),
         first,
     )
+
+
+def _parts(variable: Any, strategy: Any) -> Sequence[Any]:
+    """The `tf.Variable` of each replica of this process."""
+    parts: Sequence[Any] = strategy.experimental_local_results(variable.value)
+    return parts
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

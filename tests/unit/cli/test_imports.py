@@ -49,6 +49,7 @@ def run(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
         (["--help"], 0, "apply"),
         (["apply", "--help"], 0, "--pairs"),
         (["train", "--help"], 0, "--save"),
+        (["launch", "--help"], 0, "--parameter-servers"),
         (["--version"], 0, "tfopt "),
         (["recipes"], 0, "quickstart"),
         (["recipes", "copy", "quickstart"], 0, "tfopt apply quickstart.toml"),

@@ -46,8 +46,9 @@ class FakeRunner:
 
     def __init__(
         self, walls=None, prepare_error=None, noise=0.003, math="exact", training_seconds=None,
-        disturbed=lambda number: False,
+        disturbed=lambda number: False, several_processes=False,
     ):  # fmt: skip
+        self.several_processes = several_processes
         self.now, self.steal, self.number = 100.0, 0.0, -1
         self.training_seconds, self.disturbed = training_seconds, disturbed
         self.steps_per_epoch = 10
@@ -105,6 +106,7 @@ class FakeRunner:
             batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
             policy="float32", baseline="", versions={"tensorflow": "2.21"},
             training_seconds=self.training_seconds,
+            several_processes=self.several_processes,
         )  # fmt: skip
         return outcome({"type": "prepared", "prepared": unstructure(prepared)})
 
@@ -170,6 +172,18 @@ def test_four_fixed_pairs_are_eight_runs_each_stored(world):
     assert world.store.results(results.id) == results
     assert [type(e) for e in events].count(RunEnded) == 8
     assert next(e for e in events if isinstance(e, Ready)).total_runs == 8
+
+
+def test_a_training_over_several_processes_is_never_cut_short_and_never_replayed(world):
+    # whole trainings do not fit: in one process, runs would end once their step time is known
+    runner = FakeRunner(training_seconds=400.0, several_processes=True)
+    results, _ = world(runner, length="steady")
+    assert results.length == "full"
+    assert not any(task.stop_when_steady for task in runner.tasks)
+    assert any('length is "steady", but the processes' in said for said in results.warnings)
+    assert not [task for task in runner.tasks if task.kind == "replay"]
+    certificate = results.comparison.quality.certificate
+    assert "the replay runs in one process, and shows nothing of several workers" in certificate
 
 
 def test_all_runs_use_the_resolved_settings(world):

@@ -65,21 +65,49 @@ def test_logical_devices_are_runtime_options() -> None:
 TRAIN = """
 import sys
 from pathlib import Path
-from plugin_drive import drive
-from tfopt_core import RuntimeOptions
+from time import perf_counter_ns
+import numpy as np
+from plugin_drive import CPU, SmallTraining
+from tfopt_core import RuntimeOptions, Workload
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.training.build import build
+from tfopt_core.training.fit import train
+from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import apply_in_process
 from tfopt_distribute.mirrored import Mirrored
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
 from tfopt_training.lr_schedule import LrSchedule
 apply_in_process(RuntimeOptions(logical_cpu_devices=2))
+x = np.random.default_rng(0).random((64, 4), dtype="float32")
+workload = Workload(
+    train=(x, x.sum(1, keepdims=True)), build_model=SmallTraining().wrap_model, optimizer="adam",
+    loss="mse",
+)
+recipe = Recipe(name="mirrored", workload=WorkloadSpec(use="here", epochs=2, batch_size=16))
 mirrored = Mirrored(logical_cpu_devices=2)
-beside = {"xla": Xla(), "steps": StepsPerExecution(steps=2), "schedule": LrSchedule()}
-for name, plugin in {"mirrored": None, **beside}.items():
-    driven = drive(plugin or mirrored, Path(sys.argv[1]), beside=mirrored if plugin else None)
-    print(name, driven.effect.applied, driven.effect.detail)
+larger = Mirrored(
+    logical_cpu_devices=2, communication="reduce-to-one", batch_size="per-replica",
+    learning_rate="linear",
+)
+for name, plugins in {
+    "mirrored": (mirrored,),
+    "larger": (larger,),
+    "xla": (mirrored, Xla()),
+    "steps": (mirrored, StepsPerExecution(steps=2)),
+    "schedule": (mirrored, LrSchedule()),
+}.items():
+    stacked = tuple(StackedPlugin(f"plugin {i}", plugin) for i, plugin in enumerate(plugins))
+    built = build(Job(recipe=recipe, plugins=stacked, variant="full", seed=1, machine=CPU,
+                      folder=Path(sys.argv[1])), workload)
+    outcome = train(built, perf_counter_ns(), lambda message: None)
+    effects = built.stack.report_effects(built.run, built.model)
+    effect = effects[stacked[-1].name]
+    rate = float(built.model.optimizer.learning_rate.numpy())  # float() fails over replicas
+    print(f"{name} {outcome.steps} steps, rate {rate:.3g}: {effect.applied}, {effect.detail}")
     if name == "schedule":
-        driven.stack.unwrap(driven.model).save(Path(sys.argv[1]) / "model.keras")
+        built.stack.unwrap(built.model).save(Path(sys.argv[1]) / "model.keras")
 """
 
 
@@ -92,9 +120,11 @@ def test_mirrored_trains_on_two_logical_cpus_and_others_stand_beside_it(tmp_path
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.splitlines() == [
-        "mirrored True 2 replicas, on CPU:0, CPU:1",
-        "xla False Keras cannot compile a step by XLA over 2 replicas",
-        "steps False Keras cannot run several steps a call over 2 replicas",
-        "schedule True CosineDecay, learning rate 0 after 8 steps",
+        "mirrored 8 steps, rate 0.001: True, 2 replicas, on CPU:0, CPU:1",
+        "larger 4 steps, rate 0.002: True, 2 replicas, on CPU:0, CPU:1, ReductionToOneDevice, "
+        "global batch 32, learning rate x 2 (linear)",
+        "xla 8 steps, rate 0.001: False, Keras cannot compile a step by XLA over 2 replicas",
+        "steps 8 steps, rate 0.001: True, 2 steps a call",
+        "schedule 8 steps, rate 0: True, CosineDecay, learning rate 0 after 8 steps",
     ]
     assert (tmp_path / "model.keras").exists()

@@ -14,12 +14,19 @@ from tfopt_core.data.stages.computing import (
 )
 from tfopt_core.data.stages.running import Autotune, Cache, Held, Options, Prefetch, Resident
 from tfopt_core.data.stages.selecting import Repeat, Shard, Shuffle, Skip, Take
+from tfopt_core.data.stages.sharing import (
+    EvenSteps,
+    PartOfBatch,
+    PartOfExamples,
+    PartOfSource,
+)
 from tfopt_core.data.stages.source import Origin, Source
 
 __all__ = [
     "Autotune",
     "Batch",
     "Cache",
+    "EvenSteps",
     "Filter",
     "Held",
     "Interleave",
@@ -31,6 +38,9 @@ __all__ = [
     "Origin",
     "PaddedBatch",
     "Parallelism",
+    "PartOfBatch",
+    "PartOfExamples",
+    "PartOfSource",
     "Prefetch",
     "RaggedBatch",
     "Repeat",

@@ -11,16 +11,23 @@ from tfopt_core.data.stages.base import Parallelism, Stage
 
 @attrs.frozen(kw_only=True, eq=False)
 class Batch(Stage):
-    """Puts `size` examples into one batch. `parallel` and `ordered` are those of a map."""
+    """Puts `size` examples into one batch. `parallel` and `ordered` are those of a map.
+
+    `of` is the size of the global batch of which workers put together a part each; None where a
+    batch is the whole one.
+    """
 
     kind: ClassVar[str] = "batch"
     size: int
     drop_remainder: bool = False
     parallel: Parallelism = None
     ordered: bool | None = True
+    of: int | None = None
 
     def describe(self) -> str:
-        return f"{self.kind}: {self.size}" + (", remainder dropped" if self.drop_remainder else "")
+        part = "" if self.of in (None, self.size) else f" of {self.of}"
+        dropped = ", remainder dropped" if self.drop_remainder else ""
+        return f"{self.kind}: {self.size}{part}{dropped}"
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -7,7 +7,7 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
-# Every process must make the same calls, so their number is fixed. The first ones trace and connect.
+# Every process must make the same calls, so their number is fixed; the first trace and connect.
 COLD, TIMED = 2, 15
 
 

@@ -140,9 +140,12 @@ def _from_anywhere(data: Any, count: int) -> Any:
 
     # seeds of 0 draw anew on each worker, whatever the global seed
     start = tf.raw_ops.RandomUniformInt(
-        shape=tf.zeros([0], tf.int32), minval=tf.constant(0, tf.int64), maxval=tf.constant(count, tf.int64),
-        seed=0, seed2=0,
-    )  # fmt: skip
+        shape=tf.zeros([0], tf.int32),
+        minval=tf.constant(0, tf.int64),
+        maxval=tf.constant(count, tf.int64),
+        seed=0,
+        seed2=0,
+    )
     return data.skip(start).concatenate(data.take(start))
 
 

@@ -104,12 +104,13 @@ class Synchronous:
 
         :param endless: repeat it.
         """
-        run = self.built.run
-        dataset = run.datasets.get(split)
+        dataset = self.built.run.datasets.get(split)
         if dataset is None:
             return None
-        if endless:
-            dataset = dataset.repeat()
+        return self._shared_out(dataset.repeat() if endless else dataset, split)
+
+    def _shared_out(self, dataset: Any, split: str) -> Any:
+        run = self.built.run
         if split == "train" and self.built.workload.class_weight is not None:
             dataset = with_class_weight(dataset, self.built.workload.class_weight)
         if not spans_processes(run.strategy):
@@ -129,6 +130,18 @@ class Synchronous:
                 "sets its steps a call"
             )
         return function
+
+    def train_on(self, dataset: Any) -> Any:
+        """Have `fit` train on another data set than the run's: what it iterates over then.
+
+        :param dataset: batches of any size, of a known number.
+        """
+        function = self.train_function()
+        function.steps_per_epoch, function.batch_size = int(dataset.cardinality()), None
+        function.uneven_last, function.every_uneven = True, True
+        self.built.model.steps_per_execution = function.steps
+        self.built.model.train_function = function
+        return self._shared_out(dataset, "train")
 
     def endless_function(self, steps: int) -> ReplicatedFunction:
         """A train function over endless data, to time a loop of so many steps a call."""

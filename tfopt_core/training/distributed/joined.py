@@ -59,8 +59,8 @@ def join(job: Job, send: Send) -> Joined | Serve:
         return strategy
     if not isinstance(strategy, tf.distribute.Strategy):
         raise ClusterError(
-            f"build_strategy returned a {type(strategy).__name__}; return a tf.distribute.Strategy, "
-            "or Serve in a process that only serves"
+            f"build_strategy returned a {type(strategy).__name__}; return a "
+            "tf.distribute.Strategy, or Serve in a process that only serves"
         )
     if joining.cluster is not None:
         send({"type": "joined"})

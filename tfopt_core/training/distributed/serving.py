@@ -81,7 +81,7 @@ def answers(address: str) -> bool:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS):
             return True
-    except OSError:
+    except (OSError, ValueError, OverflowError):  # the latter two: it is no address
         return False
 
 

@@ -29,6 +29,7 @@ class ReplicatedFunction:
         number of the first among those of all processes.
     :param reduces_logs: whether the step returns other logs than metrics, which are averaged over
         the replicas; metrics alone Keras reads itself, over all replicas, when an epoch ends.
+    :param every_uneven: whether any batch may hold another number of examples.
     :param evaluates: whether it is a test function.
     """
 
@@ -44,6 +45,7 @@ class ReplicatedFunction:
     first_replica: int = 0
     reduces_logs: bool = False
     evaluates: bool = False
+    every_uneven: bool = False
     made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="distributed"))
     _functions: dict[bool, Any] = attrs.field(factory=dict)
     _evaluation: Any = None
@@ -75,7 +77,7 @@ class ReplicatedFunction:
         apart = self.uneven_last and count == left
         logs = None
         if count > apart:
-            logs = self._function(False)(iterator, tf.constant(count - apart))
+            logs = self._function(self.every_uneven)(iterator, tf.constant(count - apart))
         if apart:
             logs = self._function(True)(iterator, tf.constant(1))
         self._done += count

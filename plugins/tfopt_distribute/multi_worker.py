@@ -1,0 +1,260 @@
+"""Multi-worker: several processes, on one machine or many, train one model together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core import (
+    Cluster,
+    ClusterOptions,
+    DataPlan,
+    Effect,
+    PluginRefused,
+    Probe,
+    RunContext,
+    RuntimeOptions,
+    TrainingOptions,
+    hookimpl,
+)
+from tfopt_distribute.batch_rule import (
+    BATCH_HELP,
+    BATCH_RULES,
+    RATE_HELP,
+    RATE_RULES,
+    BatchRule,
+    RateRule,
+    check_rules,
+    rate_in_words,
+    with_larger_batch,
+    with_scaled_rate,
+)
+from tfopt_distribute.cluster_settings import (
+    CLUSTER_HELP,
+    JOIN_HELP,
+    SLURM_PORT_HELP,
+    announced_workers,
+    check_addresses,
+    others,
+)
+from tfopt_distribute.resolvers import CLUSTER_KINDS, ClusterKind, resolver
+from tfopt_distribute.sharing import SHARD_POLICIES, ShardPolicy, in_words, shared_plan
+
+Communication = Literal["auto", "ring", "nccl"]
+ROLES = ("chief", "worker")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class MultiWorker:
+    """Trains one model in several processes, on one machine or many, each on its share.
+
+    What it does: trains under MultiWorkerMirroredStrategy. Each worker holds a copy of the model
+    and its part of every global batch; the gradients are summed over all, so all copies stay the
+    same. Every worker runs the same recipe by `tfopt train`; TF_CONFIG, Slurm or addresses say who
+    it is, and `tfopt launch` starts them all on this machine.
+
+    Why it helps: the workers compute at the same time, and with them their GPUs and memories.
+
+    When it does not: a step waits for the slowest worker, and for its gradients to cross the
+    network: small models lose. Workers on one machine share its cores. Batch normalization sees a
+    worker's part only.
+
+    Mixes with: mixed-precision, prefetch; steps-per-execution runs several steps a call, XLA does
+    not compile them. With shard = "batch" all workers make the same order of the data, so a
+    Python generator must yield the same on each; where only maps of single examples stand before
+    the batch, a worker computes its own part alone (random maps then draw other numbers than on
+    one device), else every worker computes whole batches. With shard = "source" a worker reads,
+    shuffles, caches or has a data-service compute its own part only.
+
+    Reference: https://www.tensorflow.org/tutorials/distribute/multi_worker_with_keras
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = (*others("multi-worker"), "resident", "shard")
+    # what a service computes cannot be looked into, nor shared out by its order
+    before: ClassVar[tuple[str, ...]] = ("data-service",)
+    # they change what a batch is made of, and it is whole batches that are shared out
+    after: ClassVar[tuple[str, ...]] = (
+        "augment", "batch", "cache", "interleave", "parallel-map", "shuffle", "vectorize-map",
+    )  # fmt: skip
+
+    workers: int = field(
+        default=2,
+        validator=validators.ge(1),
+        metadata={
+            "help": "How many workers tfopt launch and tfopt apply start on this machine; a "
+            "cluster that the environment describes has as many as it says."
+        },
+    )
+    communication: Communication = field(
+        default="auto",
+        validator=validators.in_(("auto", "ring", "nccl")),
+        metadata={"help": "How gradients are summed: ring (gRPC), nccl (GPUs), or TensorFlow's."},
+    )
+    pack_megabytes: float = field(
+        default=0.0,
+        validator=validators.ge(0),
+        metadata={"help": "Gradients are sent in packs of about so many MiB; 0 leaves it open."},
+    )
+    timeout_seconds: float | None = field(
+        default=None,
+        validator=validators.optional(validators.gt(0)),
+        metadata={"help": "How long a sum of gradients may take; left out, without end."},
+    )
+    shard: ShardPolicy = field(
+        default="batch",
+        validator=validators.in_(SHARD_POLICIES),
+        metadata={
+            "help": "How examples are shared out: batch gives each worker its rows of each global "
+            "batch; source every n-th element of the source; off leaves it to the workload."
+        },
+    )
+    batch_size: BatchRule = field(
+        default="global", validator=validators.in_(BATCH_RULES), metadata={"help": BATCH_HELP}
+    )
+    learning_rate: RateRule = field(
+        default="keep", validator=validators.in_(RATE_RULES), metadata={"help": RATE_HELP}
+    )
+    cluster: ClusterKind = field(
+        default="auto", validator=validators.in_(CLUSTER_KINDS), metadata={"help": CLUSTER_HELP}
+    )
+    addresses: tuple[str, ...] = field(
+        default=(),
+        converter=tuple,
+        validator=check_addresses,
+        metadata={
+            "help": 'The workers, ["host:port", ...], the chief first; TFOPT_ADDRESS_INDEX tells '
+            "each its place, where its host does not."
+        },
+    )
+    slurm_port: int = field(
+        default=8888,
+        validator=[validators.ge(1), validators.lt(2**16)],
+        metadata={"help": SLURM_PORT_HELP},
+    )
+    join_seconds: float = field(
+        default=300.0, validator=validators.gt(0), metadata={"help": JOIN_HELP}
+    )
+
+    def __attrs_post_init__(self) -> None:
+        check_rules(self.batch_size, self.learning_rate)
+
+    def math(self) -> Literal["rounding", "changes"]:
+        """The same batches, their gradients summed in parts; else another training.
+
+        A source that is shared out gives batches of other examples, which is more than another
+        order of the same batches and more than rounding.
+        """
+        same = self.batch_size == "global" and self.shard == "batch"
+        return "rounding" if same else "changes"
+
+    def resolve(self, probe: Probe) -> MultiWorker:
+        """Check what can be checked without the others.
+
+        :raises PluginRefused: for NCCL without a GPU.
+        """
+        if self.communication == "nccl" and not probe.machine.gpus:
+            raise PluginRefused(
+                'communication = "nccl" is for GPUs, and this machine has none; set it to "auto"'
+            )
+        return self
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+        """Announce a strategy over several processes."""
+        options = yield
+        cluster = ClusterOptions(workers=self.workers, join_seconds=self.join_seconds)
+        return attrs.evolve(options, cluster=cluster)
+
+    @hookimpl
+    def build_strategy(self, run: RunContext) -> Any:
+        """A MultiWorkerMirroredStrategy; waits until all workers are there.
+
+        :raises PluginRefused: if nothing says who the workers are, or says it wrongly.
+        """
+        import tensorflow as tf
+
+        found = resolver(
+            asked=self.cluster,
+            roles=ROLES,
+            jobs={"worker": None},
+            addresses=self.addresses,
+            port=self.slurm_port,
+            environment=os.environ,
+        )
+        distribute = tf.distribute.experimental
+        options = distribute.CommunicationOptions(
+            bytes_per_pack=round(self.pack_megabytes * 2**20),
+            timeout_seconds=self.timeout_seconds,
+            implementation=distribute.CommunicationImplementation(self.communication.upper()),
+        )
+        run.join(Cluster.of(found))
+        return tf.distribute.MultiWorkerMirroredStrategy(found, options)
+
+    @hookimpl(wrapper=True)
+    def build_dataset(
+        self, run: RunContext, split: Literal["train", "validation"]
+    ) -> Generator[None, DataPlan, DataPlan]:
+        """Take this worker's part of the data; before the cluster is joined, all parts together.
+
+        :raises PluginRefused: for data that cannot be shared out.
+        """
+        plan = yield
+        if split == "train" and self.batch_size == "per-replica":
+            plan = with_larger_batch(plan, self._replicas(run), run)
+        rank = None if run.cluster is None else run.cluster.rank
+        plan = shared_plan(plan, self.shard, self._workers(run), rank)
+        run.state[split] = in_words(plan)
+        return plan
+
+    @hookimpl(wrapper=True)
+    def configure_training(
+        self, run: RunContext
+    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+        """Scale the learning rate by the rule.
+
+        :raises PluginRefused: for a schedule whose rates cannot be scaled.
+        """
+        options = yield
+        return with_scaled_rate(options, self.learning_rate, self._replicas(run))
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read workers, replicas and communication back from the strategy."""
+        import tensorflow as tf
+
+        strategy, cluster = run.strategy, run.cluster
+        if cluster is None or not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return Effect.not_applied("this process trained alone")
+        workers = len(cluster.workers)
+        if workers < 2:
+            return Effect.not_applied("the cluster has a single worker, this one")
+        replicas = strategy.num_replicas_in_sync
+        implementation = strategy.extended._communication_options.implementation.value.lower()
+        parts = [
+            f"{workers} workers, {replicas} replicas",
+            f"communication {implementation}",
+            run.state.get("train") or "the workload shares the data out itself",
+        ]
+        if self.batch_size == "per-replica":
+            parts.append(f"global batch {run.batch_size}")
+            parts.append(rate_in_words(self.learning_rate, self._replicas(run)))
+        return Effect.applied_as(", ".join(parts))
+
+    def _workers(self, run: RunContext) -> int:
+        if run.cluster is not None:
+            return len(run.cluster.workers)
+        return announced_workers(os.environ, self.addresses, self.workers)
+
+    def _replicas(self, run: RunContext) -> int:
+        """Over all workers, each taken to have this machine's GPUs before the cluster is joined."""
+        if run.cluster is not None:
+            return run.replicas
+        return self._workers(run) * max(1, len(run.machine.gpus))

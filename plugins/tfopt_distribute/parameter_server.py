@@ -1,0 +1,151 @@
+"""Parameter server: workers train at their own pace on parameters that servers hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core import (
+    Cluster,
+    ClusterOptions,
+    Effect,
+    RunContext,
+    RuntimeOptions,
+    Serve,
+    hookimpl,
+)
+from tfopt_distribute.cluster_settings import (
+    CLUSTER_HELP,
+    JOIN_HELP,
+    SLURM_PORT_HELP,
+    check_addresses,
+    others,
+)
+from tfopt_distribute.resolvers import CLUSTER_KINDS, PROTOCOL, ClusterKind, resolver
+
+ROLES = ("chief", "worker", "ps")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ParameterServer:
+    """Hands training steps out to workers, on parameters that other processes hold.
+
+    What it does: trains under ParameterServerStrategy. A chief hands the steps out; each worker
+    reads the parameters from the servers, computes the gradients of a batch of its own, and sends
+    them back, without waiting for the other workers.
+
+    Why it helps: no step waits for the slowest worker, so workers may be of different speed, come
+    late or pause; tables that fit no single machine are spread over the servers.
+
+    When it does not: gradients are computed from parameters that others have changed meanwhile,
+    which costs accuracy, the more workers the more. Every step moves all parameters over the
+    network. Workers of equal speed are better off with multi-worker.
+
+    Mixes with: mixed-precision in bfloat16. Each worker repeats shuffled data of its own, so an
+    epoch has as many steps as on one device, but not each example exactly once. Batch
+    normalization's averages lose updates. Single large variables are not split, since Keras 3
+    computes no gradients of split ones.
+
+    Reference: https://www.tensorflow.org/tutorials/distribute/parameter_server_training
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = (*others("parameter-server"), "resident", "shard")
+    before: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[str, ...]] = ()
+
+    workers: int = field(
+        default=2,
+        validator=validators.ge(1),
+        metadata={"help": "How many workers compute steps; a TF_CONFIG has as many as it says."},
+    )
+    parameter_servers: int = field(
+        default=1,
+        validator=validators.ge(1),
+        metadata={"help": "How many processes hold the parameters; a TF_CONFIG says it itself."},
+    )
+    steps_per_closure: int = field(
+        default=8,
+        validator=validators.ge(1),
+        metadata={"help": "Steps that a worker is handed at once; more cost fewer messages."},
+    )
+    cluster: ClusterKind = field(
+        default="auto", validator=validators.in_(CLUSTER_KINDS), metadata={"help": CLUSTER_HELP}
+    )
+    addresses: tuple[str, ...] = field(
+        default=(),
+        converter=tuple,
+        validator=check_addresses,
+        metadata={
+            "help": 'All processes, ["host:port", ...]: the chief, the workers, the parameter '
+            "servers; TFOPT_ADDRESS_INDEX tells each its place, where its host does not."
+        },
+    )
+    slurm_port: int = field(
+        default=8888,
+        validator=[validators.ge(1), validators.lt(2**16)],
+        metadata={"help": SLURM_PORT_HELP},
+    )
+    join_seconds: float = field(
+        default=300.0, validator=validators.gt(0), metadata={"help": JOIN_HELP}
+    )
+
+    def math(self) -> Literal["changes"]:
+        """Gradients are applied one worker's batch at a time, and are partly out of date."""
+        return "changes"
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+        """Announce a strategy over several processes."""
+        options = yield
+        cluster = ClusterOptions(
+            workers=self.workers,
+            parameter_servers=self.parameter_servers,
+            join_seconds=self.join_seconds,
+        )
+        return attrs.evolve(options, cluster=cluster)
+
+    @hookimpl
+    def build_strategy(self, run: RunContext) -> Any:
+        """On the chief a ParameterServerStrategy; elsewhere what core serves the chief with.
+
+        :raises PluginRefused: if nothing says who the processes are, or says it wrongly.
+        """
+        import tensorflow as tf
+
+        found = resolver(
+            asked=self.cluster,
+            roles=ROLES,
+            jobs={"chief": 1, "worker": self.workers, "ps": self.parameter_servers},
+            addresses=self.addresses,
+            port=self.slurm_port,
+            environment=os.environ,
+        )
+        cluster = Cluster.of(found)
+        run.join(cluster)
+        if cluster.job != "chief":
+            return Serve(cluster, PROTOCOL)
+        strategy = tf.distribute.experimental.ParameterServerStrategy(found)
+        # core's loop reads it there: no value that hooks pass along is about closures
+        strategy.tfopt_steps_per_closure = self.steps_per_closure
+        return strategy
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read workers and servers back from the strategy."""
+        import tensorflow as tf
+
+        if not isinstance(run.strategy, tf.distribute.experimental.ParameterServerStrategy):
+            return Effect.not_applied("this process trained alone")
+        workers, servers = run.strategy.extended._num_workers, run.strategy.extended._num_ps
+        return Effect.applied_as(
+            f"{workers} worker{'s' * (workers > 1)}, {servers} parameter "
+            f"server{'s' * (servers > 1)}, {self.steps_per_closure} steps handed out at once"
+        )

@@ -1,0 +1,180 @@
+"""Which process of a cluster this one is, and what is wrong with how that is said. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tfopt_core import PluginRefused
+
+# Which of the addresses of the recipe is this process' own.
+ADDRESS_INDEX = "TFOPT_ADDRESS_INDEX"
+_ADDRESS = re.compile(r"(?P<host>[^\s:/]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
+
+
+def is_address(text: str) -> bool:
+    """Whether it reads `host:port`."""
+    match = _ADDRESS.fullmatch(text)
+    return match is not None and 0 < int(match["port"]) < 2**16
+
+
+def checked_tf_config(text: str, jobs: Sequence[str]) -> None:
+    """Check what TensorFlow would otherwise find out by waiting.
+
+    :param jobs: the roles that the strategy has.
+    :raises PluginRefused: for a TF_CONFIG that does not name this process' place in a cluster of
+        these roles.
+    """
+    example = '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise PluginRefused(f"TF_CONFIG is no JSON ({error}); write {example}") from error
+    cluster = config.get("cluster") if isinstance(config, dict) else None
+    task = config.get("task") if isinstance(config, dict) else None
+    if not isinstance(cluster, dict) or not cluster:
+        raise PluginRefused(f'TF_CONFIG has no "cluster"; write {example}')
+    _check_cluster(cluster, jobs)
+    if not isinstance(task, dict) or not {"type", "index"} <= set(task):
+        raise PluginRefused(
+            f'TF_CONFIG does not say which "task" this process is, by type and index; write '
+            f"{example}"
+        )
+    _check_task(task["type"], task["index"], cluster, jobs)
+
+
+def _check_cluster(cluster: Mapping[str, Any], jobs: Sequence[str]) -> None:
+    for job, addresses in cluster.items():
+        if job not in jobs:
+            raise PluginRefused(f'TF_CONFIG names the job "{job}", {_has_only(jobs)}')
+        if not isinstance(addresses, list) or not all(
+            isinstance(address, str) and is_address(address) for address in addresses
+        ):
+            raise PluginRefused(
+                f'TF_CONFIG must give the job "{job}" a list of addresses "host:port"'
+            )
+    every = [address for addresses in cluster.values() for address in addresses]
+    twice = next((address for address in every if every.count(address) > 1), None)
+    if twice is not None:
+        raise PluginRefused(f"TF_CONFIG names {twice} twice; give each process a port of its own")
+    if len(cluster.get("chief", ())) > 1:
+        raise PluginRefused(
+            f"TF_CONFIG names {len(cluster['chief'])} chiefs; there can be one, make the others "
+            "workers"
+        )
+    needed = ("chief", "worker", "ps") if "ps" in jobs else ()
+    for job in needed:
+        if not cluster.get(job):
+            raise PluginRefused(
+                f'TF_CONFIG names no "{job}"; parameter-server needs a chief, which hands the '
+                "steps out, workers and parameter servers (ps)"
+            )
+    if not needed and not any(cluster.values()):
+        raise PluginRefused('TF_CONFIG names no address; list those of the "worker" processes')
+
+
+def _check_task(job: Any, index: Any, cluster: Mapping[str, Any], jobs: Sequence[str]) -> None:
+    if job not in jobs:
+        raise PluginRefused(f'TF_CONFIG makes this process a "{job}", {_has_only(jobs)}')
+    there = len(cluster.get(job, ()))
+    if isinstance(index, str) and index.isdecimal():
+        index = int(index)  # as TensorFlow reads it
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < there:
+        raise PluginRefused(
+            f'TF_CONFIG makes this process {job} {json.dumps(index)}, but its "cluster" has '
+            f"{there} of them, counted from 0; correct the task's index"
+        )
+
+
+def _has_only(jobs: Sequence[str]) -> str:
+    mends = {"evaluator": "validation runs within the training", "ps": "use parameter-server"}
+    words = ", ".join(f'"{job}"' for job in jobs)
+    others = "; ".join(f'for "{job}": {mend}' for job, mend in mends.items() if job not in jobs)
+    return f"and this strategy knows only {words} ({others})"
+
+
+def slurm_jobs(jobs: Mapping[str, int | None], environment: Mapping[str, str]) -> dict[str, int]:
+    """How many of the step's tasks take which role.
+
+    :param jobs: see `resolvers.resolver`.
+    :raises PluginRefused: if the step has another number of tasks than the roles need.
+    """
+    told = environment.get("SLURM_STEP_NUM_TASKS", "")
+    if not told.isdecimal():
+        raise PluginRefused(
+            "this is a Slurm job, but no step of it; start the training by `srun tfopt train ...`"
+        )
+    return _shared_out(jobs, int(told), "the Slurm step has", "tasks; set --ntasks")
+
+
+def _shared_out(jobs: Mapping[str, int | None], there: int, begin: str, end: str) -> dict[str, int]:
+    """The number of each role, so that together they are as many as are there."""
+    fixed = sum(number or 0 for number in jobs.values())
+    open_ended = [job for job, number in jobs.items() if number is None]
+    least = fixed + len(open_ended)
+    if there < least or (not open_ended and there != fixed):
+        roles = ", ".join(
+            f"{'at least 1' if number is None else number} {job}" for job, number in jobs.items()
+        )
+        raise PluginRefused(
+            f"{begin} {there} {end} to {'at least ' if open_ended else ''}{least}: {roles}"
+        )
+    return {job: there - fixed if number is None else number for job, number in jobs.items()}
+
+
+def own_place(
+    addresses: Sequence[str], jobs: Mapping[str, int | None], environment: Mapping[str, str]
+) -> tuple[str, int, dict[str, list[str]]]:
+    """This process' job and index by a list of addresses, and the addresses by job.
+
+    :param addresses: of all processes, role by role in the order of `jobs`.
+    :raises PluginRefused: if there are too few or too many, or it is unclear which is this one's.
+    """
+    numbers = _shared_out(jobs, len(addresses), "there are", 'addresses; set "addresses"')
+    place = _own_index(addresses, environment)
+    by_job: dict[str, list[str]] = {}
+    begin, own = 0, ("", 0)
+    for job, number in numbers.items():
+        by_job[job] = list(addresses[begin : begin + number])
+        if begin <= place < begin + number:
+            own = (job, place - begin)
+        begin += number
+    return *own, by_job
+
+
+def _own_index(addresses: Sequence[str], environment: Mapping[str, str]) -> int:
+    told = environment.get(ADDRESS_INDEX)
+    if told is not None:
+        if not told.isdecimal() or int(told) >= len(addresses):
+            raise PluginRefused(
+                f'{ADDRESS_INDEX} is "{told}"; set it to the place of this process\' address in '
+                f'"addresses", 0 to {len(addresses) - 1}'
+            )
+        return int(told)
+    names = _names_of_this_machine()
+    own = [i for i, address in enumerate(addresses) if _host(address) in names]
+    if len(own) == 1:
+        return own[0]
+    found = "none" if not own else f"{len(own)}"
+    raise PluginRefused(
+        f'{found} of the "addresses" are of this machine, so it is unclear which is this '
+        f"process' own; set the environment variable {ADDRESS_INDEX} to its place, counted from 0"
+    )
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]").lower()
+
+
+def _names_of_this_machine() -> frozenset[str]:
+    import psutil
+
+    name = socket.gethostname().lower()
+    interfaces: Iterable[Any] = psutil.net_if_addrs().values()
+    numbers = {one.address.partition("%")[0].lower() for found in interfaces for one in found}
+    return frozenset(
+        {name, name.partition(".")[0], socket.getfqdn().lower(), "localhost"} | numbers
+    )

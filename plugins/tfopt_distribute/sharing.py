@@ -1,0 +1,192 @@
+"""Where in a data plan the data are shared out among workers. Pure but for element specs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data import (
+    Autotune,
+    Batch,
+    EvenSteps,
+    MapExamples,
+    Opaque,
+    Options,
+    PartOfBatch,
+    PartOfExamples,
+    PartOfSource,
+    Prefetch,
+    Shard,
+    Shuffle,
+    Skip,
+    Stage,
+    Take,
+    TakeWhile,
+    Window,
+)
+from tfopt_core.data.dissect.repeating import keeps_order
+from tfopt_core.data.lower import element_spec
+from tfopt_core.data.stages.sharing import rows_of
+
+ShardPolicy = Literal["batch", "source", "off"]
+SHARD_POLICIES: tuple[ShardPolicy, ...] = ("batch", "source", "off")
+# What a seed pair of tf.data stands for: a new seed each time.
+NEW_SEED = (0, 0)
+# They say how a pipeline runs and touch no element.
+_NEUTRAL = (Autotune, Options, Prefetch)
+# Which elements these choose depends on what they are given.
+_CHOOSING = (Opaque, Shard, Skip, Take, TakeWhile, Window)
+
+
+def shared_plan(plan: DataPlan, policy: ShardPolicy, count: int, rank: int | None) -> DataPlan:
+    """The plan of one of `count` workers.
+
+    :param rank: of the worker; None for all of them together, where none is known yet.
+    :raises PluginRefused: for data that cannot be shared out in this way.
+    """
+    if policy == "off" or count == 1:
+        return plan
+    if plan.source.origin == "pydataset":
+        raise PluginRefused(
+            "a PyDataset is read by Keras' own workers, which no other process can share; give a "
+            'tf.data.Dataset or arrays, or set shard = "off" and have the PyDataset itself read '
+            "this worker's part"
+        )
+    return by_source(plan, count, rank) if policy == "source" else by_batch(plan, count, rank)
+
+
+def by_batch(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
+    """Each worker makes the same global batches and keeps its rows of them.
+
+    Where only maps of single examples stand before the batch, the worker leaves out the others'
+    examples before these maps, so that each example is computed once.
+    """
+    place = _early_place(plan, count)
+    if place is None:
+        _check_same_order(plan, plan.stages)
+        return plan.append(PartOfBatch(count=count, index=rank))
+    _check_same_order(plan, plan.stages[:place])
+    at = _batch_place(plan)
+    assert at is not None
+    batch = plan.stages[at]
+    assert isinstance(batch, Batch)
+    begin, end = (0, batch.size) if rank is None else rows_of(batch.size, count, rank)
+    part = PartOfExamples(
+        count=count, index=rank, of=batch.size, drop_remainder=batch.drop_remainder
+    )
+    plan = plan.replace(at, attrs.evolve(batch, size=end - begin, of=batch.size))
+    return plan.insert(place, part)
+
+
+def by_source(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
+    """Each worker reads every `count`-th element of the source, and makes smaller batches of them.
+
+    All make as many steps: where one has fewer batches, it ends with empty ones.
+    """
+    at = _batch_place(plan)
+    if at is None:
+        raise PluginRefused(
+            "the workload's batches are made where tfopt does not see it, so they cannot be made "
+            'smaller; set shard = "batch"'
+        )
+    batch, examples = plan.stages[at], plan.upto(at).cardinality
+    assert isinstance(batch, Batch)
+    if batch.size % count:
+        raise PluginRefused(
+            f"batches of {batch.size:,} cannot be shared out evenly among {count} workers; change "
+            'workload.batch_size, or set shard = "batch"'
+        )
+    steps = plan.cardinality
+    if examples is None or steps is None:
+        raise PluginRefused(
+            "the number of examples is unknown, so the workers could make different numbers of "
+            "steps and wait for each other for ever; tell it "
+            '(tf.data.experimental.assert_cardinality), or set shard = "batch"'
+        )
+    if examples < count:
+        raise PluginRefused(f"there are {examples:,} examples, too few for {count} workers")
+    choosing = [i for i, stage in enumerate(plan.stages[:at]) if isinstance(stage, _CHOOSING)]
+    place = choosing[-1] + 1 if choosing else 1
+    _check_same_order(plan, plan.stages[:place], mend="give it a seed or ordered results")
+    size = batch.size if rank is None else batch.size // count
+    plan = plan.replace(at, attrs.evolve(batch, size=size, of=batch.size))
+    plan = plan.insert(place, PartOfSource(count=count, index=rank))
+    return plan.append(EvenSteps(batches=steps))
+
+
+def in_words(plan: DataPlan) -> str:
+    """How the data of a plan are shared out, "" if they are not."""
+    for stage in plan.stages:
+        if isinstance(stage, PartOfBatch | PartOfExamples | PartOfSource):
+            return stage.describe()
+    return ""
+
+
+def _batch_place(plan: DataPlan) -> int | None:
+    places = [i for i, stage in enumerate(plan.stages) if isinstance(stage, Batch)]
+    return places[-1] if places and plan.batched else None
+
+
+def _early_place(plan: DataPlan, count: int) -> int | None:
+    """Before which stage examples can be left out, None where only whole batches can be cut.
+
+    Every worker must get a last batch that is neither empty nor larger than its others, or they
+    would make different numbers of steps.
+    """
+    at = _batch_place(plan)
+    if at is None or not all(isinstance(stage, _NEUTRAL) for stage in plan.stages[at + 1 :]):
+        return None
+    place = at
+    while isinstance(plan.stages[place - 1], (MapExamples, *_NEUTRAL)):
+        place -= 1
+    batch, examples = plan.stages[at], plan.upto(place).cardinality
+    computed = [stage for stage in plan.stages[place:at] if isinstance(stage, MapExamples)]
+    if type(batch) is not Batch or not computed or examples is None:
+        return None
+    if any(stage.kept_bytes for stage in computed) or not _can_be_batched(plan.upto(place)):
+        return None
+    last = 0 if batch.drop_remainder else examples % batch.size
+    for rank in range(count):
+        most, own = _rows(batch.size, count, rank), _rows(last, count, rank)
+        if not most or (last and not 0 < own <= most):
+            return None
+    return place
+
+
+def _rows(rows: int, count: int, rank: int) -> int:
+    begin, end = rows_of(rows, count, rank)
+    return end - begin
+
+
+def _can_be_batched(plan: DataPlan) -> bool:
+    """Whether the elements are tensors of one known shape, so that any of them fit a batch."""
+    import tensorflow as tf
+
+    return all(
+        isinstance(leaf, tf.TensorSpec) and leaf.shape.is_fully_defined()
+        for leaf in tf.nest.flatten(element_spec(plan))
+    )
+
+
+def _check_same_order(
+    plan: DataPlan,
+    stages: tuple[Stage, ...],
+    mend: str = 'give it a seed or ordered results, or set shard = "source"',
+) -> None:
+    """:raises PluginRefused: where these stages may yield another order on each worker."""
+    any_order = any(
+        isinstance(stage, Options) and stage.options.deterministic is False for stage in plan.stages
+    )
+    for part in plan.source.parts:
+        _check_same_order(part, part.stages, mend)
+    for stage in stages:
+        drawn = isinstance(stage, Shuffle) and stage.seed == NEW_SEED
+        if drawn or not keeps_order(stage, any_order):
+            why = "draws a new seed on each" if drawn else "yields its elements in any order"
+            raise PluginRefused(
+                f'"{stage.describe()}" {why}, and workers that see the data in different orders '
+                "would train on some examples twice; give it a seed or ordered results, or set "
+                'shard = "source"'
+            )

@@ -1,0 +1,123 @@
+"""TPU: the cores of a TPU train together."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field
+
+from tfopt_core import DataPlan, Effect, PluginRefused, RunContext, RuntimeOptions, hookimpl
+from tfopt_distribute.cluster_settings import others
+
+
+def check_full_batches(plan: DataPlan) -> None:
+    """:raises PluginRefused: if a batch may be smaller than the others."""
+    from tfopt_core.data import Batch
+
+    size, count = plan.batch_size, plan.count
+    batches = [stage for stage in plan.stages if isinstance(stage, Batch)]
+    if any(stage.drop_remainder for stage in batches):
+        return
+    if not batches or size is None or not count or count % size:
+        last = "the last batch" if count is None or not size else f"the last of {count:,} examples"
+        raise PluginRefused(
+            f"a TPU compiles its step for one size of batch, and {last} may be fewer than the "
+            'others; add the plugin "batch" with last = "drop" before this one'
+        )
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Tpu:
+    """Trains one model on all cores of a TPU. Not run on hardware yet.
+
+    What it does: connects to a TPU by its name, initializes it, and trains under TPUStrategy. Each
+    core holds a copy of the model and takes its share of the global batch; the gradients are
+    summed over all.
+
+    Why it helps: matrix products in bfloat16 are what a TPU is made for.
+
+    When it does not: shapes must not change, so batches that are smaller than the others are
+    refused; what XLA cannot compile, strings say, cannot be part of the model. Small batches leave
+    the cores empty. This is written against TensorFlow's documented interface and tested with its
+    functions replaced; it was not run on hardware yet.
+
+    Mixes with: mixed-precision in bfloat16, prefetch, batch with last = "drop" before it.
+
+    Reference: https://www.tensorflow.org/guide/tpu
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
+    role: ClassVar[str] = "optimization"
+    model_change: ClassVar[str] = "none"
+    requires: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = (*others("tpu"), "prefetch-to-device", "resident")
+    before: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[tuple[str, ...]] = ("batch",)
+
+    tpu: str = field(
+        default="",
+        metadata={
+            "help": 'The TPU\'s name, its address "grpc://host:port", or local; empty reads '
+            "TPU_NAME."
+        },
+    )
+    zone: str = field(default="", metadata={"help": "Its zone; empty for the machine's own."})
+    project: str = field(default="", metadata={"help": "Its project; empty for the machine's own."})
+
+    def math(self) -> Literal["rounding"]:
+        """The same batch, its gradients summed in parts."""
+        return "rounding"
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+        """A TPU must be initialized before anything is computed."""
+        options = yield
+        return attrs.evolve(options, strategy_first=True)
+
+    @hookimpl
+    def build_strategy(self, run: RunContext) -> Any:
+        """A TPUStrategy over the cores of an initialized TPU.
+
+        :raises PluginRefused: if there is no such TPU.
+        """
+        import tensorflow as tf
+
+        try:
+            found = tf.distribute.cluster_resolver.TPUClusterResolver(
+                tpu=self.tpu or None, zone=self.zone or None, project=self.project or None
+            )
+            tf.config.experimental_connect_to_cluster(found)
+            tf.tpu.experimental.initialize_tpu_system(found)
+        # the resolver's own for a name it cannot find, its client's, and TensorFlow's later on
+        except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            name = f'"{self.tpu}"' if self.tpu else "of the environment"
+            raise PluginRefused(
+                f"the TPU {name} cannot be used ({first.rstrip('.')}); set tpu to its name, or to "
+                '"local" on a TPU VM'
+            ) from error
+        return tf.distribute.TPUStrategy(found)
+
+    @hookimpl(wrapper=True)
+    def build_dataset(
+        self, run: RunContext, split: Literal["train", "validation"]
+    ) -> Generator[None, DataPlan, DataPlan]:
+        """Refuse training data whose batches differ in size.
+
+        :raises PluginRefused: with what to do.
+        """
+        plan = yield
+        if split == "train":
+            check_full_batches(plan)
+        return plan
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read the cores back from the strategy."""
+        devices = run.strategy.extended.worker_devices
+        cores = sum("TPU" in device.upper() for device in devices)
+        if not cores:
+            return Effect.not_applied(f"the strategy's devices are {', '.join(devices)}")
+        return Effect.applied_as(f"{run.strategy.num_replicas_in_sync} replicas on {cores} cores")

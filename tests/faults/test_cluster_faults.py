@@ -1,0 +1,203 @@
+"""Trainings over several processes of which one dies, never comes, differs or diverges."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import socket
+import time
+
+import psutil
+import pytest
+from real_process import (
+    alive,
+    descendants,
+    environment,
+    make_project,
+    started,
+    tfopt,
+    wait_until,
+)
+
+from tfopt_core.measure.roles import free_addresses
+
+pytestmark = pytest.mark.slow
+
+# TensorFlow notices within some 10 s that a worker is gone; whoever does not is killed after 20 s.
+LOSS_SECONDS = 20.0
+# The machine may be busy.
+SLACK_SECONDS = 30.0
+JOIN_SECONDS = 8
+# The promise is 2 seconds.
+DEATH_SECONDS = 2.0 + 10.0
+
+# In the process of worker 1 alone the first example is no number.
+WORKLOAD = """
+    import json, os
+    import keras
+    import numpy as np
+    from tfopt_core import Workload
+
+    def build(nan_on=None):
+        task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
+        x = np.arange(80, dtype="float32").reshape(40, 2) / 80
+        if nan_on is not None and task.get("index") == nan_on:
+            x[:] = np.nan
+        def build_model():
+            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        return Workload(train=(x, x[:, :1]), build_model=build_model, optimizer="sgd", loss="mse")
+"""
+RECIPE = """
+    name = "tiny"
+    [workload]
+    factory = "tiny.py:build"
+    epochs = 2
+    batch_size = 16
+    [[plugins]]
+    use = "multi-worker"
+    join_seconds = 200
+    [measure]
+    quality = { metric = "loss", tolerance = 1.0, direction = "min" }
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    return make_project(tmp_path, RECIPE, tiny=WORKLOAD)
+
+
+def flowing(text):
+    return " ".join(text.split())
+
+
+def printed(project, name="stdout.txt"):
+    return (project / name).read_text()
+
+
+def role_of(process):
+    """Which role a process plays, None if it plays none."""
+    with contextlib.suppress(psutil.Error):
+        config = json.loads(process.environ().get("TF_CONFIG", "{}")).get("task")
+        return config and f"{config['type']} {config['index']}"
+    return None
+
+
+def worker_environment(index, addresses):
+    config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    return environment(TF_CONFIG=json.dumps(config))
+
+
+def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(project):
+    with started("launch", "recipe.toml", "--set", "workload.epochs=100000", cwd=project) as tried:
+
+        def trains():
+            assert tried.poll() is None, printed(project) + printed(project, "stderr.txt")
+            return "epoch 3/" in printed(project)
+
+        wait_until("the third epoch", trains)
+        processes = descendants(tried)
+        roles = {role_of(process): process for process in processes}
+        assert {"worker 0", "worker 1"} <= set(roles)
+        killed = time.monotonic()
+        roles["worker 1"].send_signal(signal.SIGKILL)
+        assert tried.wait(LOSS_SECONDS + SLACK_SECONDS) == 3
+        took = time.monotonic() - killed
+        wait_until("the others' death", lambda: not alive(processes), 5.0)
+    said = flowing(printed(project))
+    assert "the training failed: worker 1 was killed by SIGKILL" in said
+    # what the other says is its own finding, or it was ended within the limit
+    causes = said.partition("Causes")[2]
+    assert re.search(r"worker 0: worker 1 \(127\.0\.0\.1:\d+\) is gone", causes), said
+    assert took < LOSS_SECONDS + SLACK_SECONDS
+    assert "Traceback" not in printed(project, "stderr.txt")
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory):
+    """Three first workers at once, since they mostly wait: one waits for a second one in vain, the
+    port of one is taken, and one waits when its parent is killed.
+
+    By name the exit code and what was printed; of the third the processes it left.
+    """
+    ends, left = {}, []
+    projects = {
+        name: make_project(tmp_path_factory.mktemp(name), RECIPE, tiny=WORKLOAD)
+        for name in ("alone", "taken", "killed")
+    }
+    addresses = {name: free_addresses(2) for name in projects}
+    short = ("--set", f"plugins.multi-worker.join_seconds={JOIN_SECONDS}")
+    with contextlib.ExitStack() as stack:
+        port = int(addresses["taken"][0].rpartition(":")[2])
+        stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        processes = {
+            name: stack.enter_context(
+                started(
+                    "train", "recipe.toml", *(short if name == "alone" else ()), cwd=project,
+                    env=worker_environment(0, addresses[name]),
+                )
+            )
+            for name, project in projects.items()
+        }  # fmt: skip
+        wait_until("it to join", lambda: "joining worker 1" in printed(projects["killed"]))
+        time.sleep(3)  # until TensorFlow waits, and answers to nothing
+        left += descendants(processes["killed"])
+        processes["killed"].kill()
+        with contextlib.suppress(AssertionError):
+            wait_until("the child's death", lambda: not alive(left), DEATH_SECONDS)
+        still_there = alive(left)
+        for orphan in still_there:
+            orphan.kill()
+        for name, process in processes.items():
+            ends[name] = process.wait(100), flowing(printed(projects[name]))
+    return ends, addresses, left, still_there
+
+
+def test_a_worker_that_never_comes_is_named_within_the_limit(waiting):
+    ends, addresses, _, _ = waiting
+    code, said = ends["alone"]
+    assert code == 3
+    missing = f"worker 1 ({addresses['alone'][1]})"
+    assert f"the training failed: {missing} did not come within {JOIN_SECONDS} s" in said
+
+
+def test_a_port_that_is_taken_is_an_error_before_anybody_waits(waiting):
+    ends, addresses, _, _ = waiting
+    code, said = ends["taken"]
+    assert code == 3
+    port = addresses["taken"][0].rpartition(":")[2]
+    assert f"worker 0: the port {port} is taken by another process" in said
+
+
+def test_a_process_that_waits_for_others_dies_with_its_parent(waiting):
+    _, _, left, still_there = waiting
+    assert len(left) == 1
+    assert still_there == []
+
+
+def test_workers_with_other_recipes_refuse_to_train_and_both_say_so(project, tmp_path):
+    addresses = free_addresses(2)
+    other = make_project(tmp_path / "other", RECIPE, tiny=WORKLOAD)
+    with (
+        started("train", "recipe.toml", cwd=project,
+                env=worker_environment(0, addresses)) as first,
+        started("train", "recipe.toml", "--set", "workload.epochs=3", cwd=other,
+                env=worker_environment(1, addresses)) as second,
+    ):  # fmt: skip
+        codes = first.wait(120), second.wait(120)
+    said = [flowing(printed(folder)) for folder in (project, other)]
+    assert codes == (3, 3), said
+    for each in said:
+        assert "the workers do not train the same" in each
+        assert re.search(r"recipe: \w{8}\.\.\. on worker 0, \w{8}\.\.\. on worker 1", each), each
+        assert "code of" not in each.partition("recipe:")[2]
+        assert "epoch 1/" not in each
+
+
+def test_a_worker_whose_loss_is_no_number_stops_all_with_that_cause(project):
+    done = tfopt("launch", "recipe.toml", "--set", "workload.options.nan_on=1", cwd=project)
+    assert done.code == 3, done.err
+    causes = flowing(done.out).partition("Causes")[2]
+    for worker in ("worker 0", "worker 1"):
+        assert f'{worker}: the metric "loss" was nan after epoch 1' in causes, done.out

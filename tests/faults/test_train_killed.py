@@ -1,0 +1,122 @@
+"""`tfopt train --resume` killed at random moments, again and again: the losses are as undisturbed.
+
+TFOPT_KILLS says how often (3 if unset), TFOPT_KILL_SEED draws the moments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+
+import psutil
+import pytest
+from real_process import alive, descendants, make_project, started, wait_until
+
+from tfopt_core.training.checkpoint_folder import newest_in
+
+pytestmark = pytest.mark.slow
+
+KILLS = int(os.environ.get("TFOPT_KILLS", "3"))
+SEED = int(os.environ.get("TFOPT_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+# With more of them the training is longer, so that more fall into it and not into its start.
+EPOCHS = 2 + KILLS
+RECIPE = f"""
+    name = "killed"
+    [workload]
+    factory = "slow.py:build"
+    epochs = {EPOCHS}
+    batch_size = 8
+    [[plugins]]
+    use = "prefetch"
+"""
+# A step takes some 40 ms, so that most moments are moments of the training.
+SLOW = """
+    import time
+    import keras
+    import numpy as np
+    from tfopt_core import Workload
+
+    def build(**options):
+        x = np.random.default_rng(0).normal(size=(84, 6)).astype("float32")
+        def build_model():
+            layers = keras.layers
+            return keras.Sequential(
+                [layers.Input((6,)), layers.Dense(8, "relu"), layers.BatchNormalization(),
+                 layers.Dropout(0.4), layers.Dense(1)]
+            )
+        def pause(batch, logs=None):
+            time.sleep(0.04)
+        return Workload(
+            train=(x, x[:, :1]), validation=(x[:9], x[:9, :1]), build_model=build_model,
+            optimizer="adam", loss="mse", baseline="a small network",
+            callbacks=lambda: [keras.callbacks.LambdaCallback(on_train_batch_end=pause)],
+        )
+"""
+GONE_SECONDS = 30.0
+
+
+def command(folder):
+    return (
+        "train", "recipe.toml", "--resume", "--checkpoint-every", "2", "--checkpoints", folder,
+        "--seed", "5",
+    )  # fmt: skip
+
+
+def to_the_end(project, folder):
+    """Train, undisturbed from here on; the seconds that it took."""
+    begin = time.monotonic()
+    with started(*command(folder), cwd=project) as process:
+        wait_until("the training's end", lambda: process.poll() is not None)
+        assert process.returncode == 0, (project / "stderr.txt").read_text()
+    return time.monotonic() - begin
+
+
+def outcome(folder):
+    checkpoint = newest_in(folder).checkpoint
+    assert checkpoint is not None
+    assert checkpoint.values["finished"]
+    return checkpoint.values["history"], {k: v.tobytes() for k, v in checkpoint.arrays.items()}
+
+
+def killed_after(project, folder, seconds, chance):
+    """Start the training, kill it or its process after so long; in what it was interrupted."""
+    before = newest_in(project / folder).name
+    with started(*command(folder), cwd=project) as process:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                assert process.returncode == 0, (project / "stderr.txt").read_text()
+                return "after the end"
+            time.sleep(0.002)
+        family = [psutil.Process(process.pid), *descendants(process)]
+        victim = chance.choice(family)
+        victim.kill()
+        process.kill()
+        wait_until("all processes to be gone", lambda: not alive(family), GONE_SECONDS)
+    newest = newest_in(project / folder)
+    assert newest.damaged == ()
+    if (project / folder / "writing.tmp").exists():
+        return "within a write"
+    return "at the start" if newest.name == before else "while training"
+
+
+def test_losses_after_kills_are_those_of_an_undisturbed_training(tmp_path):
+    project = make_project(tmp_path, RECIPE, slow=SLOW)
+    duration = to_the_end(project, "undisturbed")
+    wanted = outcome(project / "undisturbed")
+    assert len(wanted[0]["loss"]) == EPOCHS
+
+    chance, counts, trainings = random.Random(SEED), Counter(), 1
+    folder = "killed-1"
+    for _ in range(KILLS):
+        where = killed_after(project, folder, chance.uniform(0.0, duration), chance)
+        counts[where] += 1
+        if where == "after the end":
+            assert outcome(project / folder) == wanted, f"seed {SEED}: {dict(counts)}"
+            trainings += 1
+            folder = f"killed-{trainings}"
+    to_the_end(project, folder)
+    assert outcome(project / folder) == wanted, f"seed {SEED}: {dict(counts)}"
+    print(f"\nkills, seed {SEED}: {dict(counts)}, {trainings} trainings, all equal")

@@ -1,0 +1,370 @@
+"""A training that goes on from a checkpoint: the same losses, to the last digit, as undisturbed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import perf_counter_ns
+
+import attrs
+import numpy as np
+import pytest
+from in_process import build_here
+from real_process import run as run_process
+from tfopt_distribute.one_device import OneDevice
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.chunked import Chunked
+from tfopt_runtime.resident import Resident
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+
+from tfopt_core import DataPlan, Workload, hookimpl
+from tfopt_core.errors import InputError
+from tfopt_core.training.checkpoint_file import Disk
+from tfopt_core.training.checkpoint_folder import names_in
+from tfopt_core.training.fit import train
+from tfopt_core.training.keeper import Keeper
+from tfopt_core.training.keeping import Keeping
+
+pytestmark = pytest.mark.tensorflow
+
+EPOCHS, BATCH, EXAMPLES = 3, 8, 84  # 11 steps an epoch, the last one of 4 examples
+
+
+class KeepsAll(Disk):
+    """A disk on which former checkpoints stay."""
+
+    def remove(self, path):
+        if path.suffix != ".tfopt":
+            super().remove(path)
+
+
+def arrays(seed=0, count=EXAMPLES):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, 6)).astype("float32")
+    return x, (x[:, 0] > 0).astype("int32")
+
+
+def layers():
+    import keras
+
+    return [
+        keras.layers.Dense(8, activation="relu"),
+        keras.layers.BatchNormalization(),
+        keras.layers.Dropout(0.4),
+        keras.layers.Dense(2),
+    ]
+
+
+def model():
+    import keras
+
+    return keras.Sequential([keras.layers.Input((6,)), *layers()])
+
+
+def unbuilt_model():
+    import keras
+
+    return keras.Sequential(layers())
+
+
+def make_workload(train_data=None, build_model=model, **changes):
+    import keras
+
+    plain = {
+        "train": arrays() if train_data is None else train_data,
+        "validation": arrays(1, 20),
+        "build_model": build_model,
+        "optimizer": "adam",
+        "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        "metrics": ["accuracy"],
+        "baseline": "a small network",
+    }
+    return Workload(**{**plain, **changes})
+
+
+def run(tmp_path, make, *plugins, keeping=None, batch_size=BATCH, disk=None, notes=None):
+    """Train; what came of it. `make` makes the workload, anew for each training."""
+    built = build_here(
+        make(), *plugins, folder=tmp_path, seed=7, epochs=EPOCHS, batch_size=batch_size
+    )
+    told = [] if notes is None else notes
+    keeper = None
+    if keeping is not None:
+        keeper = Keeper(keeping, told.append, disk=disk or Disk())
+    return built, train(built, perf_counter_ns(), told.append, keeper=keeper)
+
+
+def assert_goes_on(tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, **options):
+    """Going on from these checkpoints (all if None) ends as the undisturbed training ended.
+
+    With 11 steps an epoch there are checkpoints after the steps 4, 8, 11 (an epoch's end), 15, 19
+    and so on, and the last one is that of the finished training.
+    """
+    built, plain = run(tmp_path, make, *plugins, **options)
+    weights, folder = built.model.get_weights(), tmp_path / "checkpoints"
+    _, kept = run(
+        tmp_path, make, *plugins, keeping=Keeping(folder=folder, every=every), disk=KeepsAll(),
+        **options,
+    )  # fmt: skip
+    assert kept.history == plain.history, "keeping checkpoints changes the training"
+    names = names_in(folder)[::-1]
+    for place in range(len(names)) if at is None else at:
+        name = names[place]
+        keeping = Keeping(folder=folder, every=every, start=name)
+        again, outcome = run(tmp_path, make, *plugins, keeping=keeping, disk=KeepsAll(), **options)
+        assert outcome.resumed
+        assert outcome.epochs == plain.epochs
+        assert outcome.history.keys() == plain.history.keys()
+        for metric, values in plain.history.items():
+            np.testing.assert_allclose(
+                outcome.history[metric], values, rtol=close, err_msg=f"{metric} from {name}"
+            )
+        for was, now in zip(weights, again.model.get_weights(), strict=True):
+            np.testing.assert_allclose(now, was, rtol=close * 10, atol=close, err_msg=name)
+    return names
+
+
+def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(tmp_path):
+    names = assert_goes_on(tmp_path, make_workload, at=None)
+    assert len(names) == 2 * EPOCHS + EPOCHS + 1
+
+
+LOOPS = {
+    "steps a call": StepsPerExecution(steps=4),
+    "chunked": Chunked(steps=4, xla=False),
+    "resident": Resident(steps=4, xla=False),
+    "one device": OneDevice(),
+    "bfloat16": MixedPrecision(policy="mixed_bfloat16"),
+    "float16 with loss scaling": MixedPrecision(policy="mixed_float16", force=True),
+}
+
+
+@pytest.mark.parametrize("plugin", LOOPS.values(), ids=LOOPS.keys())
+def test_every_loop_and_precision_goes_on_to_the_last_digit(plugin, tmp_path):
+    assert_goes_on(tmp_path, make_workload, plugin)
+
+
+def without_chance():
+    """XLA draws other random numbers for dropout; here there are none."""
+    import keras
+
+    return make_workload(build_model=lambda: keras.Sequential(
+        [keras.layers.Input((6,)), keras.layers.Dense(8, "relu"), keras.layers.Dense(2)]
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Chunked, Resident])
+def test_loops_that_xla_compiles_go_on_to_rounding(kind, tmp_path):
+    assert_goes_on(tmp_path, without_chance, kind(steps=4, xla=True), close=1e-6)
+
+
+def unbuilt_of_unknown_length():
+    """A model that is built in its first step, over data whose number of batches is unknown."""
+    import tensorflow as tf
+
+    x, y = arrays()
+    data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(EXAMPLES).batch(BATCH)
+    return make_workload(data.filter(lambda x, y: True), unbuilt_model)
+
+
+def test_an_unbuilt_model_and_data_of_unknown_length_go_on(tmp_path):
+    assert_goes_on(tmp_path, unbuilt_of_unknown_length, batch_size=None)
+
+
+def random_maps_and_validation():
+    """Random ops in the data, class weights, a cache, and validation data that shuffle."""
+    import tensorflow as tf
+
+    def noisy(x, y):
+        return x + tf.random.normal(tf.shape(x)), y
+
+    def pipeline(data):
+        slices = tf.data.Dataset.from_tensor_slices(data)
+        return slices.cache().shuffle(50).map(noisy, num_parallel_calls=1).batch(BATCH).prefetch(2)
+
+    return make_workload(
+        pipeline(arrays()), validation=pipeline(arrays(1)).take(3), class_weight={0: 0.5, 1: 2.0}
+    )
+
+
+def test_random_maps_caches_class_weights_and_shuffled_validation_go_on(tmp_path):
+    assert_goes_on(tmp_path, random_maps_and_validation, batch_size=None)
+
+
+def drawing_generator():
+    """Data that draw from NumPy's global generator while they are read."""
+    import tensorflow as tf
+
+    x, y = arrays()
+
+    def examples():
+        for index in np.random.permutation(EXAMPLES):
+            yield x[index] + np.random.normal(size=6).astype("float32"), y[index]
+
+    signature = (tf.TensorSpec((6,), tf.float32), tf.TensorSpec((), tf.int32))
+    plan = DataPlan.from_generator(examples, signature=signature)
+    return make_workload(plan, shuffle=False)
+
+
+def test_data_that_draw_from_numpy_go_on(tmp_path):
+    assert_goes_on(tmp_path, drawing_generator)
+
+
+def with_callbacks():
+    import keras
+
+    kinds = keras.callbacks
+    return make_workload(
+        callbacks=lambda: [
+            kinds.LearningRateScheduler(lambda epoch, rate: rate * 0.9),
+            kinds.ReduceLROnPlateau(monitor="loss", patience=1, factor=0.5, min_delta=9),
+            kinds.EarlyStopping("val_loss", patience=2, min_delta=9, restore_best_weights=True),
+        ]
+    )
+
+
+def test_early_stopping_and_reduced_learning_rates_go_on(tmp_path):
+    # stopped after the third epoch, with the weights of the first: at each of these ends
+    assert_goes_on(tmp_path, with_callbacks, at=(2, 5, 7, 8))
+
+
+class Batches:
+    """Makes a PyDataset; Keras shuffles its batches by Python's own generator."""
+
+    def __new__(cls):
+        import keras
+
+        x, y = arrays()
+
+        class Data(keras.utils.PyDataset):
+            def __len__(self):
+                return 11
+
+            def __getitem__(self, index):
+                part = slice(index * BATCH, (index + 1) * BATCH)
+                return x[part], y[part]
+
+        return Data()
+
+
+def test_a_pydataset_goes_on(tmp_path):
+    assert_goes_on(tmp_path, lambda: make_workload(Batches()), batch_size=None)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Counts:
+    """Counts epochs, and does what it is told after the first."""
+
+    does: str = "nothing"
+
+    @hookimpl
+    def on_epoch_end(self, run, control):
+        run.state["epochs"] = run.state.get("epochs", 0) + 1
+        if self.does != "nothing":
+            getattr(control, self.does)()
+
+
+def test_what_a_plugin_notes_goes_on(tmp_path):
+    folder = tmp_path / "checkpoints"
+    run(tmp_path, make_workload, Counts(), keeping=Keeping(folder=folder), disk=KeepsAll())
+    keeping = Keeping(folder=folder, start=names_in(folder)[-1])  # after the first epoch
+    built, _ = run(tmp_path, make_workload, Counts(), keeping=keeping)
+    assert built.run.owner.states["Counts"] == {"epochs": EPOCHS}
+
+
+@pytest.mark.parametrize("does", ["rebuild_data", "retrace"])
+def test_a_plugin_that_changes_the_training_itself_is_refused(does, tmp_path):
+    with pytest.raises(InputError, match="which no checkpoint can hold"):
+        run(tmp_path, make_workload, Counts(does=does), keeping=Keeping(folder=tmp_path / "c"))
+
+
+def drawing_in_the_step():
+    import keras
+    import tensorflow as tf
+
+    class Draws(keras.layers.Layer):
+        def call(self, x):
+            return x + tf.random.uniform(tf.shape(x))
+
+    return make_workload(build_model=lambda: keras.Sequential(
+        [keras.layers.Input((6,)), Draws(), keras.layers.Dense(2)]
+    ))  # fmt: skip
+
+
+def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
+    notes = []
+    run(tmp_path, drawing_in_the_step, keeping=Keeping(folder=tmp_path / "c"), notes=notes)
+    [note] = [message["text"] for message in notes if message["type"] == "note"]
+    assert "draws random numbers by RandomUniform" in note
+
+
+def test_dropout_and_shuffles_are_no_reason_for_a_note(tmp_path):
+    notes = []
+    run(tmp_path, make_workload, keeping=Keeping(folder=tmp_path / "c"), notes=notes)
+    assert [message for message in notes if message["type"] == "note"] == []
+
+
+def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
+    import keras
+
+    class Mine(keras.callbacks.Callback):
+        pass
+
+    notes = []
+    run(
+        tmp_path, lambda: make_workload(callbacks=lambda: [Mine()]),
+        keeping=Keeping(folder=tmp_path / "c"), notes=notes,
+    )  # fmt: skip
+    assert "callback Mine" in next(m["text"] for m in notes if m["type"] == "note")
+
+
+def test_data_that_remember_epochs_are_named(tmp_path):
+    data = Batches()
+    type(data).on_epoch_end = lambda self: None
+    notes = []
+    run(
+        tmp_path, lambda: make_workload(data), keeping=Keeping(folder=tmp_path / "c"),
+        notes=notes, batch_size=None,
+    )  # fmt: skip
+    assert "on_epoch_end of the data" in next(m["text"] for m in notes if m["type"] == "note")
+
+
+def test_a_process_that_does_not_write_leaves_no_file(tmp_path):
+    built = build_here(make_workload(), folder=tmp_path, epochs=1, batch_size=BATCH)
+    keeper = Keeper(Keeping(folder=tmp_path / "c"), lambda message: None, writes=False)
+    train(built, perf_counter_ns(), lambda message: None, keeper=keeper)
+    assert not (tmp_path / "c").exists()
+
+
+def test_another_model_is_refused(tmp_path):
+    folder = tmp_path / "checkpoints"
+    run(tmp_path, make_workload, keeping=Keeping(folder=folder))
+    keeping = Keeping(folder=folder, start=names_in(folder)[-1])
+    with pytest.raises(InputError, match="the checkpoint does not fit the model"):
+        run(tmp_path, without_chance, keeping=keeping)
+
+
+MIRRORED = """
+import os
+import sys
+from pathlib import Path
+import tensorflow as tf
+
+[cpu] = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+sys.path.insert(0, sys.argv[1])
+import test_resuming
+from tfopt_distribute.mirrored import Mirrored
+
+mirrored = Mirrored(logical_cpu_devices=2)
+test_resuming.assert_goes_on(Path(sys.argv[2]), test_resuming.make_workload, mirrored, close=1e-6)
+print("GOES ON", flush=True)
+os._exit(0)  # after several strategies in one process TensorFlow hangs in its end
+"""
+
+
+def test_two_replicas_go_on(tmp_path):
+    # in a process of its own: devices are made when TensorFlow starts
+    command = [sys.executable, "-c", MIRRORED, Path(__file__).parent, tmp_path]
+    done = run_process(command, cwd=tmp_path)
+    assert "GOES ON" in done.out, done.err

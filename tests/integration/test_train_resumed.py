@@ -1,0 +1,140 @@
+"""`tfopt train --resume` as a command: goes on, and says what it refuses and why."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from real_process import make_project, tfopt
+
+from tfopt_core.training.checkpoint_folder import names_in, newest_in
+
+pytestmark = pytest.mark.slow
+
+RECIPE = """
+    name = "tiny"
+    [workload]
+    factory = "small.py:build"
+    epochs = 3
+    batch_size = 8
+    [[plugins]]
+    use = "prefetch"
+"""
+SMALL = """
+    import keras
+    import numpy as np
+    from tfopt_core import Workload
+
+    def build(**options):
+        x = np.random.default_rng(0).normal(size=(84, 6)).astype("float32")
+        def build_model():
+            layers = keras.layers
+            return keras.Sequential(
+                [layers.Input((6,)), layers.Dense(8, "relu"), layers.BatchNormalization(),
+                 layers.Dropout(0.4), layers.Dense(1)]
+            )
+        return Workload(
+            train=(x, x[:, :1]), validation=(x[:9], x[:9, :1]), build_model=build_model,
+            optimizer="adam", loss="mse", baseline="a small network",
+        )
+"""
+FOLDER = ".tfopt/checkpoints/tiny"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A project whose training was finished; its folder of checkpoints."""
+    project = make_project(tmp_path_factory.mktemp("finished"), RECIPE, small=SMALL)
+    done = tfopt("train", "recipe.toml", "--resume", "--checkpoint-every", "4", cwd=project)
+    assert done.code == 0, done.err
+    assert "keeps checkpoints in " in done.out
+    assert "trained 3 epochs" in done.out
+    return project
+
+
+@pytest.fixture
+def project(finished, tmp_path):
+    """A copy of it, to damage."""
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def newest_history(folder):
+    checkpoint = newest_in(folder).checkpoint
+    assert checkpoint is not None
+    assert checkpoint.values["finished"]
+    return checkpoint.values["history"]
+
+
+def test_a_finished_training_says_so_and_trains_nothing(finished):
+    names = names_in(finished / FOLDER)
+    done = tfopt("train", "recipe.toml", "--resume", cwd=finished)
+    assert done.code == 0, done.err
+    assert done.out.strip() == "the training is finished: 3 epochs"
+    assert names_in(finished / FOLDER) == names
+
+
+def test_the_model_of_a_finished_training_is_saved_without_training(project):
+    done = tfopt("train", "recipe.toml", "--resume", "--save", "m.keras", cwd=project)
+    assert done.code == 0, done.err
+    assert "epoch 1/3" not in done.out
+    assert "saved: m.keras" in done.out
+    assert (project / "m.keras").stat().st_size > 0
+
+
+def test_a_damaged_newest_is_passed_over_and_the_losses_are_the_same(project):
+    folder = project / FOLDER
+    history = newest_history(folder)
+    newest, before = names_in(folder)
+    data = bytearray((folder / newest).read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / newest).write_bytes(data)
+    done = tfopt("train", "recipe.toml", "--resume", cwd=project)
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert f"checkpoint {newest} is damaged and was passed over" in said
+    assert f"from {before}" in said
+    assert "went on to the end of 3 epochs" in said
+    assert newest_history(folder) == history
+
+
+def test_after_an_edit_it_is_refused_and_the_file_is_named(project):
+    code = project / "small.py"
+    code.write_text(code.read_text().replace("Dropout(0.4)", "Dropout(0.5)"))
+    done = tfopt("train", "recipe.toml", "--resume", cwd=project)
+    assert done.code == 2
+    assert 'small.py" changed' in " ".join(done.err.split())
+
+
+def test_another_number_of_epochs_is_refused_with_both(project):
+    done = tfopt(
+        "train", "recipe.toml", "--resume", "--set", "workload.epochs=5", cwd=project
+    )  # fmt: skip
+    assert done.code == 2
+    assert "workload.epochs was 3, is 5" in " ".join(done.err.split())
+
+
+def test_a_fresh_start_over_checkpoints_is_refused(finished):
+    done = tfopt("train", "recipe.toml", "--checkpoint-every", "4", cwd=finished)
+    assert done.code == 2
+    assert "use --resume, or remove" in " ".join(done.err.split())
+
+
+def test_adapt_beside_resume_is_refused(finished):
+    done = tfopt("train", "recipe.toml", "--resume", "--adapt", cwd=finished)
+    assert done.code == 2
+    assert "--adapt cannot be combined with checkpoints" in " ".join(done.err.split())
+
+
+def test_a_folder_of_others_is_refused_and_left_alone(project):
+    done = tfopt("train", "recipe.toml", "--resume", "--checkpoints", ".", cwd=project)
+    assert done.code == 2
+    assert "holds no checkpoints of tfopt" in " ".join(done.err.split())
+    assert (project / "small.py").exists()
+
+
+def test_without_the_options_nothing_is_kept(tmp_path):
+    project = make_project(tmp_path, RECIPE, small=SMALL)
+    done = tfopt("train", "recipe.toml", cwd=project)
+    assert done.code == 0, done.err
+    assert not (project / ".tfopt" / "checkpoints").exists()

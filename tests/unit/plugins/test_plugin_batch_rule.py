@@ -1,0 +1,155 @@
+"""The global batch over several replicas, and the learning-rate rules."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from tfopt_distribute.batch_rule import (
+    check_rules,
+    rate_factor,
+    rate_in_words,
+    with_larger_batch,
+    with_scaled_rate,
+)
+from tfopt_distribute.mirrored import Mirrored, check_communication, cross_device_ops
+
+from tfopt_core import DataPlan, PluginRefused, TrainingOptions
+from tfopt_core.data import Batch
+from tfopt_core.testing import make_run
+
+PLAN = DataPlan.from_arrays(np.arange(32)).batch(8)
+
+
+def test_the_batch_is_multiplied_and_everything_else_stays() -> None:
+    larger = with_larger_batch(PLAN.prefetch(), 4, make_run())
+    assert (larger.batch_size, larger.count) == (32, 32)
+    assert [stage.kind for stage in larger.stages] == ["source", "batch", "prefetch"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "settings", "said"),
+    [
+        (DataPlan.from_arrays(np.arange(4)).apply(lambda d: d.batch(2)), {}, "does not see it"),
+        (PLAN, {"batch": {"last": "pad"}}, 'set its last = "drop"'),
+        (PLAN.upto(1).with_stages((*PLAN.stages[:1], Batch(size=4, of=8))), {}, "shared out"),
+    ],
+)
+def test_batches_that_cannot_be_made_larger_are_refused(
+    plan: DataPlan, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(PluginRefused, match=said):
+        with_larger_batch(plan, 2, make_run(settings=settings))
+
+
+def test_linear_multiplies_and_sqrt_takes_the_root() -> None:
+    assert [rate_factor(rule, 4) for rule in ("keep", "linear", "sqrt")] == [1, 4, 2]
+    assert rate_in_words("linear", 2) == "learning rate x 2 (linear)"
+    assert rate_in_words("keep", 2) == "learning rate kept"
+    with pytest.raises(ValueError, match='set batch_size = "per-replica"'):
+        check_rules("global", "sqrt")
+    check_rules("per-replica", "keep")
+
+
+def rate(options: TrainingOptions) -> float:
+    return float(options.optimizer.learning_rate)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", ["name", "instance", "function", "loss scaling"])
+def test_whatever_compile_takes_gets_the_scaled_rate(kind: str) -> None:
+    import keras
+
+    adam = keras.optimizers.Adam(0.001, beta_1=0.7)
+    given: dict[str, Any] = {
+        "name": "adam",
+        "instance": adam,
+        "function": lambda: adam,
+        "loss scaling": keras.optimizers.LossScaleOptimizer(adam),
+    }
+    scaled = with_scaled_rate(TrainingOptions(optimizer=given[kind]), "linear", 3)
+    assert rate(scaled) == pytest.approx(0.003)
+    assert rate(TrainingOptions(optimizer=adam)) == pytest.approx(0.001)
+    inner = getattr(scaled.optimizer, "inner_optimizer", scaled.optimizer)
+    assert inner.beta_1 == (0.9 if kind == "name" else 0.7)
+
+
+def test_a_rate_that_is_kept_leaves_the_options_alone() -> None:
+    options = TrainingOptions(optimizer="adam")
+    assert with_scaled_rate(options, "keep", 8) is options
+    assert with_scaled_rate(options, "linear", 1) is options
+
+
+@pytest.mark.tensorflow
+def test_every_schedule_of_keras_is_scaled_at_every_step() -> None:
+    import keras
+
+    schedules = keras.optimizers.schedules
+    made = [
+        schedules.CosineDecay(0.0, 10, alpha=0.1, warmup_target=0.1, warmup_steps=5),
+        schedules.CosineDecayRestarts(0.1, 10),
+        schedules.ExponentialDecay(0.1, 10, 0.9),
+        schedules.InverseTimeDecay(0.1, 10, 0.5),
+        schedules.PiecewiseConstantDecay([10, 20], [0.3, 0.2, 0.1]),
+        schedules.PolynomialDecay(0.1, 10, end_learning_rate=0.01),
+    ]
+    assert {type(one).__name__ for one in made} == {
+        name for name, value in vars(schedules).items() if isinstance(value, type)
+    } - {"LearningRateSchedule"}
+    for schedule in made:
+        options = TrainingOptions(optimizer=keras.optimizers.SGD(schedule))
+        scaled = with_scaled_rate(options, "sqrt", 2).optimizer._learning_rate
+        for step in range(30):
+            assert float(scaled(step)) == pytest.approx(math.sqrt(2) * float(schedule(step)))
+
+
+@pytest.mark.tensorflow
+def test_rates_that_are_not_known_are_refused_with_the_mend() -> None:
+    import keras
+
+    class Own(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
+        def __call__(self, step: Any) -> Any:
+            return 0.1
+
+        def get_config(self) -> dict[str, Any]:
+            return {}
+
+    own = TrainingOptions(optimizer=keras.optimizers.SGD(Own()))
+    with pytest.raises(PluginRefused, match=r'a schedule of its own .*set learning_rate = "keep"'):
+        with_scaled_rate(own, "linear", 2)
+    planned = attrs.evolve(TrainingOptions(optimizer="adam"), schedule=Own())
+    with pytest.raises(PluginRefused, match="move the plugin that plans it down"):
+        with_scaled_rate(planned, "linear", 2)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"packs": 2}, {"packs": 2, "communication": "reduce-to-one"}, {"packs": 0}]
+)
+def test_packs_belong_to_what_packs(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="packs"):
+        Mirrored(**settings)
+
+
+def test_mirrored_is_another_training_with_a_larger_batch() -> None:
+    assert Mirrored().math() == "rounding"
+    assert Mirrored(batch_size="per-replica").math() == "changes"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [("nccl", "NcclAllReduce"), ("hierarchical", "HierarchicalCopyAllReduce"),
+     ("reduce-to-one", "ReductionToOneDevice"), ("auto", "NoneType")],
+)  # fmt: skip
+def test_communication_is_what_tensorflow_calls_it(asked: Any, name: str) -> None:
+    assert type(cross_device_ops(asked, 1)).__name__ == name
+
+
+def test_nccl_over_cpus_is_refused() -> None:
+    check_communication("nccl", ("/gpu:0", "/gpu:1"))
+    check_communication("hierarchical", ("/cpu:0", "/cpu:1"))
+    with pytest.raises(PluginRefused, match="is for GPUs, and the devices are /cpu:0, /cpu:1"):
+        check_communication("nccl", ("/cpu:0", "/cpu:1"))

@@ -1,0 +1,257 @@
+"""Who a process is in a cluster: TF_CONFIG, Slurm, addresses, and every way to say it wrongly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from tfopt_distribute.cluster_settings import announced_workers
+from tfopt_distribute.multi_worker import MultiWorker
+from tfopt_distribute.resolvers import cluster_kind, resolver
+from tfopt_distribute.roles import (
+    ADDRESS_INDEX,
+    checked_tf_config,
+    is_address,
+    own_place,
+    slurm_jobs,
+)
+
+from tfopt_core import Cluster, PluginRefused
+
+TWO = {"worker": ["a:1", "b:1"]}
+SERVED = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
+TRAINING, COORDINATED = ("chief", "worker"), ("chief", "worker", "ps")
+# What srun sets for the second of two tasks on each of two nodes.
+SLURM = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_PROCID": "1",
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_STEP_NODELIST": "node[1-2]",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+}
+
+
+def config(cluster: Any, job: Any = "worker", index: Any = 0) -> str:
+    return json.dumps({"cluster": cluster, "task": {"type": job, "index": index}})
+
+
+@pytest.mark.parametrize(
+    ("environment", "addresses", "kind"),
+    [
+        ({"TF_CONFIG": "{}", "SLURM_PROCID": "0"}, ["a:1"], "tf-config"),
+        ({"SLURM_PROCID": "0"}, ["a:1"], "slurm"),
+        ({}, ["a:1"], "addresses"),
+    ],
+)
+def test_auto_takes_tf_config_then_slurm_then_addresses(
+    environment: Mapping[str, str], addresses: list[str], kind: str
+) -> None:
+    assert cluster_kind("auto", environment, addresses) == kind
+
+
+def test_what_is_asked_for_wins_over_what_else_is_there() -> None:
+    there = {"TF_CONFIG": "{}", "SLURM_PROCID": "0"}
+    assert cluster_kind("slurm", there, ["a:1"]) == "slurm"
+    assert cluster_kind("addresses", there, ["a:1"]) == "addresses"
+
+
+@pytest.mark.parametrize(
+    ("asked", "environment", "said"),
+    [
+        ("auto", {}, r'needs TF_CONFIG, Slurm or "addresses", found none; `tfopt launch` starts'),
+        ("auto", {"SLURM_JOB_ID": "7"}, "no step of it; start the training by `srun tfopt train"),
+        ("tf-config", {"SLURM_PROCID": "0"}, "TF_CONFIG is not set; set it"),
+        ("slurm", {"TF_CONFIG": "{}"}, "SLURM_PROCID is not set; start the training by `srun`"),
+        ("addresses", {"TF_CONFIG": "{}"}, r"there are no addresses; set addresses = \["),
+    ],
+)
+def test_what_is_not_there_is_refused_with_the_mend(
+    asked: Any, environment: Mapping[str, str], said: str
+) -> None:
+    with pytest.raises(PluginRefused, match=said):
+        cluster_kind(asked, environment, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no JSON"),
+        ("[1]", 'has no "cluster"'),
+        ('{"task": {}}', 'has no "cluster"'),
+        (json.dumps({"cluster": TWO}), 'does not say which "task"'),
+        (json.dumps({"cluster": TWO, "task": {"type": "worker"}}), 'does not say which "task"'),
+        (config(TWO, index=2), r'worker 2, but its "cluster" has 2 of them, counted from 0'),
+        (config(TWO, index=-1), "worker -1, but"),
+        (config(TWO, index="x"), 'worker "x", but'),
+        (config(TWO, index=None), "worker null, but"),
+        (config(TWO, job="chief"), "chief 0, but its .* has 0 of them"),
+        (config(TWO, job="evaluator"), "validation runs within the training"),
+        (config(TWO, job=["worker"]), "only"),
+        (config(SERVED), "use parameter-server"),
+        (config({"chief": ["a:1", "b:1"]}, job="chief"), "2 chiefs; there can be one"),
+        (config({"worker": ["a", "b:1"]}), 'list of addresses "host:port"'),
+        (config({"worker": "a:1"}), 'list of addresses "host:port"'),
+        (config({"worker": ["a:1", "a:1"]}), "names a:1 twice"),
+        (config({"worker": []}), "names no address"),
+    ],
+)
+def test_a_tf_config_that_would_make_tensorflow_wait_is_refused(text: str, said: str) -> None:
+    with pytest.raises(PluginRefused, match=said):
+        checked_tf_config(text, TRAINING)
+
+
+@pytest.mark.parametrize("missing", SERVED)
+def test_parameter_servers_need_every_role(missing: str) -> None:
+    cluster = {job: there for job, there in SERVED.items() if job != missing}
+    with pytest.raises(PluginRefused, match=f'names no "{missing}"; .* needs a chief'):
+        checked_tf_config(config(cluster, job=next(iter(cluster))), COORDINATED)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "job", "index"),
+    [(TWO, "worker", 1), (TWO, "worker", "1"), ({"chief": ["[::1]:9"]}, "chief", 0)],
+)
+def test_a_tf_config_that_tensorflow_can_read_passes(cluster: Any, job: str, index: Any) -> None:
+    checked_tf_config(config(cluster, job, index), TRAINING)
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"),
+    [("a:1", True), ("[::1]:80", True), ("a.b-c:65535", True), ("a:65536", False), ("a:0", False),
+     ("a", False), (":1", False), ("grpc://a:1", False), ("a b:1", False)],
+)  # fmt: skip
+def test_an_address_is_host_and_port(text: str, fine: bool) -> None:
+    assert is_address(text) is fine
+
+
+def test_roles_under_slurm_are_those_of_the_settings() -> None:
+    assert slurm_jobs({"worker": None}, SLURM) == {"worker": 4}
+    jobs = {"chief": 1, "worker": 2, "ps": 1}
+    assert slurm_jobs(jobs, SLURM) == jobs
+    with pytest.raises(
+        PluginRefused, match="the Slurm step has 4 tasks; set --ntasks to 5: 1 chief"
+    ):
+        slurm_jobs({**jobs, "worker": 3}, SLURM)
+    with pytest.raises(PluginRefused, match="no step of it"):
+        slurm_jobs({"worker": None}, {"SLURM_PROCID": "0"})
+
+
+def test_the_own_address_is_that_of_this_machine_or_what_the_environment_says() -> None:
+    addresses = ["elsewhere.invalid:1", "localhost:2", "192.0.2.7:3"]
+    jobs = {"chief": 1, "worker": 1, "ps": 1}
+    by_job = {"chief": addresses[:1], "worker": addresses[1:2], "ps": addresses[2:]}
+    assert own_place(addresses, jobs, {}) == ("worker", 0, by_job)
+    assert own_place(addresses, jobs, {ADDRESS_INDEX: "2"}) == ("ps", 0, by_job)
+    job, index, _ = own_place(addresses, {"worker": None}, {ADDRESS_INDEX: "2"})
+    assert (job, index) == ("worker", 2)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "environment", "said"),
+    [
+        (["localhost:1", "localhost:2"], {}, "2 of the .* of this machine, so it is unclear"),
+        (["192.0.2.7:1", "192.0.2.8:1"], {}, f"none of .*variable {ADDRESS_INDEX}"),
+        (["a:1", "b:1"], {ADDRESS_INDEX: "2"}, "0 to 1"),
+        (["a:1", "b:1"], {ADDRESS_INDEX: "one"}, 'is "one"; set it to the place'),
+    ],
+)
+def test_an_unclear_own_address_is_refused_with_the_mend(
+    addresses: list[str], environment: dict[str, str], said: str
+) -> None:
+    with pytest.raises(PluginRefused, match=said):
+        own_place(addresses, {"worker": None}, environment)
+
+
+def test_as_many_addresses_as_roles_are_needed() -> None:
+    with pytest.raises(PluginRefused, match='there are 3 addresses; set "addresses" to 4: 1 chief'):
+        own_place(["a:1", "b:1", "c:1"], {"chief": 1, "worker": 2, "ps": 1}, {})
+
+
+@pytest.mark.parametrize("addresses", [["a"], ["a:1", "a:1"], ["http://a:1"]])
+def test_addresses_in_a_recipe_must_look_like_some(addresses: list[str]) -> None:
+    with pytest.raises(ValueError, match="addresses: "):
+        MultiWorker(addresses=addresses)
+
+
+@pytest.mark.parametrize(
+    ("environment", "workers"),
+    [
+        ({"TF_CONFIG": config(TWO)}, 2),
+        ({"TF_CONFIG": config({"chief": ["a:1"], "worker": ["b:1", "c:1"]})}, 3),
+        ({"TF_CONFIG": "{", "SLURM_STEP_NUM_TASKS": "4"}, 4),
+        ({"TF_CONFIG": '{"cluster": 3}'}, 7),
+        ({}, 7),
+    ],
+)
+def test_before_the_cluster_is_joined_the_environment_tells_the_number_of_workers(
+    environment: dict[str, str], workers: int
+) -> None:
+    assert announced_workers(environment, (), 7) == workers
+    assert announced_workers({}, ("a:1", "b:1", "c:1"), 7) == 3
+
+
+# TensorFlow's own resolvers; only what they read of the outside is set.
+
+
+def resolved(environment: dict[str, str], **changes: Any) -> Cluster:
+    plain: dict[str, Any] = {
+        "asked": "auto", "roles": TRAINING, "jobs": {"worker": None}, "addresses": (), "port": 9000,
+    }  # fmt: skip
+    return Cluster.of(resolver(**{**plain, **changes}, environment=environment))
+
+
+@pytest.mark.tensorflow
+def test_tensorflows_resolver_reads_tf_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"TF_CONFIG": config({"chief": ["a:1"], "worker": ["b:1"]}, index=0)}
+    monkeypatch.setenv("TF_CONFIG", told["TF_CONFIG"])
+    cluster = resolved(told)
+    assert (cluster.name, cluster.rank, cluster.address) == ("worker 0", 1, "b:1")
+    assert not cluster.is_chief
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("rank", range(4))
+def test_tensorflows_resolver_reads_slurm_without_a_gpu_and_without_nvidia_smi(
+    monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name, value in (SLURM | {"SLURM_PROCID": str(rank)}).items():
+        monkeypatch.setenv(name, value)
+    cluster = resolved(SLURM)
+    assert cluster.addresses == {"worker": ("node1:9000", "node1:9001", "node2:9000", "node2:9001")}
+    assert (cluster.job, cluster.index) == ("worker", rank)
+    jobs = {"chief": 1, "worker": 2, "ps": 1}
+    served = resolved(SLURM, roles=COORDINATED, jobs=jobs)
+    assert {job: len(there) for job, there in served.addresses.items()} == jobs
+    assert (served.job, served.index) == [("chief", 0), ("ps", 0), ("worker", 0), ("worker", 1)][
+        rank
+    ]
+
+
+@pytest.mark.tensorflow
+def test_slurm_variables_that_contradict_each_other_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "oops"}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(PluginRefused, match=r"do not describe the cluster .*oops"):
+        resolved(SLURM)
+
+
+@pytest.mark.tensorflow
+def test_a_resolver_of_addresses_knows_the_gpus_of_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import tensorflow as tf
+
+    told = {ADDRESS_INDEX: "1"}
+    assert resolved(told, addresses=("a:1", "b:1")).name == "worker 1"
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["one", "two"])
+    found = resolver(
+        asked="auto", roles=TRAINING, jobs={"worker": None}, addresses=("a:1", "b:1"), port=1,
+        environment=told,
+    )  # fmt: skip
+    assert found.num_accelerators() == {"GPU": 2}

@@ -1,0 +1,71 @@
+"""`tfopt launch`: every process of a training over several, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from tfopt_core.cli.options import debug_option, save_option, set_option
+
+
+@click.command()
+@click.argument("target", metavar="RECIPE")
+@click.option("--workers", type=int, metavar="N", help="How many workers; else as the recipe says.")
+@click.option(
+    "--parameter-servers",
+    type=int,
+    metavar="M",
+    help="How many parameter servers; else as the recipe says.",
+)
+@set_option
+@save_option
+@debug_option
+def launch(
+    target: str,
+    workers: int | None,
+    parameter_servers: int | None,
+    overrides: tuple[str, ...],
+    save_to: Path | None,
+    debug: bool,
+) -> int:
+    """Train RECIPE once, with all its workers on this machine, to try it out.
+
+    Where they run on several machines, start `tfopt train` on each of them.
+    """
+    from tfopt_core.cli.request import make_cluster_request
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.local_cluster import Listener, LocalCluster, RoleEnd
+    from tfopt_core.measure.once import train_once
+    from tfopt_core.measure.supervise import NO_LIMITS
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
+    from tfopt_core.report.training import epoch_line, render_training
+
+    request = make_cluster_request(
+        target, overrides, workers=workers, parameter_servers=parameter_servers, save_to=save_to,
+        debug=debug,
+    )  # fmt: skip
+    console = make_console()
+    ended: list[RoleEnd] = []
+    runner = LocalCluster(
+        inner=SpawnRunner(),
+        # what several processes write at once nobody can read: each writes to a file
+        spawn=SpawnRunner(limits=NO_LIMITS),
+        listener=Listener(
+            began=lambda roles: console.print(render_roles(roles)),
+            said=lambda role, message: (
+                console.print(epoch_of_role(role, message)) if message["type"] == "epoch" else None
+            ),
+            ended=ended.extend,
+        ),
+    )
+    run, prepared = train_once(
+        request,
+        SpawnRunner(),
+        runner,
+        on_epoch=lambda epoch, epochs, metrics: console.print(epoch_line(epoch, epochs, metrics)),
+    )
+    console.print(render_training(run, prepared, save_to))
+    console.print(render_ends(ended, run.output_tail))
+    return 0 if run.ok else 3

@@ -1,0 +1,109 @@
+"""The processes of a cluster on this machine: their jobs, addresses and environments."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from tfopt_core.hooks.cluster import SERVING_JOB, Cluster, ClusterOptions, name_of
+
+LOOPBACK = "127.0.0.1"
+GPUS = "CUDA_VISIBLE_DEVICES"
+
+
+@attrs.frozen
+class Role:
+    """One process of a cluster: its job, its place in it, and where it listens.
+
+    :param leads: whether it is the chief, whose figures are those of the training.
+    :param serves: whether it only does what the chief tells it to.
+    """
+
+    job: str
+    index: int
+    address: str
+    leads: bool
+    serves: bool
+
+    @property
+    def name(self) -> str:
+        """`worker 1`."""
+        return name_of(self.job, self.index)
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder within that of the run: `worker-1`."""
+        return f"{self.job}-{self.index}"
+
+
+def is_role_folder(name: str) -> bool:
+    """Whether a folder of this name within that of a run is a role's."""
+    job, _, index = name.rpartition("-")
+    return job in ("chief", "worker", SERVING_JOB) and index.isdecimal()
+
+
+def roles_of(options: ClusterOptions) -> tuple[Role, ...]:
+    """The roles of a cluster on this machine, the chief first, at addresses that are free now."""
+    places = [("worker", index) for index in range(options.workers)]
+    if options.parameter_servers:
+        servers = [(SERVING_JOB, index) for index in range(options.parameter_servers)]
+        places = [("chief", 0), *places, *servers]
+    addresses = free_addresses(len(places))
+    return tuple(
+        Role(job, index, address, number == 0, number > 0 and options.parameter_servers > 0)
+        for number, ((job, index), address) in enumerate(zip(places, addresses, strict=True))
+    )
+
+
+def free_addresses(count: int) -> tuple[str, ...]:
+    """So many different "host:port" of this machine that nobody listens at now."""
+    with contextlib.ExitStack() as stack:
+        # all stay open until the last is chosen, so that none is chosen twice
+        held = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in held:
+            each.bind((LOOPBACK, 0))
+        return tuple(f"{LOOPBACK}:{each.getsockname()[1]}" for each in held)
+
+
+def environment_of(
+    role: Role, roles: Sequence[Role], environment: Mapping[str, str], gpus: int
+) -> dict[str, str]:
+    """The environment of a role's process: TF_CONFIG, and its share of the GPUs.
+
+    :param gpus: how many this machine has.
+    """
+    addresses: dict[str, list[str]] = {}
+    for each in roles:
+        addresses.setdefault(each.job, []).append(each.address)
+    config = {"cluster": addresses, "task": {"type": role.job, "index": role.index}}
+    return {
+        **environment,
+        **_gpu_share(role, roles, environment.get(GPUS), gpus),
+        "TF_CONFIG": json.dumps(config),
+    }
+
+
+def cluster_of(role: Role, roles: Sequence[Role]) -> Cluster:
+    """The cluster as this role sees it."""
+    jobs = dict.fromkeys(each.job for each in roles)
+    addresses = {job: tuple(each.address for each in roles if each.job == job) for job in jobs}
+    return Cluster(addresses=addresses, job=role.job, index=role.index)
+
+
+def _gpu_share(role: Role, roles: Sequence[Role], visible: str | None, gpus: int) -> dict[str, str]:
+    """Each that computes steps takes its own GPUs; too few of them are shared by all."""
+    if not gpus:
+        return {}
+    workers = cluster_of(role, roles).workers
+    if (role.job, role.index) not in workers:
+        return {GPUS: "-1"}
+    ours = visible.split(",") if visible else [str(index) for index in range(gpus)]
+    each = len(ours) // len(workers)
+    if not each:
+        return {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    rank = workers.index((role.job, role.index))
+    return {GPUS: ",".join(ours[rank * each : (rank + 1) * each])}

@@ -14,14 +14,14 @@ import psutil
 import pytest
 from real_process import alive, descendants, make_project, started, wait_until
 
-from tfopt_core.training.checkpoint_folder import newest_in
+from tfopt_core.training.checkpoint_folder import names_in, newest_in
 
 pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("TFOPT_KILLS", "3"))
 SEED = int(os.environ.get("TFOPT_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 # With more of them the training is longer, so that more fall into it and not into its start.
-EPOCHS = 2 + KILLS
+EPOCHS = 4 + KILLS // 2
 RECIPE = f"""
     name = "killed"
     [workload]
@@ -80,12 +80,17 @@ def outcome(folder):
     return checkpoint.values["history"], {k: v.tobytes() for k, v in checkpoint.arrays.items()}
 
 
-def killed_after(project, folder, seconds, chance):
-    """Start the training, kill it or its process after so long; in what it was interrupted."""
+def killed_after(project, folder, seconds, chance, *, within):
+    """Start the training, kill it or its process after so long; in what it was interrupted.
+
+    :param within: whether to count from the first checkpoint that it writes, not from its start.
+    """
     before = newest_in(project / folder).name
     with started(*command(folder), cwd=project) as process:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        deadline = None if within else time.monotonic() + seconds
+        while deadline is None or time.monotonic() < deadline:
+            if deadline is None and names_in(project / folder)[:1] not in ([before], []):
+                deadline = time.monotonic() + seconds
             if process.poll() is not None:
                 assert process.returncode == 0, (project / "stderr.txt").read_text()
                 return "after the end"
@@ -110,8 +115,11 @@ def test_losses_after_kills_are_those_of_an_undisturbed_training(tmp_path):
 
     chance, counts, trainings = random.Random(SEED), Counter(), 1
     folder = "killed-1"
-    for _ in range(KILLS):
-        where = killed_after(project, folder, chance.uniform(0.0, duration), chance)
+    for kill in range(KILLS):
+        # in turn: any moment of the whole command, and any of the first second of its training
+        within = kill % 2 == 1
+        seconds = chance.uniform(0.0, 1.0 if within else duration)
+        where = killed_after(project, folder, seconds, chance, within=within)
         counts[where] += 1
         if where == "after the end":
             assert outcome(project / folder) == wanted, f"seed {SEED}: {dict(counts)}"

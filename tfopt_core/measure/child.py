@@ -128,7 +128,8 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     cut = task.stop_when_steady and built.run.steps_per_epoch is not None and joined is None
     known = step_time_is_known if cut else None
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
-    keeper = None if task.keeping is None else Keeper(task.keeping, send)
+    chief = built.run.cluster is None or built.run.cluster.is_chief
+    keeper = None if task.keeping is None else Keeper(task.keeping, send, writes=chief)
     outcome = train(built, started, send, known, adapt, keeper)
     effects = built.stack.report_effects(built.run, built.model)
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()

@@ -10,6 +10,7 @@ from tfopt_core.data.lower import lower
 from tfopt_core.measure.memory import HeldBytes, MemoryPlan, StageLine, held_by
 from tfopt_core.measure.usage import peak_rss_bytes
 from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 
 # Enough for gradients, optimizer state and what kernels keep for themselves.
 STEPS = 4
@@ -71,4 +72,9 @@ def _few_steps(built: Built) -> None:
         return
     for batch in data.take(1):
         held = tf.data.Dataset.from_tensors(batch).repeat(STEPS)
-        built.model.fit(held, class_weight=built.workload.class_weight, verbose=0)
+        class_weight = built.workload.class_weight
+        distribution = distribution_of(built)
+        if isinstance(distribution, Synchronous):
+            distribution.install()
+            held, class_weight = distribution.train_on(held), None
+        built.model.fit(held, class_weight=class_weight, verbose=0)

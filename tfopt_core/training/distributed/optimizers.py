@@ -88,11 +88,12 @@ def _weighted(gradient: Any, weight: Any) -> Any:
         return None
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(
-            gradient.values * tf.cast(weight, gradient.dtype),
+            tf.math.multiply_no_nan(gradient.values, tf.cast(weight, gradient.dtype)),
             gradient.indices,
             gradient.dense_shape,
         )
-    return gradient * tf.cast(weight, gradient.dtype)
+    # the gradient of a row that stands in for none may be no number, and counts nothing
+    return tf.math.multiply_no_nan(gradient, tf.cast(weight, gradient.dtype))
 
 
 def _optimizers_of(model: Any) -> list[Any]:

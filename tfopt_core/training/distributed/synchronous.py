@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 
+from tfopt_core.training.distributed.emptiness import untouched_if_empty, with_a_row
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import per_replica
 from tfopt_core.training.graph_steps import no_logs, shapes_of_logs
@@ -191,10 +193,18 @@ class ReplicatedFunction:
             data = tf.nest.map_structure(
                 lambda part: None if isinstance(part, tf.experimental.Optional) else part, data
             )
-            if self.optimizers is None:
-                return self.step(data)
-            with self.optimizers.weighing(self._weight(data, uneven)):
-                return self.step(data)
+            weight = None if self.optimizers is None else self._weight(data, uneven)
+            # only then may a replica have no example
+            may_be_empty = uneven or self.evaluates
+            keeping: Any = contextlib.nullcontext()
+            if may_be_empty:
+                keeping = untouched_if_empty(self.model, data)
+            with keeping:
+                data = with_a_row(data) if may_be_empty else data
+                if self.optimizers is None:
+                    return self.step(data)
+                with self.optimizers.weighing(weight):
+                    return self.step(data)
 
         batch = per_replica(self.strategy, batch, self.local_replicas, self.first_replica)
         logs = self.strategy.run(of_replica, args=(batch,))

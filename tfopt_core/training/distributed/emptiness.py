@@ -1,0 +1,39 @@
+"""A replica without examples, as the last batch of an epoch may leave one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+def with_a_row(data: Any) -> Any:
+    """The data, or one row of zeros in place of none.
+
+    oneDNN's kernels for convolutions and pooling return wrong shapes for no rows, and averages
+    over none are no numbers. Ragged and sparse tensors stay as they are.
+    """
+    import tensorflow as tf
+
+    def filled(part: Any) -> Any:
+        if not isinstance(part, tf.Tensor) or part.shape.rank in (None, 0) or part.shape[0]:
+            return part
+        shape = tf.concat([[1], tf.shape(part)[1:]], 0)
+        row = tf.cond(tf.shape(part)[0] > 0, lambda: part, lambda: tf.zeros(shape, part.dtype))
+        return tf.ensure_shape(row, part.shape)
+
+    return tf.nest.map_structure(filled, data)
+
+
+@contextlib.contextmanager
+def untouched_if_empty(model: Any, data: Any) -> Iterator[None]:
+    """Keep the model's metrics over a step as they were, if there is no example in its data."""
+    import tensorflow as tf
+
+    from tfopt_core.training.distributed.synchronous import examples_in
+
+    there = examples_in(data) > 0
+    before = [(variable, tf.identity(variable.value)) for variable in model.metrics_variables]
+    yield
+    for variable, value in before:
+        variable.assign(tf.where(there, variable.value, value))

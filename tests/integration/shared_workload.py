@@ -16,7 +16,7 @@ FEATURES = 8
 
 
 def build(
-    count: int = 101, ids: str = "", regularized: bool = True, weighted: bool = False,
+    count: int = 97, ids: str = "", regularized: bool = True, weighted: bool = False,
     recording: bool = True,
 ) -> Workload:  # fmt: skip
     """A classification whose `train_step` writes the ids of its examples to a file.
@@ -29,7 +29,8 @@ def build(
     rng = np.random.default_rng(0)
     x = rng.normal(size=(count, FEATURES)).astype("float32")
     y = (x[:, 0] + x[:, 1] > 0).astype("int32")
-    numbered = np.stack([np.arange(count, dtype="int32"), y], axis=1)
+    # from 1 on: a row that stands in for no example has the id 0
+    numbered = np.stack([np.arange(1, count + 1, dtype="int32"), y], axis=1)
 
     def build_model() -> Any:
         penalty = "l2" if regularized else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cattrs import structure
 
@@ -19,10 +19,12 @@ from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.processes import MODEL_FILE, replace_file, run_folder
 from tfopt_core.measure.request import Request, prepare, processes_of
-from tfopt_core.measure.resumable import Kept
 from tfopt_core.measure.schedule import FULL, Turn, Variant
 from tfopt_core.store.results import RunResult
 from tfopt_core.training.distributed.joining import from_dict
+
+if TYPE_CHECKING:
+    from tfopt_core.measure.resumable import Kept  # reads files by NumPy
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
 OnAdapted = Callable[[Adapted], None]

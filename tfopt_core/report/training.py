@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tfopt_core.measure.adapted import Adapted
 from tfopt_core.measure.prepared import Prepared
-from tfopt_core.measure.resumable import Kept
 from tfopt_core.report.console import plain
 from tfopt_core.report.layout import grid, paragraph, words
 from tfopt_core.report.units import metric_text, seconds_text
 from tfopt_core.store.results import EffectResult, RunResult
 from tfopt_core.training.penalties import NAME as DATA_LOSS
 from tfopt_core.training.penalties import differs_from_loss
+
+if TYPE_CHECKING:
+    from tfopt_core.measure.resumable import Kept  # reads files by NumPy
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:

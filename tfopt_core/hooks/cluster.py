@@ -50,9 +50,7 @@ class Cluster:
     @classmethod
     def of(cls, resolver: Any) -> Cluster:
         """What a `tf.distribute.cluster_resolver.ClusterResolver` says."""
-        addresses = {
-            job: tuple(found) for job, found in resolver.cluster_spec().as_dict().items()
-        }
+        addresses = {job: tuple(found) for job, found in resolver.cluster_spec().as_dict().items()}
         return cls(addresses=addresses, job=resolver.task_type, index=int(resolver.task_id))
 
     @property

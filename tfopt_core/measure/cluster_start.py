@@ -56,7 +56,7 @@ def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
         _compare_with_servers(cluster, task.facts)
         return task, joined
     own = {
-        "facts": dict(task.facts),
+        "facts": {**task.facts, "checkpoint": _checkpoint(task)},
         "seed": job.seed,
         "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
     }
@@ -66,6 +66,11 @@ def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
     plugins = tuple(_with_settings(p, chief["settings"][p.name]) for p in job.plugins)
     job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
     return attrs.evolve(task, job=job), joined
+
+
+def _checkpoint(task: Task) -> str:
+    """What the training goes on from: all must see the same files."""
+    return "none" if task.keeping is None else task.keeping.start or "none"
 
 
 def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from tfopt_core.training.data_order import (
     remembers_epochs,
     without_steps_done,
 )
+from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
 from tfopt_core.training.keeping import Keeping
 from tfopt_core.training.random_state import capture_random, restore_random, unreadable_ops
 from tfopt_core.training.resident_loop import ResidentFunction
@@ -133,6 +134,8 @@ class Keeper:
         resident = isinstance(function, ResidentFunction)
         if isinstance(function, ResidentFunction):
             function.begin_within(steps)
+        if watch.shared is not None:
+            watch.shared.begin_within(steps)
         model.train_function = without_steps_done(
             model.train_function,
             steps=steps,
@@ -187,17 +190,25 @@ class Keeper:
     def write(self, steps: int, *, finished: bool = False) -> str | None:
         """Write a checkpoint, if this process is the one that does; its name.
 
+        Workers that train together all call it: what differs among them is gathered.
+
         :param steps: how many steps of the epoch under way are done.
         :raises StoreError: if it cannot be written.
         """
         self._since = 0
-        if not self.writes:
-            return None
         watch = self._watch
         built, model = watch.built, watch.built.model
-        states, arrays = capture_callbacks(built.training.callbacks)
+        cluster = built.run.cluster
+        together = cluster is not None and not cluster.coordinated
+        if not self.writes and not together:
+            return None
         groups = variables.groups_of(model, metrics=steps > 0)
-        values, listed = variables.capture(groups, built.run.strategy)
+        values, listed = variables.capture(groups, built.run.strategy, merged=not together)
+        if together:
+            values = of_every_worker(built.run.strategy, values)
+        if not self.writes:
+            return None
+        states, arrays = capture_callbacks(built.training.callbacks)
         return self._writer.write(
             Checkpoint(
                 {
@@ -225,7 +236,13 @@ class Keeper:
         wanted = {group: kept for group, kept in listed.items() if metrics == (group == "metrics")}
         groups = variables.groups_of(built.model, metrics=metrics)
         with built.run.strategy.scope():
-            variables.restore(groups, start.arrays, wanted, built.run.strategy)
+            variables.restore(groups, self._arrays(start), wanted, built.run.strategy)
+
+    def _arrays(self, start: Checkpoint) -> Mapping[str, Any]:
+        cluster = self._watch.built.run.cluster
+        if cluster is None or cluster.coordinated:
+            return start.arrays
+        return of_this_worker(start.arrays, cluster.rank)
 
     def _restore_plugins(self, values: Mapping[str, Any]) -> None:
         states = self._watch.built.run.owner.states

@@ -16,13 +16,14 @@ _AS_BITS = {1: np.uint8, 2: np.uint16}
 
 
 def capture(
-    groups: Mapping[str, Iterable[Any]], strategy: Any
+    groups: Mapping[str, Iterable[Any]], strategy: Any, *, merged: bool = True
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The values of groups of variables, and what they are, group by group.
 
     Replicas may hold different values of one variable (moving averages of their own batches,
     sums of metrics); then all are taken, and none is reduced: no other process is asked.
 
+    :param merged: keep one value where the replicas have the same.
     :returns: the arrays, and for each variable its path, type, shape and number of values.
     """
     arrays: dict[str, np.ndarray] = {}
@@ -32,7 +33,9 @@ def capture(
         for index, variable in enumerate(variables):
             values = [np.asarray(part.numpy()) for part in _parts(variable, strategy)]
             first, *others = values
-            if all(_plain(other).tobytes() == _plain(first).tobytes() for other in others):
+            if merged and all(
+                _plain(other).tobytes() == _plain(first).tobytes() for other in others
+            ):
                 values = [first]
             shape = list(first.shape)
             listed[group].append([variable.path, first.dtype.name, shape, len(values)])

@@ -17,7 +17,7 @@ from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import StepClock, TimedBlock
 from tfopt_core.training.devices import device_sync
-from tfopt_core.training.distributed.distribution import Distribution
+from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
 from tfopt_core.training.keeper import Keeper
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.resident_loop import ResidentFunction
@@ -66,6 +66,7 @@ class Watch:
     distribution: Distribution | None = None
     keeper: Keeper | None = None
     wants_new_data: bool = False
+    shared: SharedFunction | None = None
     _function: TrainFunction | None = None
     _told: int = 0
     _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
@@ -211,7 +212,7 @@ class Watch:
             model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
             return
         if self.distribution is not None:
-            shared = self.distribution.train_function()
+            shared = self.shared = self.distribution.train_function()
             self.clock.steps_per_call = shared.steps
             count_by(model, shared.steps)
             model.train_function = self.clock.timed(shared, lambda: shared.made.last_call)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster
 from tfopt_core.hooks.cluster import name_of
+
+_GATHERING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -21,24 +24,29 @@ def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]
     import numpy as np
 
     own = np.frombuffer(json.dumps(document).encode(), np.uint8).astype(np.int32)
-    lengths = _gathered(strategy, np.array([[len(own)]], np.int32))
+    lengths = gathered(strategy, np.array([[len(own)]], np.int32))
     padded = np.zeros((1, int(lengths.max())), np.int32)
     padded[0, : len(own)] = own
-    rows = _gathered(strategy, padded)
+    rows = gathered(strategy, padded)
     return [
         json.loads(row[: int(length)].astype(np.uint8).tobytes())
         for row, length in zip(rows, lengths.ravel(), strict=True)
     ]
 
 
-def _gathered(strategy: Any, row: Any) -> Any:
-    """The rows of all workers below each other."""
+def gathered(strategy: Any, row: Any) -> Any:
+    """The rows of all workers below each other; all must call this at once."""
     import tensorflow as tf
 
     # each replica of a worker says the same
     replicas = len(strategy.extended.worker_devices)
     own = strategy.experimental_distribute_values_from_function(lambda _: tf.constant(row))
-    return strategy.gather(own, axis=0).numpy()[::replicas]
+    if strategy not in _GATHERING:
+        # one for all calls: TensorFlow warns of functions that are made and traced again and again
+        _GATHERING[strategy] = tf.function(
+            lambda values: strategy.gather(values, axis=0), autograph=False, reduce_retracing=True
+        )
+    return _GATHERING[strategy](own).numpy()[::replicas]
 
 
 def check_agreement(cluster: Cluster, said: Sequence[Mapping[str, Any]]) -> None:

@@ -188,6 +188,9 @@ class CoordinatedFunction:
         self.made.count(count, 0)
         return handed[-1].fetch()
 
+    def begin_within(self, steps: int) -> None:
+        """What is left of an epoch is counted by the iterator that it is called with."""
+
     def _closure(self, iterator: Any, count: int) -> Any:
         """So many steps on one worker; the logs of the last one."""
         logs = None

@@ -21,13 +21,16 @@ from tfopt_core.training.made import LoopMade, continued
 ENDLESS = 2**62
 
 
-class TrainFunction(Protocol):
+class SharedFunction(Protocol):
     """A train function of a known number of steps a call."""
 
     steps: int
     made: LoopMade
 
     def __call__(self, iterator: Any) -> Any: ...
+
+    def begin_within(self, steps: int) -> None:
+        """The next epoch goes on after so many steps, whose batches were read already."""
 
 
 class Distribution(Protocol):
@@ -45,7 +48,7 @@ class Distribution(Protocol):
     def communication_seconds(self) -> float | None:
         """What summing the gradients of a step takes alone; None where none are summed."""
 
-    def train_function(self) -> TrainFunction:
+    def train_function(self) -> SharedFunction:
         """A new train function, traced anew; it counts its steps in `made`."""
 
 

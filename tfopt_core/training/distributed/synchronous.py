@@ -53,6 +53,7 @@ class ReplicatedFunction:
     _evaluation: Any = None
     _iterator: Any = None
     _done: int = 0
+    _within: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.made.steps_per_call = self.steps
@@ -67,7 +68,7 @@ class ReplicatedFunction:
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             return self._given(iterator)
         if iterator is not self._iterator:  # Keras makes a new one each epoch
-            self._iterator, self._done = iterator, 0
+            self._iterator, self._done, self._within = iterator, self._within, 0
         if self.evaluates:
             return self._as_many_as_there_are(iterator)
         if self.steps_per_epoch is None:
@@ -85,6 +86,10 @@ class ReplicatedFunction:
         self._done += count
         self.made.count(count, 0)
         return logs
+
+    def begin_within(self, steps: int) -> None:
+        """The next epoch goes on after so many steps, whose batches were read already."""
+        self._within = steps
 
     def _as_many_as_there_are(self, iterator: Any) -> Any:
         """An evaluation's steps wait for nobody: its results are summed when it has ended.

@@ -5,7 +5,10 @@ Copied beside the recipe, so that each process of a cluster imports it from ther
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +20,14 @@ FEATURES = 8
 
 def build(
     count: int = 97, ids: str = "", regularized: bool = True, weighted: bool = False,
-    recording: bool = True,
+    recording: bool = True, normalized: bool = False, dies: bool = False,
 ) -> Workload:  # fmt: skip
     """A classification whose `train_step` writes the ids of its examples to a file.
 
     :param count: of the examples; the last batch is smaller unless the batch size divides it.
     :param ids: the file, to which the process' number is added.
+    :param normalized: with batch normalization, whose averages are each worker's own.
+    :param dies: worker 1 is killed in the second epoch, the first time that it gets there.
     """
     import keras
 
@@ -36,6 +41,8 @@ def build(
         penalty = "l2" if regularized else None
         inputs = keras.Input((FEATURES,))
         hidden = keras.layers.Dense(16, activation="relu", kernel_regularizer=penalty)(inputs)
+        if normalized:
+            hidden = keras.layers.BatchNormalization()(hidden)
         outputs = keras.layers.Dense(2)(hidden)
         if not recording:
             return keras.Model(inputs, outputs)
@@ -54,7 +61,11 @@ def build(
         optimizer=lambda: keras.optimizers.Adam(0.01),
         loss=loss,
         metrics=[accuracy],
-        callbacks=lambda: [_asking(keras.callbacks.Callback)(x, numbered)],
+        callbacks=lambda: (
+            [_dying(keras.callbacks.Callback)()]
+            if dies
+            else [_asking(keras.callbacks.Callback)(x, numbered)]
+        ),
         quality_metric="val_accuracy",
         quality_direction="max",
     )
@@ -96,6 +107,27 @@ def _recording(base: Any) -> Any:
             return {**logs, "highest_id": keras.ops.max(y[:, 0])}
 
     return Recording
+
+
+def _dying(base: Any) -> Any:
+    class Dying(base):
+        """Keras calls it after every call of the train function."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.epoch = 0
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.epoch = epoch
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
+            mark = Path(__file__).with_name("died")
+            if task.get("index") == 1 and self.epoch == 1 and batch >= 4 and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return Dying
 
 
 def _asking(base: Any) -> Any:

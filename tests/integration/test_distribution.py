@@ -17,6 +17,8 @@ from tfopt_core.measure.processes import MODEL_FILE, run_folder
 from tfopt_core.measure.request import processes_of
 from tfopt_core.measure.schedule import FULL, Turn, Variant
 from tfopt_core.store.results import RunResult
+from tfopt_core.training.checkpoint_folder import make_ours, newest_in
+from tfopt_core.training.keeping import Keeping
 
 HERE = Path(__file__).parent
 # The last batch holds one example: all replicas but one have none.
@@ -60,9 +62,17 @@ class Trained:
         return seen
 
 
-def trained(folder: Path, *plugins: str, factory: str = "build", options: str = "", **recipe: Any):
+def trained(
+    folder: Path,
+    *plugins: str,
+    factory: str = "build",
+    options: str = "",
+    keeping: Keeping | None = None,
+    fails: bool = False,
+    **recipe: Any,
+) -> Trained:
     """Train once, every process of it on this machine, without the dry build."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     shutil.copy(HERE / "shared_workload.py", folder)
     (folder / "pyproject.toml").touch()
     ids = folder / "ids"
@@ -94,8 +104,8 @@ def trained(folder: Path, *plugins: str, factory: str = "build", options: str = 
 
     runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(said=keep_of))
     turn = Turn(0, 0, Variant(FULL, request.plugins), 7)
-    run = processes_of(request, runner).run(turn, "run", keep, save=True)
-    assert run.ok, f"{run.error}\n{run.output_tail}"
+    run = processes_of(request, runner).run(turn, "run", keep, save=True, keeping=keeping)
+    assert run.ok is not fails, f"{run.error}\n{run.output_tail}"
     model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
     return Trained(run, epochs, others, ids, model)
 
@@ -180,3 +190,33 @@ def test_an_overflow_on_one_worker_alone_is_found_by_all(tmp_path: Path) -> None
     assert several.others["worker 1"] == several.epochs
     # it began at 32768, and was halved by each overflow
     assert "now 16384" in several.run.effects["mixed-precision"].detail.replace("8192", "16384")
+
+
+def test_workers_go_on_from_a_checkpoint_as_if_none_had_been_killed(tmp_path: Path) -> None:
+    """Within an epoch, with averages of batch normalization that are each worker's own."""
+    plugins = ['use = "multi-worker"']
+    options = "recording = false, normalized = true, dies = {}"
+    undisturbed = trained(tmp_path / "a", *plugins, options=options.format("false"))
+    folder = tmp_path / "checkpoints"
+    make_ours(folder)
+
+    killed = trained(
+        tmp_path / "b", *plugins, options=options.format("true"), fails=True,
+        keeping=Keeping(folder=folder, every=3),
+    )  # fmt: skip
+    newest = newest_in(folder)
+    assert newest.checkpoint is not None
+    assert (newest.checkpoint.values["epochs"], newest.checkpoint.values["steps"]) == (1, 3)
+    went_on = trained(
+        tmp_path / "b", *plugins, options=options.format("true"),
+        keeping=Keeping(folder=folder, every=3, start=newest.name),
+    )  # fmt: skip
+
+    assert "worker 1 was killed by SIGKILL" in str(killed.run.error)
+    asked = {"asked_loss", "asked_accuracy", "asked_mean", "iterations"}
+    before = [
+        {name: value for name, value in metrics.items() if name not in asked}
+        for metrics in undisturbed.epochs
+    ]
+    same(killed.epochs + went_on.epochs, before)
+    same(went_on.others["worker 1"], before[1:])

@@ -19,8 +19,9 @@ $(STAMP): pyproject.toml
 demo: venv ## Train a real model faster, and see how sure that is (about two minutes)
 	@.venv/bin/tfopt apply quickstart
 
+# Two at a time: most of a test is the start of a process, which one core does. A file stays together.
 test: venv ## Run all tests
-	@$(PY) -m pytest -q
+	@$(PY) -m pytest -q -n 2 --dist loadfile
 
 check: venv ## Run ruff, mypy and import-linter
 	@.venv/bin/ruff check .

@@ -94,7 +94,7 @@ def memory(name: str, recipe: str) -> str:
         path.write_text(textwrap.dedent(recipe), encoding="utf-8")
         request = make_request(str(path), [], compares=False)[0]
         announced = prepare_in_detail(request, SpawnRunner()).memory
-        run, _ = train_once(request, SpawnRunner(), SpawnRunner(), lambda *epoch: None)
+        run = train_once(request, SpawnRunner(), SpawnRunner(), lambda *epoch: None).run
     assert announced is not None
     assert announced.total_bytes is not None
     assert run.peak_rss_bytes is not None

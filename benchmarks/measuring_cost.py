@@ -79,7 +79,7 @@ def in_run(runner: Any) -> str:
     with tempfile.TemporaryDirectory() as temporary:
         request = request_in(Path(temporary), recipe, compares=False)
         begun = perf_counter()
-        run, _ = train_once(request, runner, runner, lambda *epoch: None, told.append)
+        run = train_once(request, runner, runner, lambda *epoch: None, told.append).run
         took = perf_counter() - begun
     [adapted] = told
     verdicts = [contrast for contrast in adapted.contrasts if contrast.speedup is not None]

@@ -10,21 +10,22 @@ from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import (
     Autotune,
     Batch,
+    Cache,
     EvenSteps,
+    Map,
     MapExamples,
-    Opaque,
     Options,
     PartOfBatch,
     PartOfExamples,
     PartOfSource,
     Prefetch,
+    Repeat,
+    Resident,
     Shard,
     Shuffle,
     Skip,
     Stage,
     Take,
-    TakeWhile,
-    Window,
 )
 from tfopt_core.data.dissect.repeating import keeps_order
 from tfopt_core.data.lower import element_spec
@@ -36,8 +37,10 @@ SHARD_POLICIES: tuple[ShardPolicy, ...] = ("batch", "source", "off")
 NEW_SEED = (0, 0)
 # They say how a pipeline runs and touch no element.
 _NEUTRAL = (Autotune, Options, Prefetch)
-# Which elements these choose depends on what they are given.
-_CHOOSING = (Opaque, Shard, Skip, Take, TakeWhile, Window)
+# They yield as many elements as they are given, so that of a part of them nothing is lost.
+_ONE_TO_ONE = (*_NEUTRAL, Cache, Map, Resident, Shuffle)
+# What these yield of all elements is known, but not what they would yield of a part.
+_COUNTED = (Batch, Repeat, Shard, Skip, Take)
 
 
 def shared_plan(plan: DataPlan, policy: ShardPolicy, count: int, rank: int | None) -> DataPlan:
@@ -81,9 +84,11 @@ def by_batch(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
 
 
 def by_source(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
-    """Each worker reads every `count`-th element of the source, and makes smaller batches of them.
+    """Each worker gets every `count`-th element, and makes smaller batches of them.
 
-    All make as many steps: where one has fewer batches, it ends with empty ones.
+    They are shared out as early as each of them is still trained on by one worker: behind the
+    last stage that yields more or fewer than it is given. All workers make as many steps: where
+    one has fewer batches, empty ones follow.
     """
     at = _batch_place(plan)
     if at is None:
@@ -107,13 +112,32 @@ def by_source(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
         )
     if examples < count:
         raise PluginRefused(f"there are {examples:,} examples, too few for {count} workers")
-    choosing = [i for i, stage in enumerate(plan.stages[:at]) if isinstance(stage, _CHOOSING)]
-    place = choosing[-1] + 1 if choosing else 1
+    place = 1 + max(_not_one_to_one(plan, 0, at), default=0)
     _check_same_order(plan, plan.stages[:place], mend="give it a seed or ordered results")
     size = batch.size if rank is None else batch.size // count
     plan = plan.replace(at, attrs.evolve(batch, size=size, of=batch.size))
-    plan = plan.insert(place, PartOfSource(count=count, index=rank))
-    return plan.append(EvenSteps(batches=steps))
+    # what repeats or chooses batches must be given as many of them on every worker
+    even = min(_not_one_to_one(plan, at, len(plan.stages)), default=len(plan.stages))
+    steps = plan.upto(even).cardinality if rank is None else steps_before(plan, even)
+    plan = plan.insert(even, EvenSteps(batches=steps))
+    return plan.insert(place, PartOfSource(count=count, index=rank))
+
+
+def _not_one_to_one(plan: DataPlan, after: int, before: int) -> list[int]:
+    """Which stages between these two do not yield an element for each that they are given.
+
+    :raises PluginRefused: for one of which it is unknown which elements it makes of a part.
+    """
+    places = range(after + 1, before)
+    found = [i for i in places if not isinstance(plan.stages[i], _ONE_TO_ONE)]
+    for i in found:
+        if not isinstance(plan.stages[i], _COUNTED):
+            raise PluginRefused(
+                f'"{plan.stages[i].describe()}" makes another number of elements of what it is '
+                "given, so a share of them would not be each example once; put it into the source "
+                '(tf.data.experimental.assert_cardinality behind it does), or set shard = "batch"'
+            )
+    return found
 
 
 def in_words(plan: DataPlan) -> str:
@@ -187,6 +211,5 @@ def _check_same_order(
             why = "draws a new seed on each" if drawn else "yields its elements in any order"
             raise PluginRefused(
                 f'"{stage.describe()}" {why}, and workers that see the data in different orders '
-                "would train on some examples twice; give it a seed or ordered results, or set "
-                'shard = "source"'
+                f"would train on some examples twice; {mend}"
             )

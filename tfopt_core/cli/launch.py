@@ -60,12 +60,12 @@ def launch(
             ended=ended.extend,
         ),
     )
-    run, prepared = train_once(
+    trained = train_once(
         request,
         SpawnRunner(),
         runner,
         on_epoch=lambda epoch, epochs, metrics: console.print(epoch_line(epoch, epochs, metrics)),
     )
-    console.print(render_training(run, prepared, save_to))
-    console.print(render_ends(ended, run.output_tail))
-    return 0 if run.ok else 3
+    console.print(render_training(trained.run, trained.prepared, trained.saved_to))
+    console.print(render_ends(ended, trained.run.output_tail))
+    return 0 if trained.run.ok else 3

@@ -53,6 +53,7 @@ def train(
     import attrs
 
     from tfopt_core.cli.request import checkpoints_of, make_request
+    from tfopt_core.measure.clustered import cluster_of
     from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.measure.once import train_once
     from tfopt_core.measure.supervise import NO_LIMITS
@@ -70,9 +71,10 @@ def train(
     console = make_console()
     if kept is not None:
         console.print(render_kept(kept))
-        if kept.finished and save_to is None:
+        # others of a cluster may have been started with --save, and wait for this one
+        if kept.finished and save_to is None and cluster_of(request) is None:
             return 0
-    run, prepared = train_once(
+    trained = train_once(
         request,
         SpawnRunner(),
         SpawnRunner(capture=False, limits=NO_LIMITS),
@@ -82,7 +84,6 @@ def train(
         on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
     )
     went_on = kept is not None and kept.start is not None
-    # of several workers the chief alone saves the model
-    saved_to = save_to if save_to is not None and save_to.exists() else None
-    console.print(render_training(run, prepared, saved_to, went_on=went_on))
+    run, prepared = trained.run, trained.prepared
+    console.print(render_training(run, prepared, trained.saved_to, went_on=went_on))
     return 0 if run.ok or run.status == "served" else 3

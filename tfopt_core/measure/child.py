@@ -114,6 +114,7 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     """
     from cattrs import unstructure
 
+    from tfopt_core.measure.cluster_start import check_built
     from tfopt_core.measure.explore import Explorer
     from tfopt_core.measure.project import step_time_is_known
     from tfopt_core.measure.summarize import summarize
@@ -124,6 +125,8 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     workload = load(task.job)
     started = perf_counter_ns()
     built = build(task.job, workload, joined=joined)
+    if joined is not None:
+        check_built(built)
     # without the number of steps nothing could be projected from a run that is cut short
     cut = task.stop_when_steady and built.run.steps_per_epoch is not None and joined is None
     known = step_time_is_known if cut else None

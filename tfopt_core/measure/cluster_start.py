@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,15 +13,14 @@ from tfopt_core.hooks import Cluster, Serve
 from tfopt_core.hooks.cluster import JOIN_SECONDS
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure.fingerprint import OF_THE_PLACE
 from tfopt_core.measure.task import Task
+from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.agreement import check_agreement, exchanged
 from tfopt_core.training.distributed.joined import Joined, join
 from tfopt_core.training.distributed.serving import said_by_servers, serve
 
 Send = Callable[[dict[str, Any]], None]
-
-# Workers may run on machines of different kinds; what they train must be the same.
-OF_THE_MACHINE = frozenset({"CPU", "memory", "GPUs"})
 
 
 def shared_facts(fingerprint: Mapping[str, str], recipe_sha256: str, root: str) -> dict[str, str]:
@@ -31,7 +31,7 @@ def shared_facts(fingerprint: Mapping[str, str], recipe_sha256: str, root: str) 
     """
     facts = {"recipe": recipe_sha256}
     for name, value in fingerprint.items():
-        if name not in OF_THE_MACHINE:
+        if name not in OF_THE_PLACE:
             facts[name.replace(root, ".")] = value
     return facts
 
@@ -47,7 +47,9 @@ def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
     joined = join(job, send)
     if isinstance(joined, Serve):
         options = job.runtime.cluster
-        serve(joined, task.facts, JOIN_SECONDS if options is None else options.join_seconds)
+        seconds = JOIN_SECONDS if options is None else options.join_seconds
+        # from then on the parent waits as long as the training takes
+        serve(joined, task.facts, seconds, seen=lambda: send({"type": "joined"}))
         return None
     cluster = joined.cluster
     if cluster is None:
@@ -56,7 +58,7 @@ def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
         _compare_with_servers(cluster, task.facts)
         return task, joined
     own = {
-        "facts": {**task.facts, "checkpoint": _checkpoint(task)},
+        "facts": {**task.facts, "checkpoints": _checkpoint(task)},
         "seed": job.seed,
         "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
     }
@@ -69,8 +71,46 @@ def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
 
 
 def _checkpoint(task: Task) -> str:
-    """What the training goes on from: all must see the same files."""
-    return "none" if task.keeping is None else task.keeping.start or "none"
+    """What the training keeps and goes on from: all gather for a checkpoint at the same step."""
+    if task.keeping is None:
+        return "none are kept"
+    every = "epoch" if task.keeping.every is None else f"{task.keeping.every} steps"
+    return f"each {every}, from {task.keeping.start or 'the beginning'}"
+
+
+def check_built(built: Built) -> None:
+    """See that every worker makes as many steps on as large batches of a like model.
+
+    One that ends an epoch before the others leaves them waiting for ever.
+
+    :raises ClusterError: naming what differs; the same on each worker.
+    """
+    import tensorflow as tf
+
+    cluster = built.run.cluster
+    if cluster is None or cluster.coordinated:
+        return
+    facts: dict[str, Any] = {"batch size": str(built.run.batch_size)}
+    for split, data in built.run.datasets.items():
+        steps = int(data.cardinality()) if isinstance(data, tf.data.Dataset) else -1
+        facts[f"batches of the {split} data"] = str(steps) if steps >= 0 else "unknown"
+    facts["shapes of a batch"] = shapes_in_words_of(built.run.element_spec)
+    facts["model"] = hashlib.sha256(
+        repr([(v.path, tuple(v.shape), v.dtype) for v in built.model.variables]).encode()
+    ).hexdigest()
+    said = exchanged(built.run.strategy, facts)
+    check_agreement(
+        cluster, said, "the workers would not make the same steps; give all the same data"
+    )
+
+
+def shapes_in_words_of(spec: Any) -> str:
+    """What is known of a batch's parts, without the number of rows: parts may differ by one."""
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(spec)
+    return ", ".join(f"{part.dtype.name}{list(part.shape)[1:]}" for part in parts
+                     if isinstance(part, tf.TensorSpec))  # fmt: skip
 
 
 def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:

@@ -24,6 +24,15 @@ from tfopt_core.training.runtime import recorded_environment
 
 LIBRARIES = ("tensorflow", "keras", "numpy")
 ABSENT = "absent"
+# What belongs to the place where a training runs: its workers, and a job that goes on elsewhere,
+# may differ in it. They train the same, if not to the last digit.
+OF_THE_PLACE = frozenset({
+    "CPU", "memory", "GPUs",
+    "environment variable CUDA_VISIBLE_DEVICES",
+    "environment variable OMP_NUM_THREADS",
+    "environment variable TF_NUM_INTEROP_THREADS",
+    "environment variable TF_NUM_INTRAOP_THREADS",
+})  # fmt: skip
 
 
 def fingerprint(request: Request) -> dict[str, str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from cattrs import structure
 
 from tfopt_core.errors import InputError
@@ -31,6 +33,19 @@ OnAdapted = Callable[[Adapted], None]
 OnNote = Callable[[str], None]
 
 
+@attrs.frozen(kw_only=True)
+class Trained:
+    """A training's run, and the dry build before it.
+
+    :param saved_to: where this process has saved the model, None if it saved none: it was not asked
+        to, the training failed, or another of several workers has.
+    """
+
+    run: RunResult
+    prepared: Prepared
+    saved_to: Path | None = None
+
+
 def train_once(
     request: Request,
     quiet: Runner,
@@ -39,7 +54,7 @@ def train_once(
     on_adapted: OnAdapted | None = None,
     kept: Kept | None = None,
     on_note: OnNote = lambda text: None,
-) -> tuple[RunResult, Prepared]:
+) -> Trained:
     """Resolve the stack's settings, then train; a training that goes on has them already.
 
     :param quiet: carries out the dry build.
@@ -74,17 +89,19 @@ def train_once(
             keeping=None if kept is None else kept.keeping(request, prepared),
             facts=facts,
         )  # fmt: skip
-        trained = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
+        saved_to = None
+        model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
         # of several workers the chief alone has saved it
-        if run.ok and request.save_to is not None and (trained.exists() or not facts):
-            replace_file(trained, request.save_to)
+        if run.ok and request.save_to is not None and (model.exists() or not facts):
+            replace_file(model, request.save_to)
+            saved_to = request.save_to
     except InputError:
         raise  # what could not be saved lies in the folder still
     except BaseException:
         shutil.rmtree(request.folder, ignore_errors=True)
         raise
     shutil.rmtree(request.folder, ignore_errors=True)
-    return run, prepared
+    return Trained(run=run, prepared=prepared, saved_to=saved_to)
 
 
 def facts_of(request: Request) -> dict[str, str]:

@@ -13,15 +13,13 @@ import attrs
 from cattrs import structure, unstructure
 
 from tfopt_core.errors import InputError
-from tfopt_core.measure.fingerprint import differences, fingerprint
+from tfopt_core.measure.fingerprint import OF_THE_PLACE, differences, fingerprint
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.request import Request, with_prepared
 from tfopt_core.measure.resume import recipe_differences
 from tfopt_core.training.checkpoint_folder import make_ours, names_in, newest_in
 from tfopt_core.training.keeping import Keeping
 
-# What a job's next machine may have otherwise: it trains on, if not to the last digit the same.
-_OF_THE_PLACE = ("CPU", "memory", "GPUs", "environment variable CUDA_VISIBLE_DEVICES")
 FOLDER = "checkpoints"
 
 
@@ -140,8 +138,8 @@ def _facts(request: Request) -> dict[str, str]:
 
 
 def _place(facts: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in facts.items() if name in _OF_THE_PLACE}
+    return {name: value for name, value in facts.items() if name in OF_THE_PLACE}
 
 
 def _without_place(facts: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in facts.items() if name not in _OF_THE_PLACE}
+    return {name: value for name, value in facts.items() if name not in OF_THE_PLACE}

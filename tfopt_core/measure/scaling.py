@@ -22,9 +22,11 @@ def scaling(
     if replicas is None or before is None or replicas <= before:
         return None
     plugin, speedup = None, comparison.speedup
+    low, high = comparison.low, comparison.high
     for row in rows:
         if row.left_out is not None and _replicas(_of(runs, f"without {row.plugin}")) == before:
             plugin, speedup = row.plugin, row.left_out
+            low, high = row.low, row.high
             break
     step = _median([run.fit.step_seconds for run in stack])
     communication = _median([run.fit.communication_step_seconds for run in stack])
@@ -37,7 +39,12 @@ def scaling(
         efficiency=None if speedup is None else speedup * before / replicas,
         step_seconds=step,
         communication_step_seconds=communication,
-        communication_share=communication / step if step and communication is not None else None,
+        # timed alone, it may take longer than in a step, where computing hides a part
+        communication_share=(
+            min(1.0, communication / step) if step and communication is not None else None
+        ),
+        low=low,
+        high=high,
     )
 
 

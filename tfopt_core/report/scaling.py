@@ -25,18 +25,24 @@ def render_scaling(results: Results) -> tuple[RenderableType, ...]:
 
 def _lines(scaling: Scaling, results: Results) -> Iterator[str]:
     if scaling.speedup is not None and scaling.efficiency is not None:
-        ideal = f"{scaling.replicas / scaling.baseline_replicas:.3g}x"
+        ideal = scaling.replicas / scaling.baseline_replicas
+        interval = ""
+        if scaling.low is not None and scaling.high is not None:
+            interval = f" ({100 * scaling.low / ideal:.0f} to {scaling.high / ideal:.0%})"
         yield (
-            f"scaling efficiency: {scaling.efficiency:.0%} of {scaling.replicas} replicas "
-            f"({units.ratio_text(scaling.speedup)} of {ideal}{_of_what(scaling, results)})"
+            f"scaling efficiency: {scaling.efficiency:.0%} of {scaling.replicas} replicas"
+            f"{interval}, {units.ratio_text(scaling.speedup)} of {ideal:.3g}x"
+            f"{_of_what(scaling, results)}"
         )
     step, communication = scaling.step_seconds, scaling.communication_step_seconds
     if communication is not None:
         told = f"communication: {units.seconds_text(communication)}"
         if step is not None and scaling.communication_share is not None:
-            told += f" of a step's {units.seconds_text(step)} ({scaling.communication_share:.0%})"
-        yield f"{told}, timed alone"
-    if scaling.speedup is not None and scaling.speedup < 1:
+            share = f"{scaling.communication_share:.0%}"
+            told += f", at most {share} of a step's {units.seconds_text(step)}"
+        yield f"{told}, an all-reduce timed alone"
+    # a point below 1 is no loss where the interval holds 1: the headline then claims none either
+    if scaling.high is not None and scaling.high < 1:
         yield _why_slower(scaling, results)
 
 
@@ -52,7 +58,8 @@ def _why_slower(scaling: Scaling, results: Results) -> str:
     reasons = []
     reasons += [reason for reason in (_shared(scaling, results), _once(results)) if reason]
     if scaling.communication_share is not None:
-        reasons.append(f"communication took {scaling.communication_share:.0%} of a step")
+        share = f"{scaling.communication_share:.0%}"
+        reasons.append(f"communication took at most {share} of a step, an all-reduce timed alone")
     why = "; ".join(reasons) or "where the time went was not timed"
     return f"slower than one device: {why}"
 

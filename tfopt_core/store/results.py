@@ -178,9 +178,10 @@ class Scaling:
     """What training on more replicas brought, against the fewer of the baseline.
 
     `efficiency` is `speedup` over the factor by which the replicas grew; both are those of
-    `plugin`, or of the whole stack where that is None, and None without a verdict. The seconds are
-    medians of the stack's runs, and `communication_share` is their ratio: what summing the
-    gradients takes when it is timed alone, which computing may hide.
+    `plugin`, or of the whole stack where that is None, and None without a verdict, as is the
+    interval of `speedup`, [low, high]. The seconds are medians of the stack's runs, and
+    `communication_share` is their ratio, 1 at most: what summing the gradients takes when it is
+    timed alone, which computing may hide.
     """
 
     replicas: int
@@ -192,6 +193,8 @@ class Scaling:
     step_seconds: float | None
     communication_step_seconds: float | None
     communication_share: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -79,8 +79,8 @@ def test_another_recipe_is_refused_with_both_values(request_of, folder):
 
 
 def test_another_environment_is_refused(request_of, folder):
-    other = request_of(environment={"OMP_NUM_THREADS": "1"})
-    with pytest.raises(InputError, match="OMP_NUM_THREADS was absent, is 1"):
+    other = request_of(environment={"TF_ENABLE_ONEDNN_OPTS": "0"})
+    with pytest.raises(InputError, match="TF_ENABLE_ONEDNN_OPTS was absent, is 0"):
         open_checkpoints(other, folder, resume=True)
 
 
@@ -92,6 +92,15 @@ def test_another_machine_is_said_and_goes_on(request_of, folder):
     assert kept.moved == (
         "GPUs was none, is A100", "environment variable CUDA_VISIBLE_DEVICES was absent, is 3",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["OMP_NUM_THREADS", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS"]
+)
+def test_another_number_of_threads_is_said_and_goes_on(request_of, folder, name):
+    kept = open_checkpoints(request_of(environment={name: "1"}), folder, resume=True)
+    assert kept.start is not None
+    assert kept.moved == (f"environment variable {name} was absent, is 1",)
 
 
 def test_another_seed_is_refused_and_the_same_one_is_not(request_of, folder):

@@ -88,6 +88,20 @@ def test_what_machines_may_differ_in_is_not_compared_and_folders_are_relative():
     assert found == {"recipe": "r", '"./train.py"': "h"}
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS"],
+)
+def test_workers_may_have_gpus_and_threads_of_their_own(name):
+    assert shared_facts({f"environment variable {name}": "1"}, "r", "/p") == {"recipe": "r"}
+
+
+def test_variables_that_change_what_is_computed_are_compared():
+    assert shared_facts({"environment variable XLA_FLAGS": "x"}, "r", "/p") == {
+        "recipe": "r", "environment variable XLA_FLAGS": "x",
+    }  # fmt: skip
+
+
 COORDINATED = Cluster(addresses={"chief": ("127.0.0.1:1",), "ps": ("b:2",)}, job="ps", index=0)
 
 

@@ -49,7 +49,11 @@ def gathered(strategy: Any, row: Any) -> Any:
     return _GATHERING[strategy](own).numpy()[::replicas]
 
 
-def check_agreement(cluster: Cluster, said: Sequence[Mapping[str, Any]]) -> None:
+def check_agreement(
+    cluster: Cluster,
+    said: Sequence[Mapping[str, Any]],
+    heading: str = "the workers do not train the same; start all with one recipe and the same code",
+) -> None:
     """See that all workers train the same: recipe, code, versions, checkpoints.
 
     :param said: each worker's facts by name, in the order of ranks.
@@ -66,7 +70,6 @@ def check_agreement(cluster: Cluster, said: Sequence[Mapping[str, Any]]) -> None
                 for name, value in zip(names, values, strict=True) if name in others
             ))  # fmt: skip
     if lines:
-        heading = "the workers do not train the same; start all with one recipe and the same code"
         raise ClusterError("\n".join([heading, *lines]))
 
 

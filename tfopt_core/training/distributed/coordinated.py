@@ -7,14 +7,17 @@ variables that the parameter servers hold.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import attrs
 
 from tfopt_core.data import DataPlan, Opaque, Shuffle
 from tfopt_core.data.lower import lower_plan
-from tfopt_core.errors import WorkloadError
+from tfopt_core.errors import ClusterError, WorkloadError
+from tfopt_core.hooks import Cluster
 from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.ending import loss_in_words, who_is_gone
 from tfopt_core.training.distributed.models import build_model, check_data, with_class_weight
 from tfopt_core.training.made import LoopMade, continued
 
@@ -22,6 +25,10 @@ from tfopt_core.training.made import LoopMade, continued
 STEPS_PER_CLOSURE = 8
 # As a shuffle has it where the number of elements is not known.
 UNKNOWN_BUFFER = 10_000
+# How often is looked whether all closures are done: at first often, since a call may be short.
+SHORT_SECONDS, LONG_SECONDS, SPIN_SECONDS = 0.0002, 0.005, 0.1
+# How often is looked whether all workers and servers are there, and how often one may be missed.
+LOOK_SECONDS, GONE_AFTER = 2.0, 3
 
 
 @attrs.define(eq=False)
@@ -84,6 +91,7 @@ class Coordinated:
             ),
             steps=asked if asked > 1 else closure * strategy._num_workers,
             steps_per_closure=closure,
+            cluster=built.run.cluster,
         )
         function.made = continued(built.model, function.made)
         return function
@@ -163,6 +171,7 @@ class CoordinatedFunction:
     data: Any
     steps: int
     steps_per_closure: int
+    cluster: Cluster | None = None
     made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="distributed"))
     _iterators: Any = None
     _function: Any = None
@@ -184,9 +193,28 @@ class CoordinatedFunction:
         for first in range(0, count, self.steps_per_closure):
             size = min(self.steps_per_closure, count - first)
             handed.append(self.coordinator.schedule(self._function, args=(self._iterators, size)))
-        self.coordinator.join()
+        self._join()
         self.made.count(count, 0)
         return handed[-1].fetch()
+
+    def _join(self) -> None:
+        """Wait until all steps are made.
+
+        :raises ClusterError: naming who is gone. TensorFlow alone waits an hour for each.
+        """
+        begin, missed = time.monotonic(), 0
+        looked = begin
+        while not self.coordinator.done():
+            now = time.monotonic()
+            time.sleep(SHORT_SECONDS if now - begin < SPIN_SECONDS else LONG_SECONDS)
+            if now - looked < LOOK_SECONDS:
+                continue
+            looked = now
+            gone = who_is_gone(self.cluster)
+            missed = missed + 1 if gone else 0
+            if missed >= GONE_AFTER:
+                raise ClusterError(loss_in_words(gone))
+        self.coordinator.join()
 
     def begin_within(self, steps: int) -> None:
         """What is left of an epoch is counted by the iterator that it is called with."""

@@ -6,17 +6,23 @@ from typing import Any, Protocol
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan
+from tfopt_core.data import Batch, DataPlan, PartOfBatch, PartOfExamples, PartOfSource
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.communication import communication_seconds
 from tfopt_core.training.distributed.coordinated import Coordinated
-from tfopt_core.training.distributed.kinds import kind_of, spans_processes
-from tfopt_core.training.distributed.models import build_model, check_data, with_class_weight
+from tfopt_core.training.distributed.kinds import feeds_itself, kind_of
+from tfopt_core.training.distributed.models import (
+    build_model,
+    check_data,
+    weighs_gradients,
+    with_class_weight,
+)
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
 from tfopt_core.training.made import LoopMade, continued
 
+PARTS = (PartOfBatch, PartOfExamples, PartOfSource)
 # More steps than anybody makes.
 ENDLESS = 2**62
 
@@ -76,6 +82,7 @@ class Synchronous:
     built: Built
     _optimizers: SharedOptimizers = attrs.field(init=False)
     _own: dict[str, Any] = attrs.field(factory=dict)
+    _weighs: bool = True
 
     @_optimizers.default
     def _make_optimizers(self) -> SharedOptimizers:
@@ -85,6 +92,7 @@ class Synchronous:
         model, run = self.built.model, self.built.run
         check_data(self.built)
         build_model(self.built)
+        self._weighs = weighs_gradients(model.loss)
         self._own = {"_distribute_strategy": model._distribute_strategy}
         model._distribute_strategy = None
         model.jit_compile = False  # over replicas XLA fails in the first step (keras#21366)
@@ -116,12 +124,15 @@ class Synchronous:
         run = self.built.run
         if split == "train" and self.built.workload.class_weight is not None:
             dataset = with_class_weight(dataset, self.built.workload.class_weight)
-        if not spans_processes(run.strategy):
+        if not feeds_itself(run.strategy):
             return run.strategy.experimental_distribute_dataset(dataset)
         return with_parts(dataset, len(run.strategy.extended.worker_devices))
 
     def communication_seconds(self) -> float | None:
-        return communication_seconds(self.built.run.strategy, self.built.model)
+        strategy = self.built.run.strategy
+        if strategy.num_replicas_in_sync == 1:
+            return None
+        return communication_seconds(strategy, self.built.model)
 
     def train_function(self) -> ReplicatedFunction:
         function = self._function("train", self.built.model.train_step)
@@ -159,13 +170,20 @@ class Synchronous:
             model.test_function = self._function("validation", model.test_step)
         return model.test_function
 
+    def _global_batch_size(self, plan: DataPlan | None) -> int | None:
+        """None where it is not known: where a worker's data are not tfopt's part of the whole."""
+        if plan is None:
+            return None
+        shared = any(isinstance(stage, PARTS) for stage in plan.stages)
+        return plan.batch_size if shared or self.built.run.cluster is None else None
+
     def _function(self, split: str, step: Any) -> ReplicatedFunction:
         built = self.built
         plan = built.plans.get(split)
         dataset = built.run.datasets.get(split)
         cardinality = -1 if dataset is None else int(dataset.cardinality())
         steps, strategy = built.training.steps_per_execution, built.run.strategy
-        own = len(strategy.extended.worker_devices) if spans_processes(strategy) else 1
+        own = len(strategy.extended.worker_devices) if feeds_itself(strategy) else 1
         cluster, evaluates = built.run.cluster, split == "validation"
         return ReplicatedFunction(
             strategy=strategy,
@@ -177,8 +195,10 @@ class Synchronous:
             # Keras counts an evaluation's steps as it does those of the training
             steps=built.model.steps_per_execution if evaluates else 1 if cardinality < 0 else steps,
             steps_per_epoch=cardinality if cardinality >= 0 else None,
-            batch_size=None if plan is None else plan.batch_size,
+            batch_size=self._global_batch_size(plan),
+            weighs=self._weighs,
             uneven_last=plan is None or not fills_last_batch(plan),
+            every_uneven=self._global_batch_size(plan) is None,
             reduces_logs=_own_logs(built.model, split),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 
@@ -26,14 +26,14 @@ def with_a_row(data: Any) -> Any:
 
 
 @contextlib.contextmanager
-def untouched_if_empty(model: Any, data: Any) -> Iterator[None]:
-    """Keep the model's metrics over a step as they were, if there is no example in its data."""
+def untouched_if_empty(variables: Sequence[Any], data: Any) -> Iterator[None]:
+    """Keep the variables over a step as they were, if there is no example in its data."""
     import tensorflow as tf
 
     from tfopt_core.training.distributed.synchronous import examples_in
 
     there = examples_in(data) > 0
-    before = [(variable, tf.identity(variable.value)) for variable in model.metrics_variables]
+    before = [(variable, tf.identity(variable.value)) for variable in variables]
     yield
     for variable, value in before:
         variable.assign(tf.where(there, variable.value, value))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster
@@ -37,19 +37,10 @@ def ending_together(cluster: Cluster | None) -> Iterator[None]:
         tf.errors.DeadlineExceededError,
         tf.errors.InternalError,
     ) as error:
-        gone = [
-            f"{name} ({address})"
-            for name, address in (cluster.others if cluster else {}).items()
-            if not answers(address)
-        ]
+        gone = who_is_gone(cluster)
         if not gone:
             raise
-        names = ", ".join(gone)
-        verb = "is" if len(gone) == 1 else "are"
-        raise ClusterError(
-            f"{names} {verb} gone, so this training cannot go on; with --resume it goes on from "
-            "its last checkpoint once all are there again"
-        ) from error
+        raise ClusterError(loss_in_words(gone)) from error
     if cluster is None or not cluster.is_chief:
         return
     if cluster.coordinated:
@@ -57,3 +48,18 @@ def ending_together(cluster: Cluster | None) -> Iterator[None]:
     until = time.monotonic() + SEE_OFF_SECONDS
     while any(map(answers, cluster.others.values())) and time.monotonic() < until:
         time.sleep(POLL_SECONDS)
+
+
+def who_is_gone(cluster: Cluster | None) -> list[str]:
+    """The other processes that do not answer, as `worker 1 (10.0.0.2:2222)`."""
+    others = {} if cluster is None else cluster.others
+    return [f"{name} ({address})" for name, address in others.items() if not answers(address)]
+
+
+def loss_in_words(gone: Sequence[str]) -> str:
+    """That the training cannot go on without these, and what to do."""
+    verb = "is" if len(gone) == 1 else "are"
+    return (
+        f"{', '.join(gone)} {verb} gone, so this training cannot go on; with --resume it goes on "
+        "from its last checkpoint once all are there again"
+    )

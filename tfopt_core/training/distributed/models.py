@@ -20,6 +20,28 @@ def check_data(built: Built) -> None:
             )
 
 
+def weighs_gradients(loss: Any) -> bool:
+    """Whether a replica's gradients are those of a mean over its examples, and not of a sum.
+
+    :param loss: as `compile` took it.
+    :raises WorkloadError: for a loss that is a mean over something else, which differs among the
+        replicas as nobody knows.
+    """
+    import keras
+
+    losses = [part for part in keras.tree.flatten(loss) if isinstance(part, keras.losses.Loss)]
+    reductions = {part.reduction for part in losses}
+    if reductions == {"sum"}:
+        return False
+    strange = reductions - {"mean", "sum_over_batch_size"}
+    if strange:
+        raise WorkloadError(
+            f'a loss has the reduction "{sorted(map(str, strange))[0]}", which cannot be taken '
+            'over the parts of several replicas; use "sum_over_batch_size"'
+        )
+    return True
+
+
 def build_model(built: Built) -> None:
     """Build whatever of the model, its metrics and its optimizer is not built yet.
 

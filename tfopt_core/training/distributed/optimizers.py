@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.errors import WorkloadError
+
 
 @attrs.define(eq=False)
 class SharedOptimizers:
@@ -18,6 +20,9 @@ class SharedOptimizers:
     replicas divided by their number. That is the gradient of the global batch only where all have
     equally many examples: so gradients are weighted by the replica's share, and a training over
     several replicas is the one of one device, its last batch too.
+
+    Keras clips gradients before it adds those of all replicas; here their sum is clipped, as on
+    one device.
 
     Under float16 each replica looks for infinite gradients among its own. One that skips the step
     alone leaves the others waiting in an all-reduce for ever: so they look together.
@@ -30,9 +35,11 @@ class SharedOptimizers:
     def install(self) -> None:
         """Mend every optimizer of the model. Call it inside the strategy's scope."""
         for optimizer in _optimizers_of(self.model):
+            check_optimizer(optimizer)
             self._mend_apply(optimizer)
             if hasattr(optimizer, "check_finite"):
                 self._mend_check(optimizer)
+            self._mend_clipping(getattr(optimizer, "inner_optimizer", optimizer))
 
     def uninstall(self) -> None:
         """Leave the optimizers as Keras made them."""
@@ -67,6 +74,25 @@ class SharedOptimizers:
         optimizer.apply = apply
         self._mended.append((optimizer, "apply"))
 
+    def _mend_clipping(self, optimizer: Any) -> None:
+        if not _clips(optimizer):
+            return
+        original = optimizer._clip_gradients
+
+        def clipped(grads: Any) -> Any:
+            import tensorflow as tf
+
+            replica = tf.distribute.get_replica_context()
+            there = [tf.convert_to_tensor(gradient) for gradient in grads if gradient is not None]
+            summed = iter(replica.all_reduce(tf.distribute.ReduceOp.SUM, there))
+            whole = [None if gradient is None else next(summed) for gradient in grads]
+            # Keras adds them up over the replicas once more
+            replicas = replica.num_replicas_in_sync
+            return [None if g is None else g / replicas for g in original(whole)]
+
+        optimizer._clip_gradients = clipped
+        self._mended.append((optimizer, "_clip_gradients"))
+
     def _mend_check(self, optimizer: Any) -> None:
         original = optimizer.check_finite
 
@@ -79,6 +105,21 @@ class SharedOptimizers:
 
         optimizer.check_finite = check_finite
         self._mended.append((optimizer, "check_finite"))
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """:raises WorkloadError: for an optimizer that cannot work over replicas."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if optimizer.gradient_accumulation_steps or inner.gradient_accumulation_steps:
+        # TF 2.21: "merge_call called while defining a new graph"
+        raise WorkloadError(
+            "gradients cannot be accumulated over several replicas; leave "
+            "gradient_accumulation_steps out, and raise the batch size instead"
+        )
+
+
+def _clips(optimizer: Any) -> bool:
+    return bool(optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue)
 
 
 def _weighted(gradient: Any, weight: Any) -> Any:

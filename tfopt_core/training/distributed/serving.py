@@ -32,12 +32,14 @@ def serve(
     role: Serve,
     facts: Mapping[str, Any],
     join_seconds: float,
+    seen: Callable[[], None] = lambda: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Serve the chief until it says that the training has ended.
 
     :param facts: what the chief compares with its own.
     :param join_seconds: how long to wait for the chief to start.
+    :param seen: called once the chief answers.
     :raises ClusterError: if the chief does not come, or is gone before it has said so.
     """
     import tensorflow as tf
@@ -51,25 +53,31 @@ def serve(
             tf.train.ClusterSpec({job: list(found) for job, found in cluster.addresses.items()}),
             job_name=cluster.job, task_index=cluster.index, protocol=role.protocol, start=True,
         )  # fmt: skip
-        _await_end(cluster, place / DONE, join_seconds, sleep)
+        _await_end(cluster, place / DONE, join_seconds, sleep, seen)
         del server
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
 def _await_end(
-    cluster: Cluster, done: Path, join_seconds: float, sleep: Callable[[float], None]
+    cluster: Cluster,
+    done: Path,
+    join_seconds: float,
+    sleep: Callable[[float], None],
+    seen: Callable[[], None] = lambda: None,
 ) -> None:
     chief = cluster.addresses["chief"][0]
-    waited, missed, seen = 0.0, 0, False
+    waited, missed, came = 0.0, 0, False
     while not done.exists():
         if answers(chief):
-            seen, missed = True, 0
-        elif seen:
+            if not came:
+                seen()
+            came, missed = True, 0
+        elif came:
             missed += 1
         if missed >= GONE_AFTER:
             raise ClusterError(f"the chief ({chief}) is gone before the training has ended")
-        if not seen and waited >= join_seconds:
+        if not came and waited >= join_seconds:
             raise ClusterError(f"the chief ({chief}) did not come within {join_seconds:g} s")
         sleep(POLL_SECONDS)
         waited += POLL_SECONDS

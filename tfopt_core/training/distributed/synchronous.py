@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.training.distributed.averages import average_own_values, own_values
 from tfopt_core.training.distributed.emptiness import untouched_if_empty, with_a_row
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import per_replica
@@ -31,6 +32,7 @@ class ReplicatedFunction:
         number of the first among those of all processes.
     :param reduces_logs: whether the step returns other logs than metrics, which are averaged over
         the replicas; metrics alone Keras reads itself, over all replicas, when an epoch ends.
+    :param weighs: whether gradients are weighted by a replica's share of the batch.
     :param every_uneven: whether any batch may hold another number of examples.
     :param evaluates: whether it is a test function.
     """
@@ -48,6 +50,7 @@ class ReplicatedFunction:
     reduces_logs: bool = False
     evaluates: bool = False
     every_uneven: bool = False
+    weighs: bool = True
     made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="distributed"))
     _functions: dict[bool, Any] = attrs.field(factory=dict)
     _evaluation: Any = None
@@ -83,6 +86,8 @@ class ReplicatedFunction:
             logs = self._function(self.every_uneven)(iterator, tf.constant(count - apart))
         if apart:
             logs = self._function(True)(iterator, tf.constant(1))
+        if count == left and not self.evaluates:
+            average_own_values(self.strategy, self.model)
         self._done += count
         self.made.count(count, 0)
         return logs
@@ -137,6 +142,7 @@ class ReplicatedFunction:
         try:
             logs = self._function(True)(iterator, tf.constant(1))
         except tf.errors.OutOfRangeError as error:
+            average_own_values(self.strategy, self.model)
             raise StopIteration from error
         self.made.count(1, 0)
         return logs
@@ -185,11 +191,33 @@ class ReplicatedFunction:
 
     def _of_all_replicas(self, logs: Any) -> Any:
         """The logs with the metrics among them over all replicas, as Keras reads them."""
-        if not self.reduces_logs:
+        import tensorflow as tf
+
+        if not isinstance(logs, tuple):
             return logs
+        logs, are_metrics = logs
         with self.strategy.scope():
             metrics = self.model.get_metrics_result()
-        return {name: metrics.get(name, log) for name, log in logs.items()}
+        # a step may call a log of its own as a metric is called
+        return {
+            name: tf.where(are_metrics[name], tf.cast(metrics[name], log.dtype), log)
+            if name in are_metrics
+            else log
+            for name, log in logs.items()
+        }
+
+    def _with_metrics_told(self, logs: Any) -> Any:
+        """The logs of a step of the user's, and which of them are the results of metrics."""
+        import tensorflow as tf
+
+        if not self.reduces_logs or not isinstance(logs, dict):
+            return logs
+        results = self.model.get_metrics_result()
+        return logs, {
+            name: tf.reduce_all(tf.equal(tf.cast(results[name], log.dtype), log))
+            for name, log in logs.items()
+            if name in results and log.shape.rank == 0
+        }
 
     def _over_replicas(self, batch: Any, uneven: bool) -> Any:
         import tensorflow as tf
@@ -203,17 +231,24 @@ class ReplicatedFunction:
             may_be_empty = uneven or self.evaluates
             keeping: Any = contextlib.nullcontext()
             if may_be_empty:
-                keeping = untouched_if_empty(self.model, data)
+                own = [*self.model.metrics_variables, *own_values(self.model)]
+                keeping = untouched_if_empty(own, data)
             with keeping:
                 data = with_a_row(data) if may_be_empty else data
                 if self.optimizers is None:
-                    return self.step(data)
+                    return self._with_metrics_told(self.step(data))
                 with self.optimizers.weighing(weight):
-                    return self.step(data)
+                    return self._with_metrics_told(self.step(data))
 
         batch = per_replica(self.strategy, batch, self.local_replicas, self.first_replica)
         logs = self.strategy.run(of_replica, args=(batch,))
-        return tf.nest.map_structure(self._reduced, logs)
+        if not isinstance(logs, tuple):
+            return tf.nest.map_structure(self._reduced, logs)
+        logs, are_metrics = logs
+        return (
+            tf.nest.map_structure(self._reduced, logs),
+            tf.nest.map_structure(self._of_first_replica, are_metrics),
+        )
 
     def _weight(self, data: Any, uneven: bool) -> Any:
         """How much this replica's mean gradient counts: its examples by an equal share of all.
@@ -223,6 +258,8 @@ class ReplicatedFunction:
         import tensorflow as tf
 
         replicas = self.strategy.num_replicas_in_sync
+        if replicas == 1 or not self.weighs:
+            return None
         even = self.batch_size is not None and self.batch_size % replicas == 0
         if even and not uneven:
             return None
@@ -237,6 +274,9 @@ class ReplicatedFunction:
 
         if self.reduces_logs:
             return self.strategy.reduce(tf.distribute.ReduceOp.MEAN, log, axis=None)
+        return self._of_first_replica(log)
+
+    def _of_first_replica(self, log: Any) -> Any:
         return self.strategy.experimental_local_results(log)[0]
 
 

@@ -1,0 +1,94 @@
+"""When `tfopt train` has something to do, and what it says was saved. No TensorFlow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "integration"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+
+from real_process import make_project
+from report_results import make_prepared, make_run
+
+from tfopt_core.cli.main import run
+from tfopt_core.cli.request import checkpoints_of, make_request
+from tfopt_core.measure import once
+from tfopt_core.training.checkpoint_file import Checkpoint
+from tfopt_core.training.checkpoint_folder import Writer
+
+RECIPE = """
+    name = "r"
+    [workload]
+    factory = "w.py:build"
+    [[plugins]]
+    use = "STRATEGY"
+"""
+
+
+class Training:
+    """Stands in for the training, which needs TensorFlow: counts, and saves nothing."""
+
+    def __init__(self):
+        self.begun = 0
+
+    def __call__(self, request, *_, **__):
+        self.begun += 1
+        return once.Trained(run=make_run(1, "full"), prepared=make_prepared(), saved_to=None)
+
+
+@pytest.fixture
+def training(monkeypatch):
+    for name in ("TF_CONFIG", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    found = Training()
+    monkeypatch.setattr(once, "train_once", found)
+    return found
+
+
+def project(folder, strategy):
+    text = RECIPE.replace("STRATEGY", strategy)
+    return make_project(folder / "project", text, w="build = None") / "recipe.toml"
+
+
+def finish(recipe):
+    """Leave the checkpoint of a finished training."""
+    request, results = make_request(str(recipe), [], compares=False)
+    options = {"every": None, "folder": None, "adapt": False}
+    kept = checkpoints_of(request, results, resume=True, **options)
+    about = {"recipe": request.recipe.to_dict(), "fingerprint": dict(kept.code)}
+    values = {"about": about, "epochs": 2, "steps": 0, "finished": True, "seed": 9}
+    Writer(kept.folder).write(Checkpoint(values))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "save", "joins"),
+    [
+        ("one-device", False, 0),
+        ("one-device", True, 1),
+        # others may have been started with --save, and wait for this one
+        ("multi-worker", False, 1),
+        ("multi-worker", True, 1),
+        ("parameter-server", False, 1),
+    ],
+)
+def test_a_finished_training_ends_at_once_unless_others_may_wait(
+    tmp_path, training, capsys, strategy, save, joins
+):
+    recipe = project(tmp_path, strategy)
+    finish(recipe)
+    asked = ["--save", str(tmp_path / "m.keras")] if save else []
+    assert run(["train", str(recipe), "--resume", *asked]) == 0
+    assert "the training is finished: 2 epochs" in capsys.readouterr().out
+    assert training.begun == joins
+
+
+def test_a_file_that_was_there_is_not_said_to_be_saved(tmp_path, training, capsys):
+    recipe = project(tmp_path, "multi-worker")
+    model = tmp_path / "m.keras"
+    model.write_text("of another")
+    assert run(["train", str(recipe), "--save", str(model)]) == 0
+    assert training.begun == 1
+    assert "saved:" not in capsys.readouterr().out

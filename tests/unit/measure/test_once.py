@@ -1,0 +1,103 @@
+"""One training for production: who saves the model, and who says so. No TensorFlow."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from cattrs import unstructure
+from fake_role import RUN
+
+from tfopt_core import hookimpl
+from tfopt_core.hooks import ClusterOptions
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure.isolate import ProcessOutcome
+from tfopt_core.measure.once import train_once
+from tfopt_core.measure.prepared import PluginPlan, Prepared
+from tfopt_core.measure.request import Request
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.testing import make_machine
+
+PREPARED = Prepared(
+    plugins=(), data_before={}, data_after={}, metrics=("loss",), quality_metric="loss",
+    quality_direction="min", epochs=1, steps_per_epoch=1, batch_size=1, validation_examples=None,
+    trainable_parameters=1, jit_compile=False, policy="float32", baseline="", versions={},
+)  # fmt: skip
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Spread:
+    """A plugin that spreads the training over several processes."""
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self, machine, recipe):
+        options = yield
+        return attrs.evolve(options, cluster=ClusterOptions(workers=2))
+
+
+SPREAD = PluginPlan(name="spread", settings={}, asked={}, math="exact", summary="", changes=())
+
+
+def runner(*, writes, fails=False):
+    """Trains in no time, and saves the model or leaves that to another worker."""
+
+    def carry_out(task, environment, tell):
+        task.job.folder.mkdir(parents=True, exist_ok=True)
+        message = {"type": "result", "run": RUN}
+        if task.kind == "prepare":
+            plans = tuple(SPREAD for _ in task.job.plugins)
+            prepared = attrs.evolve(PREPARED, plugins=plans)
+            message = {"type": "prepared", "prepared": unstructure(prepared)}
+        elif fails:
+            message = {"type": "error", "message": "lost"}
+        if task.save_to is not None and writes:
+            task.save_to.write_text("new")
+        return ProcessOutcome(
+            message=message, cause=None, seconds=1.0, output_path=None, output_tail=""
+        )
+
+    return carry_out
+
+
+@pytest.fixture
+def trained(tmp_path):
+    def train(*, cluster, save=True, **changes):
+        plugins = (StackedPlugin("spread", Spread()),) if cluster else ()
+        (tmp_path / "train.py").touch()
+        spec = WorkloadSpec(factory="train.py:build", epochs=1)
+        request = Request(
+            recipe=Recipe(name="r", path=tmp_path / "r.toml", workload=spec), plugins=plugins,
+            machine=make_machine(), folder=tmp_path / "runs" / "1", environment={},
+            save_to=tmp_path / "m.keras" if save else None,
+        )  # fmt: skip
+        carry_out = runner(**changes)
+        return train_once(request, carry_out, carry_out, lambda *epoch: None)
+
+    return train
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_whoever_saves_the_model_says_where(trained, tmp_path, cluster):
+    done = trained(cluster=cluster, writes=True)
+    assert done.run.ok
+    assert done.saved_to == tmp_path / "m.keras"
+    assert done.saved_to.read_text() == "new"
+
+
+def test_a_worker_that_saved_nothing_does_not_claim_the_file_of_another(trained, tmp_path):
+    (tmp_path / "m.keras").write_text("old")
+    done = trained(cluster=True, writes=False)
+    assert done.run.ok
+    assert done.saved_to is None
+    assert (tmp_path / "m.keras").read_text() == "old"
+
+
+def test_a_training_that_failed_saved_nothing(trained, tmp_path):
+    (tmp_path / "m.keras").write_text("old")
+    done = trained(cluster=False, writes=True, fails=True)
+    assert not done.run.ok
+    assert done.saved_to is None
+    assert (tmp_path / "m.keras").read_text() == "old"
+
+
+def test_without_being_asked_nothing_is_saved(trained):
+    assert trained(cluster=False, save=False, writes=True).saved_to is None

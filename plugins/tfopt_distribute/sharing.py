@@ -113,14 +113,16 @@ def by_source(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
     if examples < count:
         raise PluginRefused(f"there are {examples:,} examples, too few for {count} workers")
     place = 1 + max(_not_one_to_one(plan, 0, at), default=0)
+    behind = _not_one_to_one(plan, at, len(plan.stages))
     _check_same_order(plan, plan.stages[:place], mend="give it a seed or ordered results")
     size = batch.size if rank is None else batch.size // count
-    plan = plan.replace(at, attrs.evolve(batch, size=size, of=batch.size))
-    # what repeats or chooses batches must be given as many of them on every worker
-    even = min(_not_one_to_one(plan, at, len(plan.stages)), default=len(plan.stages))
-    steps = plan.upto(even).cardinality if rank is None else steps_before(plan, even)
-    plan = plan.insert(even, EvenSteps(batches=steps))
-    return plan.insert(place, PartOfSource(count=count, index=rank))
+    shared = plan.replace(at, attrs.evolve(batch, size=size, of=batch.size))
+    shared = shared.append(EvenSteps(batches=steps))
+    given = plan.upto(behind[0]).cardinality if behind else None
+    if given is not None:
+        # what repeats or chooses batches must be given as many of them on every worker
+        shared = shared.insert(behind[0], EvenSteps(batches=given))
+    return shared.insert(place, PartOfSource(count=count, index=rank))
 
 
 def _not_one_to_one(plan: DataPlan, after: int, before: int) -> list[int]:

@@ -191,6 +191,31 @@ def test_random_maps_caches_class_weights_and_shuffled_validation_go_on(tmp_path
     assert_goes_on(tmp_path, random_maps_and_validation, batch_size=None)
 
 
+def drawing_while_read():
+    """Shuffles that draw their seeds in the middle of an epoch, or in the first one only."""
+    import tensorflow as tf
+
+    x, y = arrays(count=42)
+    # (42 are half of EXAMPLES: read twice an epoch)
+    data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(42, seed=5).repeat(2)
+    held_out = tf.data.Dataset.from_tensor_slices(arrays(1, 20)).shuffle(20, seed=6).cache()
+    return make_workload(
+        data.shuffle(8, seed=7).batch(BATCH), validation=held_out.batch(BATCH).take(1)
+    )
+
+
+def frozen_by_a_cache():
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices(arrays()).shuffle(EXAMPLES, seed=5).cache()
+    return make_workload(data.batch(BATCH))
+
+
+@pytest.mark.parametrize("make", [drawing_while_read, frozen_by_a_cache])
+def test_shuffles_before_a_repeat_or_a_cache_go_on(make, tmp_path):
+    assert_goes_on(tmp_path, make)
+
+
 def drawing_generator():
     """Data that draw from NumPy's global generator while they are read."""
     import tensorflow as tf
@@ -357,14 +382,16 @@ import test_resuming
 from tfopt_distribute.mirrored import Mirrored
 
 mirrored = Mirrored(logical_cpu_devices=2)
-test_resuming.assert_goes_on(Path(sys.argv[2]), test_resuming.make_workload, mirrored, close=1e-6)
+make = getattr(test_resuming, sys.argv[3])
+test_resuming.assert_goes_on(Path(sys.argv[2]), make, mirrored, close=1e-6)
 print("GOES ON", flush=True)
 os._exit(0)  # after several strategies in one process TensorFlow hangs in its end
 """
 
 
-def test_two_replicas_go_on(tmp_path):
+@pytest.mark.parametrize("make", [make_workload, drawing_while_read, frozen_by_a_cache])
+def test_two_replicas_go_on(make, tmp_path):
     # in a process of its own: devices are made when TensorFlow starts
-    command = [sys.executable, "-c", MIRRORED, Path(__file__).parent, tmp_path]
+    command = [sys.executable, "-c", MIRRORED, Path(__file__).parent, tmp_path, make.__name__]
     done = run_process(command, cwd=tmp_path)
     assert "GOES ON" in done.out, done.err

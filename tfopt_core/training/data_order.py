@@ -1,8 +1,9 @@
 """Bringing the data to where a stopped training had them.
 
 A reshuffling shuffle of tf.data draws its seeds when an iterator is *made*, so a training that
-goes on first makes as many iterators as Keras had made, and reads nothing from them. Within an
-epoch the batches that were trained on are read once more, and dropped.
+goes on first makes as many iterators as Keras had made, and reads nothing from them unless a
+shuffle stands where it draws while it is read. Within an epoch the batches that were trained on
+are read once more, and dropped.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tfopt_core.data import dissect
 from tfopt_core.training.build import Built
 
 
@@ -25,13 +27,25 @@ def make_iterators(built: Built, epochs: int) -> None:
 
     takes_a_batch = built.model._distribute_strategy is not None
     for split, data in built.run.datasets.items():
-        if not isinstance(data, tf.data.Dataset):
-            continue
-        each = 2 if int(data.cardinality()) >= 0 else 1
-        if split == "validation":
-            each += takes_a_batch
-        for _ in range(epochs * each):
-            iter(data)
+        if isinstance(data, tf.data.Dataset):
+            _pass_over(data, epochs, takes_a_batch and split == "validation")
+
+
+def _pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
+    """What Keras does with a data set in so many epochs, as far as it moves a shuffle's seeds."""
+    read = dissect.passes_to_read(data)
+    for epoch in range(epochs):
+        if takes_a_batch:
+            first = iter(data)
+            if read != "none":
+                next(first, None)
+        batches = iter(data)
+        if read == "every" or (read == "first" and epoch == 0):
+            # to the end, since Keras' prefetching reads ahead to it: only then a cache is filled
+            for _ in batches:
+                pass
+        if dissect.known_cardinality(data) is not None:
+            iter(data)  # made at the epoch's end, and never read
 
 
 def remembers_epochs(data: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tfopt_data.data_service import with_service
 from tfopt_data.rewrite import chosen_otherwise
@@ -20,8 +20,14 @@ from tfopt_core.data import (
     PartOfBatch,
     PartOfExamples,
     PartOfSource,
+    Prefetch,
+    Shard,
     Shuffle,
+    Skip,
     Source,
+    Take,
+    Unbatch,
+    Window,
 )
 from tfopt_core.data.lower import lower
 from tfopt_core.data.plan import DataPlan as Plan
@@ -221,6 +227,89 @@ def test_the_source_is_shared_out_behind_what_chooses_examples() -> None:
     ]  # fmt: skip
     assert in_words(shared) == "part of the source: 2 of 2 workers"
     assert (shared.count, shared.cardinality) == (8, 2)
+
+
+CHANGES: dict[str, Any] = {
+    "repeat": lambda plan, n: plan.repeat(1 + n % 3),
+    "take": lambda plan, n: plan.take(n),
+    "skip": lambda plan, n: plan.append(Skip(count=n % 5)),
+    "shard": lambda plan, n: plan.append(Shard(count=2, index=n % 2)),
+    "shuffle": lambda plan, n: plan.shuffle(n, seed=n),
+    "map": lambda plan, n: plan.map(lambda x: x, deterministic=True),
+    "cache": lambda plan, n: plan.cache(),
+    "prefetch": lambda plan, n: plan.append(Prefetch(buffer_size=1, inside=True)),
+}
+changes = st.lists(st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(1, 12)), max_size=4)
+
+
+def changed(plan: DataPlan, by: list[tuple[str, int]]) -> DataPlan:
+    for name, n in by:
+        plan = CHANGES[name](plan, n)
+    return plan
+
+
+@pytest.mark.tensorflow
+@settings(max_examples=40, deadline=None)
+@example(count=5, part=2, workers=2, drop=False, before=[("repeat", 2)], behind=[])
+@example(count=5, part=2, workers=2, drop=False, before=[], behind=[("repeat", 2), ("take", 3)])
+@example(count=7, part=2, workers=2, drop=True, before=[], behind=[("repeat", 1)])
+@given(
+    count=st.integers(1, 24),
+    part=st.integers(1, 3),
+    workers=st.integers(2, 3),
+    drop=st.booleans(),
+    before=changes,
+    behind=changes.filter(lambda by: "shuffle" not in dict(by)),
+)
+def test_shares_hold_what_one_device_reads_whatever_repeats_or_chooses_it(
+    count: int, part: int, workers: int, drop: bool, before: Any, behind: Any
+) -> None:  # fmt: skip
+    whole = changed(DataPlan.from_arrays(np.arange(count)), before)
+    assume((whole.cardinality or 0) >= workers)
+    # the remainder that is dropped from a worker's own shuffle is another than one device drops
+    assume(not drop or "shuffle" not in dict(before))
+    whole = changed(whole.batch(part * workers, drop_remainder=drop), behind)
+    assume(whole.cardinality)
+    shared = [by_source(whole, workers, rank) for rank in range(workers)]
+    alone, parts = epochs_of(whole), [epochs_of(plan) for plan in shared]
+    for own, epoch in zip(alone, put_together(parts), strict=True):
+        assert len(epoch) == len(own) == whole.cardinality
+        assert sorted(itertools.chain(*epoch)) == sorted(itertools.chain(*own))
+
+
+@pytest.mark.tensorflow
+def test_every_worker_gets_all_of_its_examples_where_a_repeated_source_is_shared_out() -> None:
+    whole = DataPlan.from_arrays(np.arange(5)).repeat(3).batch(4)
+    parts = [epochs_of(by_source(whole, 2, rank))[0] for rank in range(2)]
+    assert sorted(itertools.chain(*parts[0], *parts[1])) == sorted([*range(5)] * 3)
+    assert [len(part) for part in parts] == [4, 4]
+
+
+def test_what_repeats_batches_is_given_as_many_of_them_on_every_worker() -> None:
+    shared = by_source(DataPlan.from_arrays(np.arange(5)).batch(4).repeat(3).take(5), 2, 1)
+    assert kinds(shared) == [
+        "source", "part_of_source", "batch", "even_steps", "repeat", "take", "even_steps",
+    ]  # fmt: skip
+    assert [s.batches for s in shared.stages if isinstance(s, EvenSteps)] == [2, 5]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        DataPlan.from_arrays(np.arange(8)).batch(4).append(Unbatch()).batch(4),
+        DataPlan.from_arrays(np.arange(8)).append(Window(size=2)).batch(4),
+        DataPlan.from_arrays(np.arange(8)).append(EvenSteps(batches=3)).batch(4),
+    ],
+)
+def test_a_stage_that_makes_other_elements_of_a_part_is_refused(plan: DataPlan) -> None:
+    with pytest.raises(PluginRefused, match=r'another number of elements.*set shard = "batch"'):
+        by_source(plan, 2, 0)
+
+
+def test_a_shuffle_without_a_seed_before_the_share_of_the_source_is_refused() -> None:
+    plan = numbers(8, 4, mapped=False).replace(1, Shuffle(seed=(0, 0))).insert(2, Take(count=4))
+    with pytest.raises(PluginRefused, match=r"examples twice; give it a seed or ordered results$"):
+        by_source(plan, 2, 0)
 
 
 def test_a_data_service_behind_a_share_of_the_source_leaves_the_steps_even() -> None:

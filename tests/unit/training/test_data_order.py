@@ -1,10 +1,128 @@
-"""Calls for steps that were made before a stop make none, and are counted all the same."""
+"""The data of a training that goes on come in the order in which they would have come.
+
+Calls for steps that were made before a stop make none, and are counted all the same.
+"""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tfopt_core.training.data_order import without_steps_done
+from tfopt_core.training.data_order import make_iterators, without_steps_done
+
+EPOCHS, DONE = 5, 2
+
+
+def shuffled(count: int = 8, seed: int = 1, **options: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.range(count).shuffle(count, seed=seed, **options)
+
+
+def without_autotune(dataset: Any) -> Any:
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
+def zipped(*parts: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.zip(parts).map(lambda first, second: 10 * first + second)
+
+
+PIPELINES: dict[str, Any] = {
+    "shuffle": lambda: shuffled().batch(4),
+    "of an unknown number": lambda: shuffled().filter(lambda x: x > 2).batch(4),
+    "repeat": lambda: shuffled().repeat(3).batch(4),
+    "repeat with a remainder": lambda: shuffled(5).repeat(3).batch(4).prefetch(2),
+    "repeat that is cut": lambda: shuffled().repeat(2).batch(4).take(3),
+    "repeat of an unknown number": lambda: (
+        shuffled().repeat(2).filter(lambda x: x > 2).batch(4).prefetch(1)
+    ),
+    "repeat without prefetching": lambda: without_autotune(shuffled().repeat(2).batch(4)),
+    "cache": lambda: shuffled().cache().batch(4),
+    "cache with a remainder": lambda: shuffled(7).cache().batch(4).prefetch(2),
+    "cache without prefetching": lambda: without_autotune(shuffled().cache().batch(4)),
+    "cache, shuffle": lambda: shuffled().cache().shuffle(3, seed=2).batch(4),
+    "cache of a repeat": lambda: shuffled().repeat(2).cache().shuffle(16, seed=2).batch(4),
+    "cache that is never full": lambda: shuffled().cache().shuffle(3, seed=2).batch(4).take(1),
+    "repeat of a cache": lambda: shuffled().cache().shuffle(8, seed=2).repeat(2).batch(4),
+    "two shuffles": lambda: shuffled().shuffle(3, seed=2).batch(4),
+    "concatenation": lambda: shuffled().concatenate(shuffled(seed=2)).batch(4),
+    "zip": lambda: zipped(shuffled(), shuffled(seed=2)).repeat(2).batch(4),
+    "the same order each time": lambda: shuffled(reshuffle_each_iteration=False).repeat(2).batch(4),
+}
+
+
+def epochs_trained_on(dataset: Any, epochs: int) -> list[list[int]]:
+    """The elements in the order in which Keras' `fit` trains on them, epoch by epoch."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    seen: list[list[int]] = []
+
+    def see(batch: Any) -> Any:
+        seen[-1].extend(int(x) for x in batch)
+        return np.float32(0)
+
+    class Model(keras.Model):
+        def train_step(self, data: Any) -> Any:
+            return {"loss": tf.numpy_function(see, [data], tf.float32)}
+
+    class Epochs(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            seen.append([])
+
+    model = Model()
+    model.compile()
+    model.fit(dataset, epochs=epochs, verbose=0, shuffle=False, callbacks=[Epochs()])
+    return seen
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_epochs_after_a_stop_come_in_the_order_of_an_undisturbed_training(name: str) -> None:
+    undisturbed = epochs_trained_on(PIPELINES[name](), EPOCHS)
+    dataset = PIPELINES[name]()
+    built: Any = SimpleNamespace(
+        model=SimpleNamespace(_distribute_strategy=None),
+        run=SimpleNamespace(datasets={"train": dataset}),
+    )
+    make_iterators(built, DONE)
+    assert epochs_trained_on(dataset, EPOCHS - DONE) == undisturbed[DONE:]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("name", "passes"), [("shuffle", 0), ("cache", 1), ("repeat", DONE), ("two shuffles", DONE)]
+)
+def test_no_more_is_read_than_the_order_rests_on(name: str, passes: int) -> None:
+    import tensorflow as tf
+
+    read: list[int] = []
+
+    def see(batch: Any) -> Any:
+        read.append(len(batch))
+        return batch
+
+    def seen(batch: Any) -> Any:
+        result = tf.numpy_function(see, [batch], tf.int64)
+        result.set_shape(batch.shape)
+        return result
+
+    dataset = PIPELINES[name]().map(seen)
+    built: Any = SimpleNamespace(
+        model=SimpleNamespace(_distribute_strategy=None),
+        run=SimpleNamespace(datasets={"train": dataset, "validation": [1]}),
+    )
+    make_iterators(built, DONE)
+    assert len(read) == passes * int(dataset.cardinality())
 
 
 @pytest.mark.parametrize(("steps", "steps_per_call", "skipped"), [(4, 1, 4), (8, 4, 2), (11, 4, 3)])

@@ -8,6 +8,7 @@ they do not, a data set is taken as it is: opaque, and of unknown make.
 from tfopt_core.data.dissect.apart import taken_apart
 from tfopt_core.data.dissect.functions import Taken
 from tfopt_core.data.dissect.rebuild import shuffled
+from tfopt_core.data.dissect.seeds import passes_to_read
 from tfopt_core.data.dissect.walk import (
     chain,
     graphs,
@@ -25,6 +26,7 @@ __all__ = [
     "is_batched",
     "is_stateful_op",
     "known_cardinality",
+    "passes_to_read",
     "shuffled",
     "taken_apart",
 ]

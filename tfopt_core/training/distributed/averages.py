@@ -32,12 +32,11 @@ def average_own_values(strategy: Any, model: Any) -> None:
 
     def of_replica() -> None:
         replica = tf.distribute.get_replica_context()
-        means = replica.all_reduce(
-            tf.distribute.ReduceOp.MEAN,
-            [tf.cast(tf.convert_to_tensor(variable.value), tf.float32) for variable in variables],
-        )
-        for variable, mean in zip(variables, means, strict=True):
-            variable.assign(tf.cast(mean, variable.dtype))
+        # identity: a variable that is only read has no device in a graph, and cannot be sent
+        own = [tf.identity(tf.cast(variable.value, tf.float32)) for variable in variables]
+        sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, own)
+        for variable, total in zip(variables, sums, strict=True):
+            variable.assign(tf.cast(total / replica.num_replicas_in_sync, variable.dtype))
 
     if model not in _AVERAGING:
         _AVERAGING[model] = tf.function(lambda: strategy.run(of_replica), autograph=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def with_parts(dataset: Any, replicas: int) -> Any:
-    """A data set of batches for several replicas: a tuple of `replicas` parts each.
+    """A data set of batches for several replicas: a part for each of them.
 
     :param replicas: of this process; for one the data set itself.
     """
@@ -17,10 +17,10 @@ def with_parts(dataset: Any, replicas: int) -> Any:
 
     def parts(*batch: Any) -> Any:
         data = batch if len(batch) > 1 else batch[0]
-        return tuple(
-            tf.nest.map_structure(lambda part, i=i: _rows(part, i, replicas), data)
+        return {
+            _name(i): tf.nest.map_structure(lambda part, i=i: _rows(part, i, replicas), data)
             for i in range(replicas)
-        )
+        }
 
     return dataset.map(parts, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
@@ -33,14 +33,19 @@ def _rows(part: Any, index: int, count: int) -> Any:
 
 
 def per_replica(strategy: Any, batch: Any, replicas: int, first: int) -> Any:
-    """What `strategy.run` takes for a batch of parts.
+    """What `strategy.run` takes for a batch of parts; any other batch all replicas get whole.
 
     :param first: the number of this process' first replica among those of all processes.
     """
-    if replicas == 1:
+    if not (isinstance(batch, dict) and _name(replicas - 1) in batch):
         return batch
 
     def of(context: Any) -> Any:
-        return batch[context.replica_id_in_sync_group - first]
+        return batch[_name(context.replica_id_in_sync_group - first)]
 
     return strategy.experimental_distribute_values_from_function(of)
+
+
+def _name(index: int) -> str:
+    """A key that no batch of anybody's own has."""
+    return f"tfopt: part of replica {index}"

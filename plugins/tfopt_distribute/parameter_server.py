@@ -38,8 +38,8 @@ class ParameterServer:
     reads the parameters from the servers, computes the gradients of a batch of its own, and sends
     them back, without waiting for the other workers.
 
-    Why it helps: no step waits for the slowest worker, so workers may be of different speed, come
-    late or pause; tables that fit no single machine are spread over the servers.
+    Why it helps: no step waits for the slowest worker, so workers may be of different speed;
+    tables that fit no single machine are spread over the servers.
 
     When it does not: gradients are computed from parameters that others have changed meanwhile,
     which costs accuracy, the more workers the more. Every step moves all parameters over the

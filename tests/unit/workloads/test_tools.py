@@ -180,9 +180,9 @@ def test_lengths_are_read_without_unpacking(originals, tmp_path):
         b"",
         b"plain",
         gzip.compress(b"\0\0\x08", mtime=0),
-        gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 9, 1], mtime=0)),
-        gzip.compress(bytes([0, 0, 8, 3, 0, 0, 0, 9, 1], mtime=0)),
-        gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 1, 1], mtime=0))[:-9],
+        gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 9, 1]), mtime=0),
+        gzip.compress(bytes([0, 0, 8, 3, 0, 0, 0, 9, 1]), mtime=0),
+        gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 1, 1]), mtime=0)[:-9],
     ],
 )
 def test_damaged_idx_files_are_refused(tmp_path, content):

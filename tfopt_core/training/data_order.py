@@ -26,8 +26,10 @@ def make_iterators(built: Built, epochs: int) -> None:
     import tensorflow as tf
 
     takes_a_batch = built.model._distribute_strategy is not None
+    cluster = built.run.cluster
+    elsewhere = cluster is not None and cluster.coordinated  # workers read the training data
     for split, data in built.run.datasets.items():
-        if isinstance(data, tf.data.Dataset):
+        if isinstance(data, tf.data.Dataset) and not (elsewhere and split == "train"):
             _pass_over(data, epochs, takes_a_batch and split == "validation")
 
 

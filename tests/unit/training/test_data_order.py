@@ -29,6 +29,12 @@ def without_autotune(dataset: Any) -> Any:
     return dataset.with_options(options)
 
 
+def filling() -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensors(tf.zeros([0], tf.int64)).repeat()
+
+
 def zipped(*parts: Any) -> Any:
     import tensorflow as tf
 
@@ -54,6 +60,7 @@ PIPELINES: dict[str, Any] = {
     "repeat of a cache": lambda: shuffled().cache().shuffle(8, seed=2).repeat(2).batch(4),
     "two shuffles": lambda: shuffled().shuffle(3, seed=2).batch(4),
     "concatenation": lambda: shuffled().concatenate(shuffled(seed=2)).batch(4),
+    "even steps": lambda: shuffled().batch(4).concatenate(filling()).take(3),
     "zip": lambda: zipped(shuffled(), shuffled(seed=2)).repeat(2).batch(4),
     "the same order each time": lambda: shuffled(reshuffle_each_iteration=False).repeat(2).batch(4),
 }
@@ -92,7 +99,7 @@ def test_the_epochs_after_a_stop_come_in_the_order_of_an_undisturbed_training(na
     dataset = PIPELINES[name]()
     built: Any = SimpleNamespace(
         model=SimpleNamespace(_distribute_strategy=None),
-        run=SimpleNamespace(datasets={"train": dataset}),
+        run=SimpleNamespace(cluster=None, datasets={"train": dataset}),
     )
     make_iterators(built, DONE)
     assert epochs_trained_on(dataset, EPOCHS - DONE) == undisturbed[DONE:]
@@ -100,7 +107,8 @@ def test_the_epochs_after_a_stop_come_in_the_order_of_an_undisturbed_training(na
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    ("name", "passes"), [("shuffle", 0), ("cache", 1), ("repeat", DONE), ("two shuffles", DONE)]
+    ("name", "passes"),
+    [("shuffle", 0), ("even steps", 0), ("cache", 1), ("repeat", DONE), ("two shuffles", DONE)],
 )
 def test_no_more_is_read_than_the_order_rests_on(name: str, passes: int) -> None:
     import tensorflow as tf
@@ -119,7 +127,7 @@ def test_no_more_is_read_than_the_order_rests_on(name: str, passes: int) -> None
     dataset = PIPELINES[name]().map(seen)
     built: Any = SimpleNamespace(
         model=SimpleNamespace(_distribute_strategy=None),
-        run=SimpleNamespace(datasets={"train": dataset, "validation": [1]}),
+        run=SimpleNamespace(cluster=None, datasets={"train": dataset, "validation": [1]}),
     )
     make_iterators(built, DONE)
     assert len(read) == passes * int(dataset.cardinality())

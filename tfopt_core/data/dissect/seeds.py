@@ -14,7 +14,7 @@ import attrs
 from tfopt_core.data.dissect.walk import class_name
 
 Reads = Literal["none", "first", "every"]
-_READ_LATER = ("_RepeatDataset", "_ShuffleDataset", "_ConcatenateDataset")
+_READ_LATER = ("_RepeatDataset", "_ShuffleDataset")
 # Behind one of these a cache may never be read to its end, and so never be filled.
 _CUTTING = ("_TakeDataset", "_TakeWhileDataset", "_ZipDataset")
 
@@ -48,6 +48,8 @@ def _drawn(dataset: Any) -> _Drawn:
     name = class_name(dataset)
     if name in _READ_LATER:
         later = later or each
+    if name == "_ConcatenateDataset":
+        later = later or any(part.each for part in inputs[1:])
     if name in _CUTTING:
         later = later or filled
     if name == "_ShuffleDataset":

@@ -19,9 +19,9 @@ $(STAMP): pyproject.toml
 demo: venv ## Train a real model faster, and see how sure that is (about two minutes)
 	@.venv/bin/tfopt apply quickstart
 
-# Two at a time: most of a test is the start of a process, which one core does. A file stays together.
+# Two at a time: most of a test is the start of a process, which one core does.
 test: venv ## Run all tests
-	@$(PY) -m pytest -q -n 2 --dist loadfile
+	@$(PY) -m pytest -q -n 2 --dist worksteal
 
 check: venv ## Run ruff, mypy and import-linter
 	@.venv/bin/ruff check .

@@ -1,6 +1,6 @@
 """`tfopt train --resume` killed at random moments, again and again: the losses are as undisturbed.
 
-TFOPT_KILLS says how often (3 if unset), TFOPT_KILL_SEED draws the moments.
+TFOPT_KILLS says how often (2 if unset), TFOPT_KILL_SEED draws the moments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfopt_core.training.checkpoint_folder import names_in, newest_in
 
 pytestmark = pytest.mark.slow
 
-KILLS = int(os.environ.get("TFOPT_KILLS", "3"))
+KILLS = int(os.environ.get("TFOPT_KILLS", "2"))
 SEED = int(os.environ.get("TFOPT_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 # With more of them the training is longer, so that more fall into it and not into its start.
 EPOCHS = 4 + KILLS // 2

@@ -28,11 +28,6 @@ RECIPE = """
 WORKERS = 2
 
 
-def by_tf_config(rank: int, addresses: tuple[str, ...]) -> dict[str, str]:
-    task = {"type": "worker", "index": rank}
-    return {"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": task})}
-
-
 def by_slurm(rank: int, addresses: tuple[str, ...]) -> dict[str, str]:
     """What `srun --ntasks=2` sets for its tasks on one node."""
     return {
@@ -63,8 +58,6 @@ def trained(
         return list(pool.map(worker, range(WORKERS)))
 
 
-# 13 leaves one example for the last batch of 40, so that one of the workers has none of it.
-UNEVEN = 'cluster = "tf-config"'
 # the second port is the one after the first
 LARGER = """
     slurm_port = {port}
@@ -81,7 +74,6 @@ SOURCE = """
 @pytest.mark.parametrize(
     ("told", "batch_size", "settings", "said"),
     [
-        (by_tf_config, 13, UNEVEN, "communication auto, part of each batch"),
         (by_slurm, 8, LARGER, "global batch 16, learning rate x 2 (linear)"),
         (by_address, 12, SOURCE, "communication ring, part of the source"),
     ],

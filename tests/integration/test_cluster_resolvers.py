@@ -1,4 +1,4 @@
-"""Real workers that learn from TF_CONFIG, Slurm or addresses who they are."""
+"""Real workers that learn from Slurm or from addresses who they are."""
 
 from __future__ import annotations
 

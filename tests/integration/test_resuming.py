@@ -390,7 +390,7 @@ os._exit(0)  # after several strategies in one process TensorFlow hangs in its e
 """
 
 
-@pytest.mark.parametrize("make", [make_workload, drawing_while_read])
+@pytest.mark.parametrize("make", [drawing_while_read])
 def test_two_replicas_go_on(make, tmp_path):
     # in a process of its own: devices are made when TensorFlow starts
     command = [sys.executable, "-c", MIRRORED, Path(__file__).parent, tmp_path, make.__name__]

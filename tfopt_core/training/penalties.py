@@ -86,8 +86,9 @@ def _has_penalties(model: Any, element_spec: Any) -> bool | None:
         return False
     if element_spec is None:
         return None
+    inputs = element_spec[0] if isinstance(element_spec, tuple) else element_spec
     try:
-        model(_zeros(element_spec), training=False)
+        model(zeros_of(inputs), training=False)
     except Exception:
         # a model that is trained by a train_step of its own may have no call at all
         return None
@@ -114,11 +115,13 @@ def _stock_without_penalty(layer: Any) -> bool:
     return type(layer).__module__.startswith("keras.")
 
 
-def _zeros(element_spec: Any) -> Any:
-    """One example of zeros, as the model is called with it."""
+def zeros_of(spec: Any) -> Any:
+    """One example of zeros, shaped as this `tf.TypeSpec` structure says; None for an optional."""
     import tensorflow as tf
 
-    inputs = element_spec[0] if isinstance(element_spec, tuple) else element_spec
-    return tf.nest.map_structure(
-        lambda spec: tf.zeros([size or 1 for size in spec.shape], spec.dtype), inputs
-    )
+    def zeros(part: Any) -> Any:
+        if not isinstance(part, tf.TensorSpec):
+            return None if isinstance(part, tf.OptionalSpec) else part
+        return tf.zeros([size or 1 for size in part.shape], part.dtype)
+
+    return tf.nest.map_structure(zeros, spec)

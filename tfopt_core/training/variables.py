@@ -10,6 +10,7 @@ import numpy as np
 from tfopt_core.errors import InputError
 from tfopt_core.training.build import Built
 from tfopt_core.training.graph_steps import one_step
+from tfopt_core.training.optimizers import optimizers_of
 
 # Unsigned integers of a size, for the types that NumPy alone does not know (bfloat16, float8).
 _AS_BITS = {1: np.uint8, 2: np.uint16}
@@ -90,7 +91,7 @@ def groups_of(model: Any, *, metrics: bool) -> dict[str, list[Any]]:
     :param metrics: whether to include those of the metrics, which each epoch begins anew.
     """
     groups = {"model": list(model.variables)}
-    for index, optimizer in enumerate(_optimizers(model)):
+    for index, optimizer in enumerate(optimizers_of(model)):
         name = "optimizer" if index == 0 else f"optimizer {index + 1}"
         groups[name] = list(optimizer.variables)
     if metrics:
@@ -105,23 +106,11 @@ def make_variables(built: Built, listed: Mapping[str, Any]) -> None:
     """
     model, metrics = built.model, "metrics" in listed
     with built.run.strategy.scope():
-        for optimizer in _optimizers(model)[:1]:
+        for optimizer in optimizers_of(model)[:1]:
             if model.built and not optimizer.built:
                 optimizer.build(model.trainable_variables)
         if missing(groups_of(model, metrics=metrics), listed, built.run.strategy):
             one_step(model, jit_compile=False).get_concrete_function(_batch_spec(built))
-
-
-def _optimizers(model: Any) -> list[Any]:
-    """Every optimizer that the model holds, that of `compile` first."""
-    import keras
-
-    held = [model.optimizer]
-    for value in vars(model).values():
-        several = value.values() if isinstance(value, dict) else value
-        held.extend(several if isinstance(value, dict | list | tuple) else [value])
-    found = [o for o in held if isinstance(o, keras.optimizers.Optimizer)]
-    return list({id(optimizer): optimizer for optimizer in found}.values())
 
 
 def _batch_spec(built: Built) -> Any:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tfopt_core.data import DataPlan, Shuffle
+from tfopt_core.data.building import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import Cluster
-from tfopt_core.training.distributed.coordinated import UNKNOWN_BUFFER, with_known_buffers
+from tfopt_core.training.distributed.coordinated import with_known_buffers
 from tfopt_core.training.distributed.distribution import fills_last_batch
 from tfopt_core.training.distributed.writers import callbacks_of
 
@@ -40,7 +41,7 @@ def test_a_shuffle_of_unknown_length_gets_the_usual_buffer():
 
     at = known.find(Shuffle)
     assert at is not None
-    assert known.stages[at].buffer_size == UNKNOWN_BUFFER
+    assert known.stages[at].buffer_size == UNKNOWN_COUNT_BUFFER
 
 
 WORKERS = {"worker": ("a:1", "b:2")}

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import DataPlan, Opaque, Shuffle
+from tfopt_core.data.building import UNKNOWN_COUNT_BUFFER
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.errors import ClusterError, WorkloadError
 from tfopt_core.hooks import Cluster
@@ -20,11 +21,10 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.ending import loss_in_words, who_is_gone
 from tfopt_core.training.distributed.models import build_model, check_data, with_class_weight
 from tfopt_core.training.made import LoopMade, continued
+from tfopt_core.training.optimizers import optimizers_of
 
 # A closure is sent over the network and waited for: 8 steps in one took half as long a step.
 STEPS_PER_CLOSURE = 8
-# As a shuffle has it where the number of elements is not known.
-UNKNOWN_BUFFER = 10_000
 # How often is looked whether all closures are done: at first often, since a call may be short.
 SHORT_SECONDS, LONG_SECONDS, SPIN_SECONDS = 0.0002, 0.005, 0.1
 # How often is looked whether all workers and servers are there, and how often one may be missed.
@@ -115,8 +115,8 @@ class Coordinated:
         counted of 96).
         """
         model = self.built.model
-        optimizers = [model.optimizer] if model.optimizer is not None else []
-        variables = [*model.metrics_variables, *(opt.iterations for opt in optimizers)]
+        counters = [optimizer.iterations for optimizer in optimizers_of(model)]
+        variables = [*model.metrics_variables, *counters]
         for variable in variables:
             variable.assign_add = _adding(variable)
             self._mended.append(variable)
@@ -126,7 +126,7 @@ def with_known_buffers(plan: DataPlan) -> DataPlan:
     """The plan with the size of every shuffle's buffer: in a graph nobody counts elements."""
     for index, stage in enumerate(plan.stages):
         if isinstance(stage, Shuffle) and stage.buffer_size is None:
-            size = plan.upto(index).cardinality or UNKNOWN_BUFFER
+            size = plan.upto(index).cardinality or UNKNOWN_COUNT_BUFFER
             plan = plan.replace(index, attrs.evolve(stage, buffer_size=size))
     return plan
 

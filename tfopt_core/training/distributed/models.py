@@ -6,6 +6,7 @@ from typing import Any
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.training.build import Built
+from tfopt_core.training.penalties import zeros_of
 
 
 def check_data(built: Built) -> None:
@@ -47,20 +48,11 @@ def build_model(built: Built) -> None:
 
     Inside the strategy's scope and before any step: variables cannot be made over replicas later.
     """
-    import tensorflow as tf
 
     model, spec = built.model, built.run.element_spec
-    batch = tf.nest.map_structure(_zeros, spec)
+    batch = zeros_of(spec)
     with built.run.strategy.scope():
         model._symbolic_build(data_batch=batch)
-
-
-def _zeros(spec: Any) -> Any:
-    import tensorflow as tf
-
-    if not isinstance(spec, tf.TensorSpec):
-        return None if isinstance(spec, tf.OptionalSpec) else spec
-    return tf.zeros([size or 1 for size in spec.shape], spec.dtype)
 
 
 def with_class_weight(dataset: Any, class_weight: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.training.optimizers import optimizers_of
 
 
 @attrs.define(eq=False)
@@ -34,7 +35,7 @@ class SharedOptimizers:
 
     def install(self) -> None:
         """Mend every optimizer of the model. Call it inside the strategy's scope."""
-        for optimizer in _optimizers_of(self.model):
+        for optimizer in optimizers_of(self.model):
             check_optimizer(optimizer)
             self._mend_apply(optimizer)
             if hasattr(optimizer, "check_finite"):
@@ -135,12 +136,3 @@ def _weighted(gradient: Any, weight: Any) -> Any:
         )
     # the gradient of a row that stands in for none may be no number, and counts nothing
     return tf.math.multiply_no_nan(gradient, tf.cast(weight, gradient.dtype))
-
-
-def _optimizers_of(model: Any) -> list[Any]:
-    """The model's optimizer, and those that a custom `train_step` keeps beside it."""
-    import keras
-
-    found = [model.optimizer, *vars(model).values()]
-    optimizers = [part for part in found if isinstance(part, keras.optimizers.Optimizer)]
-    return list({id(optimizer): optimizer for optimizer in optimizers}.values())

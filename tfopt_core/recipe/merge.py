@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfopt_core.recipe.layer import Layer, PluginLayer
-from tfopt_core.recipe.model import TARGET_BOUNDS, WORKLOAD_CHOICES
+from tfopt_core.recipe.model import SCRIPT_KEYS, TARGET_BOUNDS, WORKLOAD_CHOICES
 from tfopt_core.recipe.tree import Node
 
 
@@ -60,7 +60,7 @@ def _workload_keys_replaced(base: Node, top: Node) -> set[str]:
         return set()
     replaced = set(WORKLOAD_CHOICES)
     if any(key not in ours or ours[key].value != theirs[key].value for key in chosen):
-        replaced |= {"options", "args"}  # they were arguments of the other workload
+        replaced |= {"options", *SCRIPT_KEYS}  # they were those of the other workload
     if "script" in chosen:
         replaced |= {"epochs", "batch_size"}  # a script sets them itself
     return replaced

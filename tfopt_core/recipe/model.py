@@ -17,6 +17,8 @@ from tfopt_core.recipe.table import Checked, Nested, Table, exactly_one, to_json
 from tfopt_core.recipe.tree import Place
 
 WORKLOAD_CHOICES = ("use", "factory", "script")
+# What only a script has.
+SCRIPT_KEYS = ("args", "folder", "isolate", "fit", "max_epochs", "max_steps")
 TARGET_BOUNDS = ("at_least", "at_most")
 
 
@@ -84,12 +86,23 @@ class PluginEntry:
 
 @attrs.frozen
 class WorkloadSpec(Table):
-    """What is trained: a workload by name, a factory, or an unmodified script."""
+    """What is trained: a workload by name, a factory, or an unmodified script.
+
+    Of a script: `args` are its arguments; `folder` is where it runs, the recipe's folder if None;
+    `isolate` (None: yes) has each measured run write into a private copy of that folder; `fit` says
+    which of its calls of `fit` is judged, counted from 1, all of them together if None; and
+    `max_epochs` and `max_steps` cut each call short, for a quick look.
+    """
 
     use: str | None = attrs.field(default=None, validator=Checked(checks.word))
     factory: str | None = attrs.field(default=None, validator=Checked(checks.word))
     script: str | None = attrs.field(default=None, validator=Checked(checks.word))
     args: tuple[str, ...] = attrs.field(default=(), validator=Checked(checks.texts))
+    folder: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    isolate: bool | None = attrs.field(default=None, validator=Checked(checks.flag))
+    fit: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
+    max_epochs: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
+    max_steps: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
     epochs: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
     batch_size: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
     options: Mapping[str, Any] = attrs.field(
@@ -103,13 +116,20 @@ class WorkloadSpec(Table):
         if "script" in given:
             for key in ("epochs", "batch_size"):
                 if key in given:
-                    yield Fault("a script sets this itself", "remove it", at=(key,))
+                    mend = "remove it"
+                    if key == "epochs":
+                        mend += '; "max_epochs" cuts a script short'
+                    yield Fault("a script sets this itself", mend, at=(key,))
             if "options" in given:
                 mend = 'give a script its arguments as args = ["--lr", "0.1"]'
                 yield Fault("options are arguments of a factory", mend, at=("options",))
-        elif "args" in given:
-            mend = "give a factory its arguments under [workload.options]"
-            yield Fault("args are the arguments of a script, and there is none", mend, ("args",))
+            return
+        for key in SCRIPT_KEYS:
+            if key in given:
+                mend = "remove it"
+                if key == "args":
+                    mend = "give a factory its arguments under [workload.options]"
+                yield Fault("this is about a script, and there is none", mend, (key,))
 
 
 @attrs.frozen
@@ -194,6 +214,12 @@ class Recipe(Table):
     def directory(self) -> Path:
         """The folder that the recipe's relative paths start from."""
         return Path.cwd() if self.path is None else self.path.absolute().parent
+
+    @property
+    def working_directory(self) -> Path:
+        """The folder that a script is started in."""
+        folder = self.workload.folder
+        return self.directory if folder is None else (self.directory / folder)
 
     def to_dict(self) -> dict[str, Any]:
         """The recipe as plain data, fit for JSON, in the form of a recipe file."""

@@ -126,12 +126,6 @@ def read_recipe(
     )
     files = (*chain.files, *(change.place.file for change in changes))
     reading = Reading((), recipe if fit else None, entries, files, layer.tables)
-    workload = layer.tables.table().get("workload")
-    if workload is not None and "script" in workload.table():
-        mend = 'write a factory: factory = "file.py:callable"'
-        problems.append(
-            reading.problem("workload.script", "scripts cannot be measured by this version", mend)
-        )
     return attrs.evolve(reading, problems=_ordered(problems, files))
 
 

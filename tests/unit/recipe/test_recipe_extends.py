@@ -89,8 +89,8 @@ def test_the_same_workload_named_again_keeps_the_options(read: Read) -> None:
 
 
 def test_a_script_takes_nothing_of_the_base_that_it_sets_itself(read: Read) -> None:
-    reading = read(OVER + "[workload]\nscript = 'a.py'", base=BASE)
-    assert [problem.path for problem in reading.problems] == ["workload.script"]
+    workload = read(OVER + "[workload]\nscript = 'a.py'", base=BASE).require().workload
+    assert (workload.script, workload.epochs, workload.options) == ("a.py", None, {})
 
 
 def test_another_bound_replaces_the_base_s(read: Read) -> None:

@@ -104,7 +104,10 @@ pairs = 3
 budget = "10x"
 quality = { tolerance = -1, directon = "up" }
 """
-    known = "args, batch_size, epochs, factory, options, script, use"
+    known = (
+        "args, batch_size, epochs, factory, fit, folder, isolate, max_epochs, max_steps, options, "
+        "script, use"
+    )
     assert complaints(text, "measure.lenght=full") == [
         'recipe.toml:1: nam: unknown key; did you mean "name"?',
         'recipe.toml:2: epochs: unknown key; it belongs under "workload"',
@@ -142,7 +145,7 @@ quality = { tolerance = -1, directon = "up" }
         ('[workload]\nuse = "a"\nepochs = 0', ":3: workload.epochs: expected a whole number of at"),
         ('[workload]\nuse = "a"\nepochs = 1.0', "a whole number, got 1.0 (a number)"),
         ('[workload]\nuse = "a"\nbatch_size = true', "got true (a boolean)"),
-        ('[workload]\nuse = "a"\nargs = []', ":3: workload.args: args are the arguments of a scr"),
+        ('[workload]\nuse = "a"\nargs = []', ":3: workload.args: this is about a script"),
         ('[workload]\nuse = "a"\noptions = [1]', ":3: workload.options: expected a table, got an"),
         ('[workload]\nuse = "a"\noptions.x = inf', ":3: workload.options.x: expected a finite num"),
         ('[workload]\nuse = "a"\noptions.x = 0x' + "f" * 5000, "does not fit 64 bits"),
@@ -157,8 +160,7 @@ quality = { tolerance = -1, directon = "up" }
     ],
 )
 def test_a_bad_workload_is_named(complaints: Complaints, workload: str, complaint: str) -> None:
-    lines = [line for line in complaints(workload) if "scripts cannot be" not in line]
-    (line,) = lines
+    (line,) = complaints(workload)
     assert complaint in line
 
 
@@ -166,7 +168,6 @@ def test_what_a_script_decides_does_not_stand_beside_it(complaints: Complaints) 
     text = '[workload]\nscript = "a.py"\nargs = ["--x", 1, 2]\nepochs = 1\nbatch_size = 2\n'
     lines = complaints(text + "options = { a = 1 }")
     assert [line.split(": ")[1] for line in lines] == [
-        "workload.script",
         "workload.args[1]",
         "workload.args[2]",
         "workload.epochs",
@@ -175,15 +176,18 @@ def test_what_a_script_decides_does_not_stand_beside_it(complaints: Complaints) 
     ]
 
 
-def test_a_script_cannot_be_measured_yet(read: Read) -> None:
-    reading = read('[workload]\nscript = "a.py"\nargs = ["--lr", "0.1"]\n')
-    (problem,) = reading.problems
-    assert str(problem) == (
-        "recipe.toml:2: workload.script: scripts cannot be measured by this version; "
-        'write a factory: factory = "file.py:callable"'
+def test_a_script_has_arguments_and_limits_of_its_own(read: Read) -> None:
+    text = '[workload]\nscript = "a.py"\nargs = ["--lr", "0.1"]\nmax_steps = 5\nfit = 2\n'
+    workload = read(text + "isolate = false").require().workload
+    assert (workload.args, workload.max_steps, workload.fit) == (("--lr", "0.1"), 5, 2)
+    assert workload.isolate is False
+
+
+def test_what_only_a_script_has_stands_beside_no_factory(complaints: Complaints) -> None:
+    (line,) = complaints('[workload]\nfactory = "a:b"\nmax_epochs = 3')
+    assert line == (
+        "recipe.toml:3: workload.max_epochs: this is about a script, and there is none; remove it"
     )
-    assert reading.recipe is not None
-    assert reading.recipe.workload.args == ("--lr", "0.1")
 
 
 @pytest.mark.parametrize(

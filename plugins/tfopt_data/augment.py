@@ -21,6 +21,7 @@ from tfopt_core.data import (
     Prefetch,
     Resident,
 )
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
     are_layers,
@@ -29,6 +30,7 @@ from tfopt_data.augment_layers import (
     layers_function,
     made_layers,
 )
+from tfopt_data.augment_plain import write_function, write_layers
 from tfopt_data.callables import is_place, load_function
 from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
 
@@ -192,6 +194,14 @@ class Augment:
             layers = run.state["layers"] = made_layers(self.layers, seed)
             function = layers_function(layers)
         return remember(run, split, with_augmentation(plan, function, self.on, self.parallel))
+
+    def export(self, code: PlainCode) -> None:
+        """The layers or the function, and what applies them to an element."""
+        for stage in code.stages():
+            if self.function is not None:
+                write_function(code, stage.function, self.function)
+            else:
+                write_layers(code, stage.function, self.layers)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

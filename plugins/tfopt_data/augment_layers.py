@@ -131,7 +131,9 @@ def function_of(function: Callable[..., Any], seed: str) -> Element:
             )
         return (*result, *rest) if len(element) > 1 else result[0]
 
-    return _as_it_is(augmented, name)
+    made = _as_it_is(augmented, name)
+    made.takes, made.seeded = count, generator is not None  # for who writes it down
+    return made
 
 
 def draws(layers: Sequence[Any]) -> int | None:
@@ -162,7 +164,7 @@ def _made(table: Mapping[str, Any], seed: str) -> Any:
     arguments = dict(table)
     name = arguments.pop("layer")
     layer_class = getattr(keras.layers, name)
-    takes = [*_parameters(layer_class), *COMMON_ARGUMENTS]
+    takes = [*parameters(layer_class), *COMMON_ARGUMENTS]
     for key in arguments:
         if key not in takes:
             hint = did_you_mean(key, takes) or f"it takes: {', '.join(takes)}"
@@ -178,7 +180,8 @@ def _made(table: Mapping[str, Any], seed: str) -> Any:
         raise PluginRefused(f'layer "{name}" {describe(error)}') from error
 
 
-def _parameters(layer_class: type[Any]) -> list[str]:
+def parameters(layer_class: type[Any]) -> list[str]:
+    """The names of the arguments that a layer takes."""
     parameters = inspect.signature(layer_class.__init__).parameters.values()
     return [p.name for p in parameters if p.name != "self" and p.kind is p.POSITIONAL_OR_KEYWORD]
 

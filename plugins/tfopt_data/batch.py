@@ -20,7 +20,8 @@ from tfopt_core import (
 from tfopt_core.data import Batch as BatchStage
 from tfopt_core.data import MapBatches
 from tfopt_core.data.lower import element_spec
-from tfopt_data.batch_padding import padding, unfit_for_padding, why_not_weighted
+from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_data.batch_padding import _as_float, padding, unfit_for_padding, why_not_weighted
 from tfopt_data.rewrite import Rewrite, effect_if, remember
 
 Last = Literal["keep", "drop", "pad"]
@@ -165,6 +166,20 @@ class Batch:
             if unfit:
                 raise PluginRefused(f"{unfit}; {MEND}")
         return options
+
+    def export(self, code: PlainCode) -> None:
+        """What fills the last batch; one that drops it is a stage of tf.data, which core writes."""
+        for stage in code.stages():
+            if isinstance(stage, MapBatches):
+                code.helper(_as_float, padding)
+                code.function(stage.function, f"padding({self._padded(code)})")
+
+    @staticmethod
+    def _padded(code: PlainCode) -> int:
+        [plan] = [c.after for c in code.changes if c.split == "train"]
+        size = plan.batch_size
+        assert isinstance(size, int)
+        return size
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

@@ -11,6 +11,8 @@ from attrs import field, validators
 
 from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, Probe, RunContext, hookimpl
 from tfopt_core.data import Cache as CacheStage
+from tfopt_core.data import Map
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_data.cache_partial import fitting_part, hybrid_source
 from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
 from tfopt_data.cache_results import with_kept_results
@@ -223,6 +225,14 @@ class Cache:
         if len(self.splits) == 1:
             return total
         return total * (TRAIN_SHARE if split == "train" else 1 - TRAIN_SHARE)
+
+    def export(self, code: PlainCode) -> None:
+        """A cache is a stage of tf.data, which core writes; results kept by number are not."""
+        if any(isinstance(stage, Map) and stage.kept_bytes for stage in code.all_stages()):
+            code.no_plain_form(
+                "too few examples fit into memory for a cache before the shuffle, and tf.data has "
+                "none that keeps results by the number of the example"
+            )
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

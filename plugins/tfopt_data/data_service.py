@@ -25,6 +25,7 @@ from tfopt_core.data import (
     Stage,
 )
 from tfopt_core.data.resident import COMPUTED_FROM
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
@@ -289,6 +290,10 @@ class DataService:
         if rewrite.done and self.address is None:
             state["service"] = self._local(run)
         return remember(run, split, rewrite)
+
+    def export(self, code: PlainCode) -> None:
+        """Nothing: its processes are tfopt's own."""
+        code.no_plain_form("the processes that compute the data are started by tfopt")
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

@@ -13,9 +13,18 @@ from tfopt_core.data import Batch, MapBatches, MapExamples, PaddedBatch, RaggedB
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.sampling import still
 from tfopt_core.data.stages import function_name
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, seen_through
-from tfopt_data.vectorizing import vectorized
+from tfopt_data.vectorizing import AS_IT_IS, vectorized
+
+# What `export` writes for a function that does not take batches as it is.
+ON_BATCHES = '''
+def on_batches(function):
+    """A function of one example, for whole batches."""
+    one = tf.function(function)
+    return lambda *batch: tf.vectorized_map(lambda example: one(*example), batch)
+'''
 
 
 def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
@@ -132,6 +141,17 @@ class VectorizeMap:
         """Vectorize the maps of every split."""
         plan = yield
         return remember(run, split, with_vectorized_maps(plan, self.rounding))
+
+    def export(self, code: PlainCode) -> None:
+        """The workload's functions, on batches."""
+        for stage in code.all_stages():
+            if not isinstance(stage, MapBatches):
+                continue
+            name = code.reference(stage.function.of)
+            if stage.function.how != AS_IT_IS:
+                code.helper(ON_BATCHES)
+                name = f"on_batches({name})"
+            code.function(stage.function, name)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

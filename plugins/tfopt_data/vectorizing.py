@@ -18,6 +18,7 @@ from tfopt_data.prefix import unsteady_stage
 SAMPLE_BATCH = 8
 # Reordered sums and fused operations move a few of the last bits.
 _ROUNDING_STEPS = 64
+AS_IT_IS = "as it is"
 # The distance from 1 to the next number, of the types that round.
 _STEPS = {
     "float16": 2**-10, "bfloat16": 2**-7, "float32": 2**-23, "float64": 2**-52,
@@ -27,7 +28,7 @@ _STEPS = {
 
 @attrs.frozen(eq=False)
 class Vectorized:
-    """A function of a batch, and how it came about, in words."""
+    """A function of a batch, and how it came about, in words: "as it is", say."""
 
     function: Callable[..., Any]
     how: str
@@ -54,7 +55,7 @@ def vectorized(
         return "has no example to be tried on"
     reasons = []
     for how, candidate in (
-        ("as it is", _as_it_is(function)),
+        (AS_IT_IS, _as_it_is(function)),
         ("by tf.vectorized_map", _by_vectorized_map(function)),
     ):
         try:
@@ -67,6 +68,7 @@ def vectorized(
         except Exception as error:  # whatever the function's author, or TensorFlow, raises
             reasons.append(f"fails {how} ({_cause(error)})")
         else:
+            shaped.of, shaped.how = function, how  # for who writes it down
             return Vectorized(shaped, how)
     return "; ".join(reasons)
 

@@ -17,6 +17,8 @@ from tfopt_core import (
     TrainingOptions,
     hookimpl,
 )
+from tfopt_core.hooks.literals import call, literal
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_distribute.batch_rule import (
     BATCH_HELP,
     BATCH_RULES,
@@ -79,6 +81,16 @@ def cross_device_ops(communication: Communication, packs: int) -> Any:
         case "reduce-to-one":
             return tf.distribute.ReductionToOneDevice()
     return None
+
+
+def cross_device_code(communication: Communication, packs: int) -> str:
+    """The same as code; empty for TensorFlow's own choice."""
+    return {
+        "auto": "",
+        "nccl": f"tf.distribute.NcclAllReduce(num_packs={packs})",
+        "hierarchical": f"tf.distribute.HierarchicalCopyAllReduce(num_packs={packs})",
+        "reduce-to-one": "tf.distribute.ReductionToOneDevice()",
+    }[communication]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -205,6 +217,21 @@ class Mirrored:
         """
         options = yield
         return with_scaled_rate(options, self.learning_rate, run.replicas)
+
+    def export(self, code: PlainCode) -> None:
+        """The strategy, under Keras' own loop."""
+        [strategy] = [c.after for c in code.changes if c.hook == "build_strategy"]
+        devices = [
+            "/" + device.rpartition("device:")[2].lower()
+            for device in strategy.extended.worker_devices
+        ]
+        operations = cross_device_code(self.communication, self.packs)
+        more = {"cross_device_ops": operations} if operations else {}
+        code.strategy(call("tf.distribute.MirroredStrategy", literal(devices), **more))
+        code.note(
+            "in Keras' own loop, which reads a batch before the first epoch and weighs a smaller "
+            "last batch otherwise: losses are alike, not equal"
+        )
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

@@ -21,6 +21,7 @@ from tfopt_core import (
     TrainingOptions,
     hookimpl,
 )
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_distribute.batch_rule import (
     BATCH_HELP,
     BATCH_RULES,
@@ -224,6 +225,12 @@ class MultiWorker:
         """
         options = yield
         return with_scaled_rate(options, self.learning_rate, self._replicas(run))
+
+    def export(self, code: PlainCode) -> None:
+        """Nothing: stock Keras cannot do this."""
+        code.no_plain_form(
+            "Keras' own fit fails under MultiWorkerMirroredStrategy; train it by `tfopt train`"
+        )
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

@@ -8,6 +8,8 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Effect, Machine, PluginRefused, Probe, RunContext, hookimpl
+from tfopt_core.hooks.literals import literal
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_distribute.cluster_settings import others
 
 
@@ -75,6 +77,10 @@ class OneDevice:
                 f'there is no device "{device}"; TensorFlow sees {", ".join(there)}'
             )
         return tf.distribute.OneDeviceStrategy(device)
+
+    def export(self, code: PlainCode) -> None:
+        """The strategy."""
+        code.strategy(f"tf.distribute.OneDeviceStrategy({literal(self.device)})")
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

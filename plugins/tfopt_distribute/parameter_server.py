@@ -18,6 +18,7 @@ from tfopt_core import (
     Serve,
     hookimpl,
 )
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_distribute.cluster_settings import (
     CLUSTER_HELP,
     JOIN_HELP,
@@ -136,6 +137,12 @@ class ParameterServer:
         # core's loop reads it there: no value that hooks pass along is about closures
         strategy.tfopt_steps_per_closure = self.steps_per_closure
         return strategy
+
+    def export(self, code: PlainCode) -> None:
+        """Nothing: stock Keras cannot do this."""
+        code.no_plain_form(
+            "Keras 3 has no fit under ParameterServerStrategy; train it by `tfopt train`"
+        )
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

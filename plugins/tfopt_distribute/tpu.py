@@ -9,6 +9,7 @@ import attrs
 from attrs import field
 
 from tfopt_core import DataPlan, Effect, PluginRefused, RunContext, RuntimeOptions, hookimpl
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_distribute.cluster_settings import others
 
 
@@ -112,6 +113,12 @@ class Tpu:
         if split == "train":
             check_full_batches(plan)
         return plan
+
+    def export(self, code: PlainCode) -> None:
+        """Nothing: stock Keras cannot do this."""
+        code.no_plain_form(
+            "this training over a TPU is a loop of tfopt's own, and was not run on hardware"
+        )
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:

@@ -9,6 +9,7 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Effect, RunContext, hookimpl
+from tfopt_core.hooks.plain_code import PlainCode
 
 
 def add_l2(model: Any, strength: float) -> tuple[str, ...]:
@@ -92,6 +93,11 @@ class L2:
         model = yield
         run.state["layers"] = add_l2(model, self.strength)
         return model
+
+    def export(self, code: PlainCode) -> None:
+        """The penalties, added to the model that is built."""
+        code.helper(_layers_with_kernels, add_l2)
+        code.on_model(f"add_l2(model, {self.strength!r})")
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfopt_core import EVERY_BATCH, Diagnosis, LoopMade, TrainingOptions, batch_callbacks
+from tfopt_core import (
+    EVERY_BATCH,
+    ComparedLoop,
+    Diagnosis,
+    LoopMade,
+    TrainingOptions,
+    batch_callbacks,
+)
 
 # Past 64 steps a call nothing is left to gain: a call costs some 0.5 ms.
 CANDIDATES = (1, 4, 16, 64)
@@ -50,10 +57,19 @@ def with_missing_xla(made: LoopMade, model: Any, xla: bool | str) -> str:
     return f"{made.said}; no two batches in a row had the size that XLA compiled for"
 
 
+def best_compared(diagnosis: Diagnosis) -> ComparedLoop | None:
+    """Of the loops that were compared with Keras' own, the one that is surely faster by most; None
+    if none is."""
+    gaining = [loop for loop in diagnosis.loops if loop.low >= 1 + LEAST_GAIN]
+    return max(gaining, key=lambda loop: loop.low, default=None)
+
+
 def worth_a_loop(diagnosis: Diagnosis, targets: Sequence[str]) -> bool:
     """Whether steps spend enough on what a loop takes away, or XLA may make them faster."""
     if diagnosis.batch_callbacks:
         return False
+    if diagnosis.loops:
+        return best_compared(diagnosis) is not None
     overheads = [part for part in targets if part != "compute"]
-    compiles = diagnosis.supports_jit and not diagnosis.jit_compile
+    compiles = not diagnosis.compared and diagnosis.supports_jit and not diagnosis.jit_compile
     return compiles or diagnosis.bound(overheads) >= 1 + LEAST_GAIN

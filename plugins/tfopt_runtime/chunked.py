@@ -20,6 +20,7 @@ from tfopt_core import (
 )
 from tfopt_runtime.choosing import (
     LEAST_GAIN,
+    best_compared,
     candidates,
     smallest_good,
     why_not,
@@ -113,7 +114,10 @@ class Chunked:
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it where steps wait for dispatch, or XLA may compile them."""
-        return {} if worth_a_loop(diagnosis, self.targets) else None
+        if not worth_a_loop(diagnosis, self.targets):
+            return None
+        best = best_compared(diagnosis)
+        return {} if best is None else {"steps": best.steps, "xla": best.xla}
 
     def resolve(self, probe: Probe) -> Chunked:
         """Time steps a call and XLA, in turns."""

@@ -55,6 +55,10 @@ class StepsPerExecution:
         """Worth it where steps wait to be started from Python."""
         if diagnosis.batch_callbacks or diagnosis.bound(self.targets) < 1 + LEAST_GAIN:
             return None
+        if diagnosis.loops and not any(
+            loop.low >= 1 + LEAST_GAIN and not loop.xla for loop in diagnosis.loops
+        ):
+            return None
         return {}
 
     def resolve(self, probe: Probe) -> StepsPerExecution:

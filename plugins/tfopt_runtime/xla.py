@@ -61,6 +61,10 @@ class Xla:
         """Worth it where Keras does not compile, could, and starting kernels takes its time."""
         if diagnosis.jit_compile or not diagnosis.supports_jit:
             return None
+        if diagnosis.compared:
+            # within a training; a loop of several steps a call brings its own XLA
+            gains = any(loop.xla and loop.low > 1 for loop in diagnosis.loops)
+            return {} if gains and diagnosis.batch_callbacks else None
         share = diagnosis.dispatch_seconds / diagnosis.step_seconds
         return {} if diagnosis.machine.gpus or share >= DISPATCH_SHARE else None
 

@@ -9,8 +9,9 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Effect, PluginRefused, RunContext, TrainingOptions, hookimpl
+from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
-from tfopt_training.warm_up import warm_up
+from tfopt_training.warm_up import warm_up, write_warm_up
 
 
 def planned_steps(
@@ -163,6 +164,12 @@ class LrSchedule:
         peak = own_rate(options.optimizer) if self.peak is None else self.peak
         schedule = self.build(float(peak), run.steps_per_epoch, run.epochs)
         return attrs.evolve(options, schedule=schedule)
+
+    def export(self, code: PlainCode) -> None:
+        """The warm-up before restarts; a schedule of Keras' own is a value, which core writes."""
+        for change in code.changes:
+            if change.hook == "configure_training":
+                write_warm_up(change.after.schedule, code)
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

@@ -9,6 +9,23 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Control, Effect, RunContext, hookimpl
+from tfopt_core.hooks.literals import literal
+from tfopt_core.hooks.plain_code import PlainCode
+
+# What `export` writes: Keras' own EarlyStopping knows no target.
+STOP_AT_TARGET = '''
+class StopAtTarget(keras.callbacks.Callback):
+    """Ends the training once a metric has reached its target in some epochs in a row."""
+
+    def __init__(self, metric, reached, patience):
+        super().__init__()
+        self.metric, self.reached, self.patience, self.streak = metric, reached, patience, 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.streak = self.streak + 1 if self.reached(logs[self.metric]) else 0
+        if self.streak >= self.patience:
+            self.model.stop_training = True
+'''
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -88,6 +105,15 @@ class TargetStop:
         if state["streak"] >= self.patience and epoch + 1 < run.epochs:
             control.stop(f"{self.metric} {self._target} was reached: {value:.6g}")
             state["stopped"] = value
+
+    def export(self, code: PlainCode) -> None:
+        """A callback that stops."""
+        if self.metric.endswith("data_loss"):
+            code.no_plain_form(f'only tfopt reports "{self.metric}", the loss without penalties')
+        sign, bound = (">=", self.at_least) if self.at_least is not None else ("<=", self.at_most)
+        code.helper(STOP_AT_TARGET)
+        reached = f"lambda value: value {sign} {bound!r}"
+        code.callback(f"StopAtTarget({literal(self.metric)}, {reached}, {self.patience})")
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

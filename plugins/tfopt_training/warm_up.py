@@ -5,10 +5,24 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from tfopt_core.hooks.literals import keywords
+from tfopt_core.hooks.plain_code import PlainCode
+
 
 def warm_up(schedule: Any, peak: float, steps: int) -> Any:
     """Rise linearly from 0 to `peak` over `steps` steps, then follow `schedule` from its start."""
     return _schedule_class()(schedule, peak, steps)
+
+
+def write_warm_up(schedule: Any, code: PlainCode) -> None:
+    """Write a schedule of `warm_up` down; nothing for any other."""
+    if type(schedule) is not _schedule_class():
+        return
+    code.helper(type(schedule))
+    later = schedule.schedule
+    config = {key: value for key, value in later.get_config().items() if value is not None}
+    made = f"keras.optimizers.schedules.{type(later).__name__}({keywords(config)})"
+    code.schedule(f"WarmUp({made}, {schedule.peak!r}, {schedule.steps})")
 
 
 @functools.cache
@@ -16,7 +30,9 @@ def _schedule_class() -> Any:
     import keras
 
     class WarmUp(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
-        """Not registered with Keras: `LrSchedule.unwrap` takes it out before saving."""
+        """A linear rise from 0 to `peak`, then the schedule."""
+
+        # not registered with Keras: `LrSchedule.unwrap` takes it out before saving
 
         def __init__(self, schedule: Any, peak: float, steps: int) -> None:
             self.schedule, self.peak, self.steps = schedule, peak, steps

@@ -15,12 +15,15 @@ from tfopt_core.cli.apply import apply
 from tfopt_core.cli.compare import compare
 from tfopt_core.cli.diagnose import diagnose
 from tfopt_core.cli.doctor import doctor
+from tfopt_core.cli.export import export
+from tfopt_core.cli.init import init
 from tfopt_core.cli.launch import launch
 from tfopt_core.cli.plan import plan
 from tfopt_core.cli.plugins import plugins
 from tfopt_core.cli.recipes import recipes
 from tfopt_core.cli.report import report
 from tfopt_core.cli.runs import runs
+from tfopt_core.cli.schema import schema
 from tfopt_core.cli.selftest import selftest
 from tfopt_core.cli.train import train
 from tfopt_core.errors import TfoptError
@@ -39,7 +42,8 @@ def cli() -> None:
 
 
 for command in (
-    apply, train, launch, plan, diagnose, runs, report, compare, plugins, recipes, doctor, selftest,
+    apply, train, launch, plan, diagnose, export, runs, report, compare, plugins, recipes, init,
+    schema, doctor, selftest,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option
@@ -11,7 +13,7 @@ from tfopt_core.errors import InputError, did_you_mean
 @click.group(invoke_without_command=True)
 @click.pass_context
 def plugins(context: click.Context) -> None:
-    """List the installed plugins with a line each, or show one."""
+    """List the installed plugins with a line each, show one, or begin a new one."""
     if context.invoked_subcommand is not None:
         return
     from tfopt_core.hooks.inspection import inspect_plugins
@@ -54,3 +56,27 @@ def show(name: str, debug: bool) -> None:
         SettingRow(name=s.name, type=s.type, default=s.default, help=s.help) for s in info.settings
     ]
     make_console().print(render_card(info, settings))
+
+
+@plugins.command()
+@click.argument("name")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="The folder to make; tfopt-NAME here by default.",
+)
+@debug_option
+def new(name: str, into: Path | None, debug: bool) -> None:
+    """Write a distribution with a plugin NAME that works, to be changed."""
+    from tfopt_core.cli.scaffold import check_name, write_distribution
+    from tfopt_core.hooks.discovery import registrations
+
+    names = check_name(name, registrations())
+    folder = into or Path(names.distribution)
+    for path in write_distribution(names, folder):
+        click.echo(path)
+    click.echo(
+        f"\nChange {folder / names.package / 'plugin.py'}, then in {folder}:\n"
+        f'  pip install -e ".[dev]"\n  pytest\n  tfopt apply recipe.toml'
+    )

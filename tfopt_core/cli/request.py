@@ -113,6 +113,11 @@ def checkpoints_of(
         return None
     from tfopt_core.measure.resumable import FOLDER, open_checkpoints
 
+    if request.recipe.workload.script is not None:
+        raise InputError(
+            "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
+            "factory: leave --resume, --checkpoint-every and --checkpoints out"
+        )
     if adapt:
         raise InputError(
             "--adapt cannot be combined with checkpoints: which loop makes a step depends on how "

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option, save_option, set_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tfopt_core.measure.request import Request
 
 
 @click.command()
@@ -69,6 +75,8 @@ def train(
     request = attrs.evolve(request, seed=seed)
     kept = checkpoints_of(request, results, resume=resume, every=every, folder=folder, adapt=adapt)
     console = make_console()
+    if request.recipe.workload.script is not None:
+        return _train_script(request, console, adapt=adapt)
     if kept is not None:
         console.print(render_kept(kept))
         # others of a cluster may have been started with --save, and wait for this one
@@ -87,3 +95,20 @@ def train(
     run, prepared = trained.run, trained.prepared
     console.print(render_training(run, prepared, trained.saved_to, went_on=went_on))
     return 0 if run.ok or run.status == "served" else 3
+
+
+def _train_script(request: Request, console: Console, *, adapt: bool) -> int:
+    """Run a script; its own status."""
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.once_script import train_script
+    from tfopt_core.measure.supervise import NO_LIMITS
+    from tfopt_core.report.training import render_adapted, render_script
+
+    run = train_script(
+        request,
+        SpawnRunner(),
+        SpawnRunner(capture=False, limits=NO_LIMITS),
+        on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
+    )
+    console.print(render_script(run, request.save_to))
+    return 3 if run.exit_status is None else run.exit_status

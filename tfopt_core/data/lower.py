@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tfopt_core.data import later
 from tfopt_core.data.building import built
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.reading import read
@@ -36,7 +37,14 @@ def lower(plan: DataPlan) -> Any:
 
 def lower_plan(plan: DataPlan) -> Any:
     """A `tf.data.Dataset` of a plan: what it was taken from, as far as that is unchanged."""
-    *_, (_, dataset) = lowered_prefixes(plan)
+    stages, given = plan.lowering_order(), plan.given
+    same = 0
+    while same < min(len(stages), len(given)) and stages[same] is given[same][0]:
+        same += 1
+    # of those that came before nothing is made
+    dataset = later.now(given[same - 1][1]) if same else None
+    for stage in stages[same:]:
+        dataset = _source(stage) if isinstance(stage, Source) else built(dataset, stage)
     return dataset
 
 
@@ -74,7 +82,7 @@ def _prefixes(
     for index, stage in enumerate(stages):
         unchanged = unchanged and index < len(given) and stage is given[index][0]
         if unchanged:
-            dataset = given[index][1]
+            dataset = later.now(given[index][1])
         elif isinstance(stage, Source):
             dataset = _source(stage)
         elif not isinstance(stage, left_out):

@@ -33,6 +33,17 @@ class Finding:
 
 
 @attrs.frozen(kw_only=True)
+class ComparedLoop:
+    """A loop that was compared with Keras' own within one training: `steps` a call, and whether XLA
+    compiled them. The speedup of a step lies between `low` and `high`."""
+
+    steps: int
+    xla: bool
+    low: float
+    high: float
+
+
+@attrs.frozen(kw_only=True)
 class Diagnosis:
     """Where a baseline's time goes on this machine.
 
@@ -45,6 +56,7 @@ class Diagnosis:
     model reaches while it computes, None where its operations cannot be counted; `matmul_peaks`
     are those peaks in operations a second, by dtype ("float32", and "bfloat16" or "float16" where
     the hardware has them). `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
+    `loops` were `compared` with Keras' own while it trained, where that was asked for.
     Where `dispatch_known` is False the two could not be told apart, and `compute_seconds` holds
     both.
     """
@@ -71,6 +83,8 @@ class Diagnosis:
     dispatch_known: bool = True
     plans: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     findings: tuple[Finding, ...] = ()
+    loops: tuple[ComparedLoop, ...] = ()
+    compared: bool = False
 
     def bound(self, targets: Iterable[str]) -> float:
         """The most that a plugin with these `targets` can gain: the speedup of a step if all of

@@ -14,9 +14,10 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.hooks.card import Traits, card, traits
+from tfopt_core.hooks.card import Traits, card, math_of, traits
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.discovery import Registration, find, registrations
+from tfopt_core.hooks.json_types import setting_schema
 from tfopt_core.hooks.settings import expectation, field_types
 
 TIME_LIMIT_SECONDS = 30.0
@@ -24,17 +25,23 @@ TIME_LIMIT_SECONDS = 30.0
 
 @attrs.frozen(kw_only=True)
 class Setting:
-    """One TOML key of a plugin: its type in words, its default in TOML, and its help."""
+    """One TOML key of a plugin: its type in words, its default in TOML, its help, and all of this
+    as JSON Schema. A `default` of None means that the key must be given."""
 
     name: str
     type: str
     default: str | None
     help: str
+    schema: dict[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
 class PluginInfo:
-    """What is known of a registered plugin. With an `error`, only where it comes from."""
+    """What is known of a registered plugin. With an `error`, only where it comes from.
+
+    `math` is what it does with its default settings to the mathematics of training, "" where it
+    cannot be made from defaults.
+    """
 
     name: str
     distribution: str
@@ -45,6 +52,7 @@ class PluginInfo:
     traits: Traits | None = None
     hooks: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
+    math: str = ""
 
 
 def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...]:
@@ -126,10 +134,19 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
                 type=expectation(types[attribute.name]),
                 default=_default(attribute.default),
                 help=str(attribute.metadata.get("help", "")),
+                schema=setting_schema(attribute, types[attribute.name]),
             )
             for attribute in attrs.fields(plugin_class)
         ),
+        math=_math(name, plugin_class),
     )
+
+
+def _math(name: str, plugin_class: type[Any]) -> str:
+    try:
+        return math_of(name, plugin_class())
+    except Exception:  # somebody else's code; without it the plugin can be described all the same
+        return ""
 
 
 def _default(value: Any) -> str | None:

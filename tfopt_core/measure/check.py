@@ -37,6 +37,7 @@ def check_recipe(
     plugins, problems = assemble(reading.entries)
     problems.extend(_workload_problems(reading))
     problems.extend(_observer_problems(reading, plugins))
+    problems.extend(_script_problems(reading, plugins))
     if compares:
         problems.extend(_comparison_problems(reading, plugins))
     return Checked(reading.with_problems(problems).require(), plugins, reading)
@@ -54,12 +55,32 @@ def _observer_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> li
     ]
 
 
+def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
+    """What cannot be done to a training that a script makes itself."""
+    if not isinstance(reading.value("workload.script"), str):
+        return []
+    problems = []
+    for stacked in plugins:
+        if traits(stacked.name, type(stacked.plugin)).model_change == "replaces":
+            why = f'"{stacked.name}" replaces the model, and a script makes its own'
+            mend = "take it out, or write a factory"
+            problems.append(reading.problem(f"plugins.{stacked.name}", why, mend))
+    folder = reading.value("workload.folder")
+    if isinstance(folder, str) and folder and not (reading.directory / folder).is_dir():
+        missing = f'there is no folder "{reading.directory / folder}"'
+        problems.append(reading.problem("workload.folder", missing))
+    return problems
+
+
 def _workload_problems(reading: Reading) -> list[Problem]:
     problems = []
-    use, factory = (reading.value(f"workload.{key}") for key in ("use", "factory"))
+    use, factory, script = (
+        reading.value(f"workload.{key}") for key in ("use", "factory", "script")
+    )
     named = {
         "use": WorkloadSpec(use=use) if isinstance(use, str) and use else None,
         "factory": WorkloadSpec(factory=factory) if isinstance(factory, str) and factory else None,
+        "script": WorkloadSpec(script=script) if isinstance(script, str) and script else None,
     }
     for key, spec in named.items():
         missing = missing_workload(spec, reading.directory) if spec else None

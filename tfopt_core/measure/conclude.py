@@ -105,7 +105,7 @@ def conclude(
         attribution=rows,
         unattributed=unattributed(judged, rows, judgement),
         scaling=scaling(judged, comparison, rows),
-        workload=recipe.workload.use or recipe.workload.factory or "",
+        workload=recipe.workload.said,
         baseline=prepared.baseline,
         target=_target_in_words(recipe),
         setup_seconds=prepared.seconds,

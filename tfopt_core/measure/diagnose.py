@@ -14,6 +14,7 @@ from tfopt_core.errors import describe
 from tfopt_core.hooks import Diagnosis, Finding
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.suggest import propose
+from tfopt_core.measure.compared_loops import compare_loops
 from tfopt_core.measure.diagnosed import Bounds, Diagnosed, MatmulUse
 from tfopt_core.measure.prepare import resolve_all
 from tfopt_core.measure.probing import ProcessProbe
@@ -44,8 +45,10 @@ INPUT_WORTH = 0.03
 TINY_BATCHES = 0.5
 
 
-def diagnose(task: Task, send: Send) -> dict[str, Any]:
+def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
     """Diagnose the job's training; a `Diagnosed` as plain data.
+
+    :param load: makes the job's workload.
 
     It is sent before plugins are asked, so that none of them can take it away.
 
@@ -61,15 +64,22 @@ def diagnose(task: Task, send: Send) -> dict[str, Any]:
     workload = load(job)
     job = attrs.evolve(job, plugins=resolve_all(job, workload))
     built = build(job, workload)
-    rounds = time_rounds(built, tell)
+    rounds = time_rounds(built, tell, quick=task.quick)
     parts = parts_of(rounds.rounds)
     tell("looking at the data and the graph")
     graph, why_no_graph = _traced(built, rounds.batch)
     matmul = _matmul(built, rounds, graph, why_no_graph)
+    compared = compare_loops(built, tell) if task.quick else None
     findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
     diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
+    if compared is not None:
+        diagnosis = attrs.evolve(diagnosis, loops=compared.loops, compared=True)
     diagnosed = _diagnosed(diagnosis, job, workload, built, rounds, parts, matmul)
-    diagnosed = attrs.evolve(diagnosed, measuring_seconds=perf_counter() - begun)
+    diagnosed = attrs.evolve(
+        diagnosed,
+        in_run=None if compared is None else compared.adapted,
+        measuring_seconds=perf_counter() - begun,
+    )
     send({"type": "measured", "diagnosed": unstructure(diagnosed)})
     proposal = propose(
         task.asked, diagnosis, built.stack.names,
@@ -230,7 +240,7 @@ def _diagnosed(
     return Diagnosed(
         recipe=job.recipe.name,
         recipe_sha256=job.recipe.sha256(),
-        workload=job.recipe.workload.use or job.recipe.workload.factory or "",
+        workload=job.recipe.workload.said,
         baseline=workload.baseline,
         stack=built.stack.names,
         resolved={name: plain(settings) for name, settings in built.stack.settings.items()},

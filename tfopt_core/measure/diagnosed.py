@@ -8,6 +8,7 @@ import attrs
 
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.suggest import NoAnswer, Suggestion
+from tfopt_core.measure.adapted import Adapted
 from tfopt_core.measure.step_parts import Part, Round
 
 SCHEMA_VERSION = 1
@@ -48,7 +49,8 @@ class Diagnosed:
 
     `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
     settings. `suggestions` are sorted by what they can gain; those in `proposed_stack` can be
-    stacked together, in that order. `silent` are plugins that could not be asked.
+    stacked together, in that order. `silent` are plugins that could not be asked. `in_run` are
+    loops that were compared within one training, None where none were.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -82,6 +84,7 @@ class Diagnosed:
     matmul: MatmulUse
     rounds: tuple[Round, ...]
     findings: tuple[Finding, ...]
+    in_run: Adapted | None = None
     suggestions: tuple[Suggestion, ...] = ()
     proposed_stack: tuple[str, ...] = ()
     silent: tuple[NoAnswer, ...] = ()

@@ -43,13 +43,19 @@ class _Heard:
 
 
 def diagnose(
-    request: Request, runner: Runner, installed: Sequence[PluginInfo], on_phase: OnPhase
+    request: Request,
+    runner: Runner,
+    installed: Sequence[PluginInfo],
+    on_phase: OnPhase,
+    *,
+    quick: bool = False,
 ) -> Diagnosed:
     """Diagnose the request's training with its plugins; without any, its baseline.
 
     :param installed: all plugins, as a guarded process found them; those that could be imported
         are asked what they would do.
     :param on_phase: told in words what is being done.
+    :param quick: in seconds, with an in-run contrast of loops.
     :raises RecipeError: for a workload that cannot be built.
     :raises InputError: for what a plugin refuses.
     :raises PreparationFailed: for whatever else would stop a training.
@@ -57,7 +63,7 @@ def diagnose(
     heard = _Heard(on_phase)
     asked = tuple(info.name for info in installed if info.error is None)
     outcome = processes_of(request, runner).diagnose(
-        request.plugins, request.seed or 1, asked, heard
+        request.plugins, request.seed or 1, asked, heard, quick=quick
     )
     message = outcome.message
     if message is not None and message["type"] == "diagnosed":
@@ -106,8 +112,7 @@ def _failure(request: Request, outcome: ProcessOutcome) -> Exception:
     if request.debug and outcome.output_tail:
         text = f"{outcome.output_tail.rstrip()}\n{text}"
     if message["error"] == WorkloadError.__name__:
-        spec = request.recipe.workload
-        key = "workload.use" if spec.use is not None else "workload.factory"
+        key = f"workload.{request.recipe.workload.key}"
         return RecipeError([request.reading.problem(key, text)])
     if message["exit_code"] == InputError.exit_code:
         return InputError(text)

@@ -17,14 +17,17 @@ SECONDS = 0.5
 VALIDATION_SHARE = 1 / 3
 
 
-def training_seconds(job: Job, workload: Workload) -> float | None:
+def training_seconds(job: Job, workload: Workload, *, stacked: bool = False) -> float | None:
     """What one training without the stack will take, from its first steps; good for "about".
 
+    :param stacked: with the stack.
     :returns: seconds, None where the number of steps is unknown.
     :raises Exception: whatever the workload raises in a step; it would do so in every run.
     """
     started = perf_counter()
-    built = build(attrs.evolve(job, plugins=(), variant=BASELINE), workload)
+    if not stacked:
+        job = attrs.evolve(job, plugins=(), variant=BASELINE)
+    built = build(job, workload)
     steps = _steps_per_epoch(built)
     if steps is None:
         return None

@@ -42,6 +42,7 @@ class Explorer:
 
     :param sync: waits for the device, None where a call has waited already.
     :param seed: of the random order of blocks.
+    :param budget_seconds: for comparing, where a share of the whole training is not more.
     :param now: the clock, in nanoseconds.
     :param kept: the loop for the rest of the training, None while loops are compared.
     """
@@ -49,6 +50,7 @@ class Explorer:
     offer: Offer
     sync: Callable[[], None] | None = None
     seed: int = 0
+    budget_seconds: float = BUDGET_SECONDS
     now: Callable[[], int] = perf_counter_ns
     kept: Loop | None = None
     results: dict[Loop, InRun] = attrs.field(factory=dict)
@@ -217,7 +219,7 @@ class Explorer:
 
     def _seconds_allowed(self) -> float:
         projected = (self.offer.total_steps or 0) * self._reference_seconds
-        return max(BUDGET_SECONDS, BUDGET_SHARE * projected)
+        return max(self.budget_seconds, BUDGET_SHARE * projected)
 
     def _count_time(self) -> None:
         now = self.now()

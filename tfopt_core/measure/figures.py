@@ -34,10 +34,14 @@ def compared_seconds(
 
 def total_seconds(run: RunResult) -> float:
     """The wall time of a whole training: measured, or projected where the run was cut short."""
-    if run.fit.complete:
+    if run.complete:
         return wall_seconds(run)
-    assert run.fit.projected_seconds is not None  # a run is cut short once it can be projected
-    return run.fit.projected_seconds
+    if len(run.timed_fits) == 1:
+        # a run is cut short once it can be projected
+        assert run.fit.projected_seconds is not None
+        return run.timed_fits[0].projected_seconds or 0.0
+    return sum((f.wall_seconds if f.complete else f.projected_seconds) or 0.0
+               for f in run.timed_fits)  # fmt: skip
 
 
 def _with_slowest(side: Sequence[RunResult]) -> list[float]:

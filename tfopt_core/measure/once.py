@@ -73,7 +73,7 @@ def train_once(
             if message["type"] == "epoch":
                 on_epoch(message["epoch"] + 1, prepared.epochs, message["metrics"])
             elif message["type"] == "adapted" and on_adapted is not None:
-                on_adapted(structure(message["adapted"], Adapted))
+                on_adapted(adapted_of(message))
             elif message["type"] == "note":
                 on_note(message["text"])
             elif message["type"] == "joining":
@@ -102,6 +102,11 @@ def train_once(
         raise
     shutil.rmtree(request.folder, ignore_errors=True)
     return Trained(run=run, prepared=prepared, saved_to=saved_to)
+
+
+def adapted_of(message: Mapping[str, Any]) -> Adapted:
+    """What a training that compares loops has told."""
+    return structure(message["adapted"], Adapted)
 
 
 def facts_of(request: Request) -> dict[str, str]:

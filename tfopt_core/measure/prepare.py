@@ -6,7 +6,7 @@ would fail in every one of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -23,16 +23,17 @@ from tfopt_core.measure.looked_at import memory_plan, stage_lines
 from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.task import Task
-from tfopt_core.training.build import Built, baseline_plans, build, load
+from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.devices import as_tensorflow_sees
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload, quality_direction
 
 
-def prepare(task: Task) -> dict[str, Any]:
+def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
     """Resolve and build; a `Prepared` as plain data.
 
+    :param load: makes the job's workload.
     :raises InputError, PluginError: for whatever would stop every run.
     """
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
@@ -41,8 +42,13 @@ def prepare(task: Task) -> dict[str, Any]:
     built = build(job, workload)
     before = baseline_plans(job, workload)
     metrics = _metrics(built)
+    effects = (
+        built.stack.report_effects(built.run, built.model)
+        if isinstance(workload, BuildsItself)
+        else {}
+    )
     quality = job.recipe.measure.quality
-    metric = quality.metric if quality else _default_metric(workload, metrics)
+    metric = quality.metric if quality else default_metric(workload, metrics)
     direction = quality.direction if quality else workload.quality_direction
     if direction is None and metric in metrics:
         direction = quality_direction(metric)
@@ -66,9 +72,11 @@ def prepare(task: Task) -> dict[str, Any]:
         baseline=workload.baseline,
         versions=_versions(),
         gpus=job.machine.gpus,
-        warnings=_warnings(workload),
+        warnings=_warnings(workload, built),
         training_seconds=training_seconds(job, workload) if task.estimate else None,
+        stack_seconds=training_seconds(job, workload, stacked=True) if task.quick else None,
         several_processes=job.runtime.cluster is not None,
+        not_applied={name: e.detail for name, e in effects.items() if not e.applied},
     )
     if task.detail:
         prepared = _in_detail(prepared, built)
@@ -118,8 +126,10 @@ def _plan_of(stack: Stack, asked: StackedPlugin, resolved: StackedPlugin) -> Plu
     )
 
 
-def _default_metric(workload: Workload, metrics: Sequence[str]) -> str:
+def default_metric(workload: Workload, metrics: Sequence[str]) -> str:
     """The workload's metric of quality; without validation data, its counterpart in training."""
+    if isinstance(workload, BuildsItself):
+        return workload.judged_by(tuple(metrics))
     metric = workload.quality_metric
     if metric not in metrics and metric.removeprefix("val_") in metrics:
         return metric.removeprefix("val_")
@@ -132,6 +142,8 @@ def _metrics(built: Built) -> tuple[str, ...]:
     :raises WorkloadError: if one batch cannot be evaluated: the model, its loss and its data do
         not fit together.
     """
+    if isinstance(built.workload, BuildsItself):
+        return built.workload.reported_metrics(built)
     try:
         return evaluated_metrics(built)
     except Exception as error:
@@ -159,7 +171,10 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _warnings(workload: Workload) -> tuple[str, ...]:
+def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
+    said = []
     if workload.validation is None:
-        return ("no validation data: quality is judged by a metric of the training data",)
-    return ()
+        said.append("no validation data: quality is judged by a metric of the training data")
+    if isinstance(workload, BuildsItself):
+        said += workload.warnings(built)
+    return tuple(said)

@@ -60,17 +60,19 @@ class Processes:
         *,
         estimate: bool = False,
         detail: bool = False,
+        quick: bool = False,
     ) -> Prepared:
         """Resolve the stack and build it dry.
 
         :param estimate: time some steps without the stack too.
         :param detail: look at each stage of the data, and at the memory of a run, too.
+        :param quick: time some steps with the stack too.
         :raises InputError: for what the user can mend.
         :raises PreparationFailed: for what would fail in every run.
         """
         folder = self.folder / "prepare"
         task, environment = self._task("prepare", Variant(FULL, plugins), seed, folder)
-        task = attrs.evolve(task, estimate=estimate, detail=detail)
+        task = attrs.evolve(task, estimate=estimate, detail=detail, quick=quick)
         outcome = self.runner(task, environment, lambda message: None)
         _tidy(folder)
         message = outcome.message
@@ -100,6 +102,8 @@ class Processes:
         adapt: bool = False,
         keeping: Keeping | None = None,
         facts: Mapping[str, str] | None = None,
+        as_it_is: bool = False,
+        own_seeds: bool = False,
     ) -> RunResult:
         """Train one turn of the schedule; failures are results too.
 
@@ -108,13 +112,15 @@ class Processes:
         :param adapt: find the fastest exact loop in the first seconds, and keep it.
         :param keeping: keep checkpoints.
         :param facts: what all processes of the training compare before it.
+        :param as_it_is: a script runs in its own folder, and not in a copy.
+        :param own_seeds: a script's own seeds stay.
         """
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
         # what a killed run left there, the lock of a disk cache say, would harm this one
         shutil.rmtree(folder, ignore_errors=True)
         task, environment = self._task("run", turn.variant, turn.seed, folder)
         task = attrs.evolve(task, stop_when_steady=stop_when_steady, adapt=adapt, keeping=keeping)
-        task = attrs.evolve(task, facts=facts or {})
+        task = attrs.evolve(task, facts=facts or {}, isolate=not as_it_is, own_seeds=own_seeds)
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)
@@ -154,15 +160,19 @@ class Processes:
         seed: int,
         asked: tuple[str, ...],
         tell: Tell,
+        *,
+        quick: bool = False,
     ) -> ProcessOutcome:
         """Take a step of the training with these plugins apart.
 
         :param asked: the plugins that are asked what they would do.
+        :param quick: in seconds, with an in-run contrast of loops.
         """
         folder = self.folder / "diagnose"
         name = FULL if plugins else BASELINE
         task, environment = self._task("diagnose", Variant(name, plugins), seed, folder)
-        outcome = self.runner(attrs.evolve(task, asked=asked), environment, tell)
+        task = attrs.evolve(task, asked=asked, quick=quick)
+        outcome = self.runner(task, environment, tell)
         _tidy(folder)
         return outcome
 
@@ -194,11 +204,26 @@ def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:
         return attrs.evolve(result, status="served")
     if message["type"] != "result":
         return attrs.evolve(result, error=message["message"], output_tail=tail)
+    said = dict(message["run"])
+    wrong = _why_script_failed(said)
+    if wrong is not None:
+        result = attrs.evolve(result, error=wrong, output_tail=tail)
     try:
-        told = {**attrs.asdict(result, recurse=False), **message["run"], "status": "ok"}
+        status = "ok" if wrong is None else "failed"
+        told = {**attrs.asdict(result, recurse=False), **said, "status": status}
         return structure(told, RunResult)
     except Exception as error:  # whatever the pipe brought, it is the run that failed
         return attrs.evolve(result, error=f"sent no valid result: {error}", output_tail=tail)
+
+
+def _why_script_failed(said: dict[str, Any]) -> str | None:
+    """Why a script's run counts for nothing though it came to an end, None if it counts."""
+    error, diverged = said.pop("script_error", None), said.pop("diverged", None)
+    if error is not None:
+        return str(error)
+    if said.get("exit_status"):
+        return f"the script ended with status {said['exit_status']}"
+    return None if diverged is None else str(diverged)
 
 
 def last_words(output: str) -> list[str]:

@@ -42,12 +42,18 @@ class Request:
 
 
 def prepare(
-    request: Request, runner: Runner, *, estimate: bool = False, detail: bool = False
+    request: Request,
+    runner: Runner,
+    *,
+    estimate: bool = False,
+    detail: bool = False,
+    quick: bool = False,
 ) -> tuple[Prepared, Request]:
     """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
 
     :param estimate: time some steps without the stack too, for what a training will take.
     :param detail: look at each stage of the data, and at the memory of a run, too.
+    :param quick: time some steps with the stack too.
     :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
         sees it.
     :raises RecipeError: for a workload that cannot be built, and for a metric of quality or a
@@ -58,11 +64,10 @@ def prepare(
     reading = request.reading
     try:
         prepared = processes_of(request, runner).prepare(
-            request.plugins, seed=request.seed or 1, estimate=estimate, detail=detail
+            request.plugins, seed=request.seed or 1, estimate=estimate, detail=detail, quick=quick
         )
     except WorkloadError as error:
-        spec = request.recipe.workload
-        key = "workload.use" if spec.use is not None else "workload.factory"
+        key = f"workload.{request.recipe.workload.key}"
         raise RecipeError([reading.problem(key, str(error))]) from error
     _check_metrics(request, prepared)
     return prepared, with_prepared(request, prepared)

@@ -46,12 +46,14 @@ def measure(
     observer: Observer,
     world: World | None = None,
     certify: bool = True,
+    prepared_before: tuple[Prepared, Request] | None = None,
 ) -> Results:
     """Measure baseline against stack and judge.
 
     Ctrl-C (KeyboardInterrupt) ends the measuring: the run under way is thrown away, and what is
     done is judged and returned, marked as interrupted. Before the first run it passes on.
 
+    :param prepared_before: what `prepare` has found already, with an estimate.
     :param certify: replay fixed batches first, for the equivalence certificate.
     :raises InputError, PreparationFailed: before any run.
     :raises StoreError: if a run cannot be kept.
@@ -63,7 +65,7 @@ def measure(
         pace = Pace(world, budget_of(request))
         # before the plugins' settings are resolved: that is what a resume reads again
         code = fingerprint(request)
-        prepared, request = prepare(request, runner, estimate=True)
+        prepared, request = prepared_before or prepare(request, runner, estimate=True)
         prepared = attrs.evolve(
             prepared, seconds=pace.elapsed, warnings=(*prepared.warnings, *busy)
         )

@@ -36,6 +36,8 @@ WARM = Limits(seconds=0.0, at_most=0.3, calls=5)
 FILL = Limits(seconds=0.0, at_most=20.0)
 # No round begins after so many seconds of measuring.
 BUDGET_SECONDS = 23.0
+# For a first look two rounds tell enough to choose what is then measured.
+QUICK_ROUNDS, QUICK_SECONDS = 2, 6.0
 SHAPES_SECONDS = 0.5
 
 Tell = Callable[[str], None]
@@ -53,8 +55,14 @@ class Rounds:
     warnings: tuple[str, ...]
 
 
-def time_rounds(built: Built, tell: Tell, now: Callable[[], float] = monotonic) -> Rounds:
-    """Time `fit` over the real data and over one batch, steps in a graph, and the data alone."""
+def time_rounds(
+    built: Built, tell: Tell, now: Callable[[], float] = monotonic, *, quick: bool = False
+) -> Rounds:
+    """Time `fit` over the real data and over one batch, steps in a graph, and the data alone.
+
+    :param quick: make fewer rounds.
+    """
+    most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, BUDGET_SECONDS)
     sync = _sync(built)
     tell("tracing the step")
     loops = _Loops(built, sync)
@@ -62,10 +70,10 @@ def time_rounds(built: Built, tell: Tell, now: Callable[[], float] = monotonic) 
         loops.warm()
         rounds: list[Round] = []
         begun = now()
-        for number in range(1, ROUNDS + 1):
-            tell(f"timing the loops, round {number} of {ROUNDS}")
+        for number in range(1, most + 1):
+            tell(f"timing the loops, round {number} of {most}")
             rounds.append(loops.round())
-            if now() - begun > BUDGET_SECONDS:
+            if now() - begun > budget:
                 break
     finally:
         loops.fit.finish()

@@ -1,7 +1,8 @@
 """Checks of single values: each returns the value as the model wants it or raises `Invalid`.
 
-They are plain functions, so that a class of model.py can state for each field what its TOML key
-accepts, and both reading a recipe and building the class in Python check the same thing.
+They are functions, or frozen data that can be called, so that a class of model.py can state for
+each field what its TOML key accepts. Reading a recipe, building the class in Python and the JSON
+Schema for editors (schema.py) then mean the same thing.
 """
 
 from __future__ import annotations
@@ -110,36 +111,51 @@ def at_least_zero(value: object) -> float:
     return checked
 
 
-def whole(minimum: int, otherwise: str = "") -> Check:
+@attrs.frozen
+class Whole:
     """A check for whole numbers of at least `minimum`, or the string `otherwise`."""
-    alternative = f' or "{otherwise}"' if otherwise else ""
 
-    def check(value: object) -> int | str:
-        if otherwise and value == otherwise:
-            return otherwise
+    minimum: int
+    otherwise: str = ""
+
+    def __call__(self, value: object) -> int | str:
+        """The number, or the string."""
+        alternative = f' or "{self.otherwise}"' if self.otherwise else ""
+        if self.otherwise and value == self.otherwise:
+            return self.otherwise
         if isinstance(value, bool) or not isinstance(value, int):
             raise expected(f"a whole number{alternative}", value)
         if not _fits(value):
             raise Invalid(Fault(_TOO_LARGE))
-        if value < minimum:
-            raise out_of_range(f"a whole number of at least {minimum}{alternative}", value)
+        if value < self.minimum:
+            raise out_of_range(f"a whole number of at least {self.minimum}{alternative}", value)
         return value
 
-    return check
 
-
-def choice(*words: str) -> Check:
+@attrs.frozen
+class Choice:
     """A check for one of some words."""
-    listed = listing([f'"{word}"' for word in words], "or")
 
-    def check(value: object) -> str:
+    words: tuple[str, ...]
+
+    def __call__(self, value: object) -> str:
+        """The word."""
+        listed = listing([f'"{word}"' for word in self.words], "or")
         if not isinstance(value, str):
             raise expected(listed, value)
-        if value not in words:
-            raise out_of_range(listed, value, did_you_mean(value, words))
+        if value not in self.words:
+            raise out_of_range(listed, value, did_you_mean(value, self.words))
         return value
 
-    return check
+
+def whole(minimum: int, otherwise: str = "") -> Whole:
+    """A check for whole numbers; as a function, like the checks that need no arguments."""
+    return Whole(minimum, otherwise)
+
+
+def choice(*words: str) -> Choice:
+    """A check for one of these words."""
+    return Choice(words)
 
 
 def texts(value: object) -> tuple[str, ...]:

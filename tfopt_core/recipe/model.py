@@ -109,6 +109,16 @@ class WorkloadSpec(Table):
         factory=dict, validator=Checked(checks.free_table), hash=False
     )
 
+    @property
+    def said(self) -> str:
+        """The workload as the recipe calls it."""
+        return self.use or self.factory or self.script or ""
+
+    @property
+    def key(self) -> str:
+        """The key that names the workload."""
+        return next((key for key in WORKLOAD_CHOICES if getattr(self, key) is not None), "use")
+
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
         """One workload; what a script decides itself does not stand beside it."""

@@ -73,6 +73,34 @@ def render_training(
     return Group(*parts)
 
 
+def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:
+    """What became of a script that ran with a stack: its fits, the plugins, and what is to be said
+    of it. What went wrong in it, it has said itself."""
+    lines: list[RenderableType] = []
+    for fit in run.fits:
+        epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
+        took = f"{plain(fit.name)}: {epochs} in {seconds_text(fit.wall_seconds or 0.0)}"
+        if fit.step_seconds:
+            took += f", {seconds_text(fit.step_seconds)} a step"
+        lines.append(Text(took))
+    rows = [
+        (
+            words("✓", "green") if effect.applied else words("-", "yellow"),
+            words(name),
+            paragraph(f"{'applied' if effect.applied else 'not applied'}: {effect.detail}"),
+        )
+        for name, effect in run.effects.items()
+    ]
+    if rows:
+        lines.append(grid(rows))
+    lines += [paragraph(f"note: {note}", "yellow") for note in run.notes]
+    if not run.fits and run.exit_status is None:
+        lines.append(paragraph(run.error or "the script gave no sign of its end", "red"))
+    if saved_to is not None and run.fits:
+        lines.append(Text(f"saved: {plain(str(saved_to))}"))
+    return Group(*lines)
+
+
 def render_kept(kept: Kept) -> RenderableType:
     """From which checkpoint a training goes on, and what is to be said of it."""
     lines = [

@@ -44,7 +44,8 @@ class FitResult:
     time was known is not `complete`: its metrics are no result, and `projected_seconds` is what
     the whole training would take, None where that cannot be told. `replicas` are the devices that
     trained together, on `workers` processes; `communication_step_seconds` is what summing the
-    gradients of a step over them takes alone, None where it was not timed.
+    gradients of a step over them takes alone, None where it was not timed. `name` and
+    `wall_seconds` are those of one of a script's calls of `fit`.
     """
 
     one_time_seconds: float
@@ -66,6 +67,8 @@ class FitResult:
     replicas: int = 1
     workers: int = 1
     communication_step_seconds: float | None = None
+    name: str = ""
+    wall_seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -78,6 +81,10 @@ class RunResult:
     `disturbance` is what else the machine did meanwhile. A run that did not end well has its cause
     in `error`, the end of its output in `output_tail`, and counts for nothing; neither does one
     that was "repeated".
+
+    Of a script: `wall_seconds` are those of its calls of `fit` together, or of the `judged` one,
+    which is an index of `fits`; `exit_status` is the script's own; `notes` are what is to be said
+    of it, and `written` the files that it has left in its private folder.
     """
 
     id: str
@@ -98,6 +105,10 @@ class RunResult:
     error: str | None = None
     output_path: str | None = None
     output_tail: str | None = None
+    judged: int | None = None
+    exit_status: int | None = None
+    notes: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -106,8 +117,18 @@ class RunResult:
 
     @property
     def fit(self) -> FitResult:
-        """The fit that is judged: the last one."""
-        return self.fits[-1]
+        """The fit whose model is judged: the last one, where none is named."""
+        return self.fits[-1 if self.judged is None else self.judged]
+
+    @property
+    def timed_fits(self) -> tuple[FitResult, ...]:
+        """The fits whose time is judged: all of them, where none is named."""
+        return self.fits if self.judged is None else (self.fits[self.judged],)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of these were trained to their end."""
+        return all(fit.complete for fit in self.timed_fits)
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
@@ -52,6 +52,26 @@ class Built:
         self.run = _with_data(self.run, datasets, self.plans)
 
 
+@runtime_checkable
+class BuildsItself(Protocol):
+    """A workload whose model is there already."""
+
+    def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
+        """The training with the job's stack."""
+
+    def judged_by(self, metrics: tuple[str, ...]) -> str:
+        """Of these metrics, the one of quality."""
+
+    def warnings(self, built: Built) -> tuple[str, ...]:
+        """What is to be said of what the stack does to it."""
+
+    def reported_metrics(self, built: Built) -> tuple[str, ...]:
+        """The names of the metrics that a finished epoch will have.
+
+        :raises WorkloadError: if a step fails.
+        """
+
+
 def load(job: Job) -> Workload:
     """The job's workload, under the job's seed: a factory may split its data at random.
 
@@ -69,7 +89,7 @@ def build(
     overrides: Mapping[str, Any] | None = None,
     joined: Joined | None = None,
 ) -> Built:
-    """Call every hook up to `compile`.
+    """Call every hook up to `compile`; of a script's fit, every hook of that.
 
     :param joined: a strategy that was built before; without it TensorFlow's default one stands in
         for a strategy that would have to come first.
@@ -79,6 +99,8 @@ def build(
     """
     import keras
 
+    if isinstance(workload, BuildsItself):
+        return workload.built(job, overrides)
     stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
     run = _context(job, workload, stack)
     if joined is not None:

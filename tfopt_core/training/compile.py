@@ -9,7 +9,7 @@ from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 
 def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:
     """Compile the model; must be called inside the strategy's scope."""
-    optimizer = _optimizer(options, precision)
+    optimizer = with_changes(options, precision)
     model.compile(
         optimizer=optimizer,
         loss=options.loss,
@@ -24,8 +24,13 @@ def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPoli
     )
 
 
-def _optimizer(options: TrainingOptions, precision: PrecisionPolicy) -> Any:
-    """The optimizer with what the options and the policy change about it."""
+def with_changes(
+    options: TrainingOptions, precision: PrecisionPolicy, *, scaled: bool = True
+) -> Any:
+    """The optimizer with what the options and the policy change about it.
+
+    :param scaled: whether a fixed loss scale is one of these changes.
+    """
     import keras
 
     changes: dict[str, Any] = {}
@@ -33,9 +38,10 @@ def _optimizer(options: TrainingOptions, precision: PrecisionPolicy) -> Any:
         changes["learning_rate"] = options.schedule
     if options.gradient_accumulation_steps is not None:
         changes["gradient_accumulation_steps"] = options.gradient_accumulation_steps
-    if isinstance(precision.loss_scale, int | float):
+    if scaled and isinstance(precision.loss_scale, int | float):
         changes["loss_scale_factor"] = float(precision.loss_scale)
     if not changes:
         return options.optimizer
     optimizer = keras.optimizers.get(options.optimizer)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     return type(optimizer).from_config({**optimizer.get_config(), **changes})

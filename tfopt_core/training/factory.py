@@ -38,6 +38,9 @@ def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
             return f'two distributions register a workload "{spec.use}": {both}; uninstall one'
         hint = did_you_mean(spec.use, known) or f"the workloads are: {', '.join(known) or 'none'}"
         return f'no workload is named "{spec.use}"; {hint}'
+    if spec.script is not None:
+        path = directory / spec.script
+        return None if path.is_file() else f'there is no script "{path}"'
     if spec.factory is None:
         return None
     place, separator, name = spec.factory.rpartition(":")

@@ -119,7 +119,34 @@ def train(
     if distribution is not None:
         distribution.uninstall()
     remove_data_loss(model)
-    clock = watch.clock
+    return outcome_of(
+        watch,
+        built,
+        started,
+        ended,
+        jit_compile=None if kept is None else kept.jit_compile,
+        resumed=keeper is not None and keeper.start is not None,
+        communication_step_seconds=communication,
+    )
+
+
+def outcome_of(
+    watch: Watch,
+    built: Built,
+    started: int,
+    ended: int,
+    *,
+    initial_epoch: int = 0,
+    jit_compile: bool | None = None,
+    resumed: bool = False,
+    communication_step_seconds: float | None = None,
+) -> FitOutcome:
+    """What a watch has seen of a fit that lasted from `started` to `ended`, in nanoseconds.
+
+    :param initial_epoch: the epochs that were trained before.
+    :param jit_compile: of the loop that trained in the end; None for the model's own.
+    """
+    clock, model, run = watch.clock, built.model, built.run
     return FitOutcome(
         # whoever is never cut short was asked all along, and that is none of its training
         wall_seconds=(ended - started - watch.asking_nanoseconds) / 1e9,
@@ -130,19 +157,19 @@ def train(
         epoch_end_seconds=tuple((end - started) / 1e9 for end in clock.epoch_ends),
         cut_short=watch.cut_short,
         planned_epochs=run.epochs,
-        steps_per_epoch=built.run.steps_per_epoch,
-        epochs=watch.epochs_done,
+        steps_per_epoch=run.steps_per_epoch,
+        epochs=watch.epochs_done - initial_epoch,
         steps=clock.steps,
         batch_size=run.batch_size,
         replicas=run.replicas,
         trainable_parameters=sum(math.prod(v.shape) for v in model.trainable_variables),
-        jit_compile=bool(model.jit_compile) if kept is None else kept.jit_compile,
+        jit_compile=bool(model.jit_compile) if jit_compile is None else jit_compile,
         float32_layers=built.float32_layers,
         stop_reason=watch.stop_reason,
         history=watch.history,
-        resumed=keeper is not None and keeper.start is not None,
+        resumed=resumed,
         workers=1 if run.cluster is None else len(run.cluster.workers),
-        communication_step_seconds=communication,
+        communication_step_seconds=communication_step_seconds,
     )
 
 

@@ -36,17 +36,18 @@ BATCHES, FACTS = "batches", "facts.json"
 INITIAL, FINAL, OWN = "initial.npz", "final.npz", "own.npz"
 
 
-def replay(job: Job, folder: Path) -> Replayed:
+def replay(job: Job, folder: Path, load: Callable[[Job], Any] = load) -> Replayed:
     """Replay one side, the one without plugins first.
 
     :param folder: shared by both sides.
+    :param load: makes the job's workload.
     :raises ReplayImpossible: if the models have different variables.
     :raises PluginError, PluginRefused, WorkloadError: as a run does.
     """
-    return _other(job, folder) if job.plugins else _first(job, folder)
+    return _other(job, folder, load) if job.plugins else _first(job, folder, load)
 
 
-def _first(job: Job, folder: Path) -> Replayed:
+def _first(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
     def plan_of(workload: Any) -> Any:
         return baseline_plans(job, workload)["train"]
 
@@ -69,7 +70,7 @@ def _first(job: Job, folder: Path) -> Replayed:
     )
 
 
-def _other(job: Job, folder: Path) -> Replayed:
+def _other(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
     shortened_to = json.loads((folder / FACTS).read_text(encoding="utf-8"))["shortened_to"]
     workload = _cut(load(job), shortened_to)
     built = build(job, workload)

@@ -36,6 +36,9 @@ def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFun
     if reason:
         note_loop(built.model, LoopMade(why_not=reason))
         return None
+    if isinstance(before, ChunkedFunction):
+        before.made = continued(built.model, before.made)
+        return before
     data = before.data if isinstance(before, ResidentFunction) else None
     function = made_function(built, loop_of(built), data)
     function.made = continued(built.model, function.made)

@@ -15,10 +15,12 @@ from tfopt_core.data.autotune_model import noting, read_tuning
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
+from tfopt_core.training.chunked import ChunkedFunction
 from tfopt_core.training.clock import StepClock, TimedBlock
 from tfopt_core.training.devices import device_sync
 from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
 from tfopt_core.training.keeper import Keeper
+from tfopt_core.training.kept import KeptFunctions
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.switching import SwitchingLoop
@@ -49,6 +51,8 @@ class Watch:
 
     :param known: asked now and then, with the blocks so far, whether the step time is known;
         then the training is cut short. None trains to the end.
+    :param kept: what earlier fits of the model have left, and later ones will find.
+    :param tolerant: whether a loss that is no finite number is noted in `diverged` only.
     """
 
     built: Built
@@ -65,6 +69,9 @@ class Watch:
     loop: SwitchingLoop | None = None
     distribution: Distribution | None = None
     keeper: Keeper | None = None
+    kept: KeptFunctions = attrs.field(factory=KeptFunctions)
+    tolerant: bool = False
+    diverged: TrainingDiverged | None = None
     wants_new_data: bool = False
     shared: SharedFunction | None = None
     _function: TrainFunction | None = None
@@ -85,18 +92,24 @@ class Watch:
     def install(self) -> None:
         """Put the clock around the model's train function, and the plugins' step around its own."""
         model, wrap = self.built.model, self.built.training.wrap_train_step
+        self.kept.on_trace, self.kept.on_traced = self.clock.count_trace, self._traced_once
         step = model.train_step if wrap is None else wrap(model.train_step)
         if not model.run_eagerly:
             step = self._traced(step)
         model.train_step = step
         self._wrap_train_function()
 
-    def uninstall(self) -> None:
-        """Leave the model as Keras made it."""
+    def uninstall(self, *, keep: bool = False) -> None:
+        """Leave the model as Keras made it.
+
+        :param keep: leave it the train function too, for its next fit.
+        """
         model = self.built.model
         if "train_step" in vars(model):
             del model.train_step
         model.train_function = self._function = None
+        if keep and self.built.training.loop == "keras" and self.distribution is None:
+            model.train_function = self.kept.function
         if self.distribution is not None or self.built.training.loop != "keras":
             options = self.built.training
             count_by(model, options.steps_per_execution if options.loop == "keras" else 1)
@@ -113,6 +126,7 @@ class Watch:
             ):
                 # these know the shapes of the old data, and the resident one the data themselves
                 self._function = None
+                self.kept.forget()
                 self._wrap_train_function()
         if isinstance(self._function, ResidentFunction):
             self._function.begin_fit()
@@ -169,7 +183,7 @@ class Watch:
         """
         self.clock.end_epoch()
         if self.cut_short:
-            _check_finite(logs, epoch)
+            self._check_finite(logs, epoch)
             self._validate_again()
             return
         self.epochs_done = epoch + 1
@@ -180,12 +194,20 @@ class Watch:
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)
         self.report({"type": "epoch", "epoch": epoch, "metrics": metrics})
-        _check_finite(metrics, epoch)
+        self._check_finite(metrics, epoch)
         control = Control()
         self.built.stack.on_epoch_end(self.built.run, self.built.model, epoch, metrics, control)
         self._obey(control)
         if self.keeper is not None:
             self.keeper.end_epoch()
+
+    def _check_finite(self, metrics: Mapping[str, Any], epoch: int) -> None:
+        try:
+            _check_finite(metrics, epoch)
+        except TrainingDiverged as error:
+            if not self.tolerant:
+                raise
+            self.diverged = self.diverged or error
 
     def _obey(self, control: Control) -> None:
         model, run = self.built.model, self.built.run
@@ -194,6 +216,7 @@ class Watch:
         if control.wants_retrace:
             # what is trainable, say, is read when the function is traced, and never again
             model.train_function = None
+            self.kept.forget()
             self._wrap_train_function()
         if control.stop_reason is not None:
             self.stop_reason = control.stop_reason
@@ -220,20 +243,36 @@ class Watch:
         if self.built.training.loop != "keras":
             self.clock.steps_per_call = steps = loop_of(self.built).steps
             count_by(model, steps)
-        function = self._function = loop_function(self.built, self._function)
+        before = self._function if isinstance(self._function, ResidentFunction) else None
+        function = self._function = loop_function(self.built, before or self._kept_chunks())
         if function is not None:
+            self.kept.function, self.kept.key = function, self._key()
             model.train_function = self.clock.timed(function, lambda: function.made.last_call)
             return
         model.make_train_function()
+        self.kept.function, self.kept.key = model.train_function, self._key()
         model.train_function = self.clock.timed(model.train_function)
 
+    def _key(self) -> tuple[Any, ...]:
+        return (loop_of(self.built), self.built.plans["train"].batch_size)
+
+    def _kept_chunks(self) -> TrainFunction | None:
+        """A chunked loop that an earlier fit has traced; one over resident data has other data."""
+        kept = self.kept.function
+        return kept if isinstance(kept, ChunkedFunction) and self.kept.key == self._key() else None
+
+    def _traced_once(self) -> None:
+        if self.keeper is not None:
+            self.keeper.traced()
+
     def _traced(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        kept = self.kept
+
         @functools.wraps(step)
         def train_step(*args: Any, **kwargs: Any) -> Any:
-            self.clock.count_trace()  # this line runs while the step is traced, and only then
+            kept.on_trace()  # this line runs while the step is traced, and only then
             result = step(*args, **kwargs)
-            if self.keeper is not None:
-                self.keeper.traced()
+            kept.on_traced()
             return result
 
         return train_step

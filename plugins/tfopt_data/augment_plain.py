@@ -1,0 +1,102 @@
+"""Augmentation as plain code: what `export` writes out of this plugin. Tests compare both."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tfopt_core.hooks.literals import keywords, literal
+from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_data.augment_layers import COMMON_ARGUMENTS, parameters
+
+
+def augmenting(layers: Sequence[Any]) -> Callable[..., Any]:
+    """A function of an element x, (x, y) or (x, y, weights) that augments x by Keras' layers."""
+    import tensorflow as tf
+
+    def augmented(*element: Any) -> Any:
+        x, *rest = element
+        y = rest[0] if rest else None
+        given = x.dtype
+        for layer in layers:
+            if not layer.built:
+                with tf.init_scope(), tf.device("CPU:0"):  # no variables are made within a map
+                    layer.build(x.shape)
+            if type(layer).__name__ in ("CutMix", "MixUp"):
+                mixed = layer({"images": x, "labels": y}, training=True)
+                x, y = mixed["images"], mixed["labels"]
+            elif "training" in inspect.signature(layer.call).parameters:
+                x = layer(x, training=True)
+            else:
+                x = layer(x)
+        if given.is_floating:
+            x = tf.cast(x, given)
+        return (x, y, *rest[1:]) if rest else x
+
+    return tf.autograph.experimental.do_not_convert(augmented)
+
+
+def augmenting_by(function: Any, count: int, generator: Any = None) -> Callable[..., Any]:
+    """A function of an element that calls another one of its first `count` parts.
+
+    :param generator: gives the function a seed for each element.
+    """
+    import tensorflow as tf
+
+    traced = tf.function(function)
+
+    def augmented(*element: Any) -> Any:
+        # under a global seed, an op without one would draw the same numbers in every epoch
+        tf.compat.v1.get_default_graph().seed = None
+        extra = {} if generator is None else {"seed": tf.cast(generator.next(), tf.int32)}
+        result = traced(*element[:count], **extra)
+        if count == 1:
+            result = (result,)
+        return (*result, *element[count:]) if len(element) > 1 else result[0]
+
+    return tf.autograph.experimental.do_not_convert(augmented)
+
+
+def seed_of(text: str) -> int:
+    """A number out of a text, the same in every process."""
+    return random.Random(text).getrandbits(31)
+
+
+def write_layers(code: PlainCode, function: Any, tables: Sequence[Mapping[str, Any]]) -> None:
+    """Write down layers, each with a seed of its own, and the function that applies them."""
+    import keras
+
+    made = []
+    for index, table in enumerate(tables):
+        given = dict(table)
+        name = given.pop("layer")
+        given.setdefault("dtype", "float32")
+        said = [keywords(given)]
+        takes = [*parameters(getattr(keras.layers, name)), *COMMON_ARGUMENTS]
+        if "seed" in takes and "seed" not in given:
+            said.append(f'seed=seed_of(f"augment-{{seed}}-0-1-{index}")')
+        made.append(f"keras.layers.{name}({', '.join(said)})")
+    code.imports("import inspect", "import random")
+    code.helper(augmenting, seed_of)
+    code.before_data('with tf.device("CPU:0"):  # where tf.data runs')
+    code.before_data(f"    layers = [{', '.join(made)}]")
+    code.function(function, "augmenting(layers)")
+
+
+def write_function(code: PlainCode, function: Any, place: str) -> None:
+    """Write down a function that the recipe names.
+
+    :param function: made of it; says how many parts of an element it takes, and if a seed.
+    """
+    code.helper(augmenting_by)
+    said = [code.load(place), literal(function.takes)]
+    if function.seeded:
+        code.imports("import random")
+        code.helper(seed_of)
+        code.before_data('with tf.device("CPU:0"):  # where tf.data runs')
+        seed = 'seed_of(f"augment-{seed}-0-1")'
+        code.before_data(f"    generator = keras.random.SeedGenerator({seed})")
+        said.append("generator")
+    code.function(function, f"augmenting_by({', '.join(said)})")

@@ -1,0 +1,219 @@
+"""The JSON Schema takes what reading a recipe takes, and refuses mistakes at their place."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import pytest
+from attrs import field, validators
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+
+from tfopt_core.hooks.inspection import PluginInfo, describe_plugin, inspect_plugins
+from tfopt_core.hooks.json_types import of_annotation
+from tfopt_core.hooks.schema import installed_schema
+from tfopt_core.hooks.settings import mismatch
+from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.schema import DESCRIPTIONS
+from tfopt_core.recipe.table import Nested, Table, keys_of
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "third_party_plugin"
+RECIPES = [*sorted((ROOT / "recipes").glob("*.toml")), EXAMPLE / "recipe.toml"]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Odd:
+    """A plugin with every kind of setting."""
+
+    needed: str
+    size: int = field(default=8, validator=[validators.ge(1), validators.lt(100)])
+    share: float | None = field(default=None, validator=validators.optional(validators.gt(0)))
+    calls: int | Literal["auto"] = field(default="auto", metadata={"help": "How many at once."})
+    names: tuple[str, ...] = field(default=("a",), validator=validators.min_len(1))
+    device: str = field(default="/gpu:0", validator=validators.matches_re(r"auto|/.*"))
+    own: complex = 1j
+
+
+def third_party() -> PluginInfo:
+    """The example's plugin, which is not installed here, as inspection describes it."""
+    path = EXAMPLE / "tfopt_gradient_accumulation" / "plugin.py"
+    spec = importlib.util.spec_from_file_location("schema_third_party", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where the types of its fields are looked up
+    try:
+        spec.loader.exec_module(module)
+        return describe_plugin("gradient-accumulation", module.GradientAccumulation)
+    finally:
+        del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    infos = [*inspect_plugins(), third_party(), describe_plugin("odd one/two", Odd)]
+    return installed_schema(infos)
+
+
+@pytest.fixture(scope="module")
+def validator(schema: dict[str, Any]) -> Draft7Validator:
+    Draft7Validator.check_schema(schema)
+    return Draft7Validator(json.loads(json.dumps(schema)))
+
+
+def refusals(validator: Draft7Validator, text: str) -> list[str]:
+    """Where a recipe is refused: the paths of the keys."""
+    found = validator.iter_errors(tomllib.loads(text))
+    return ["/".join(str(part) for part in error.absolute_path) for error in found]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_recipes_of_this_repository_are_taken(validator: Draft7Validator, path: Path) -> None:
+    assert refusals(validator, path.read_text(encoding="utf-8")) == []
+
+
+WORKLOAD = '[workload]\nuse = "flights"\n'
+SCRIPT = '[workload]\nscript = "train.py"\n'
+MEASURE = WORKLOAD + "[measure]\n"
+PLUGIN = WORKLOAD + '[[plugins]]\nuse = "cache"\n'
+ODD = WORKLOAD + '[[plugins]]\nuse = "odd one/two"\n'
+RIGHT = {
+    "least": WORKLOAD,
+    "script": SCRIPT + 'args = ["--lr", "0.1"]\nfit = 2\nmax_epochs = 1\nisolate = false\n',
+    "options": WORKLOAD + "epochs = 3\n[workload.options]\nclasses = 5\n",
+    "duration": MEASURE + 'budget = "1h 30m"\npairs = "auto"\n',
+    "seconds": MEASURE + "budget = 90.5\npairs = 4\n",
+    "target": MEASURE + 'target = { metric = "val_loss", at_most = 0.1 }\n',
+    "extends": 'extends = "base.toml"\n[workload]\nepochs = 3\n[measure.quality]\ntolerance = 1\n',
+    "disabled": PLUGIN + "enabled = false\n",
+    "odd": ODD + 'needed = "x"\nsize = 1\nshare = 1\ncalls = 3\ndevice = "/cpu:0"\nown = "any"\n',
+    "disabled without what it needs": ODD + "enabled = false\n",
+}
+WRONG = {
+    "no workload": ('name = "a"\n', ""),
+    "two workloads": (WORKLOAD + 'script = "a.py"\n', "workload/script"),
+    "neither workload": ("[workload]\nepochs = 3\n", "workload"),
+    "epochs of a script": (SCRIPT + "epochs = 3\n", "workload/epochs"),
+    "batch size of a script": (SCRIPT + "batch_size = 3\n", "workload/batch_size"),
+    "options of a script": (SCRIPT + "options = {}\n", "workload/options"),
+    "args of a workload": (WORKLOAD + "args = []\n", "workload/args"),
+    "fit of a factory": ('[workload]\nfactory = "a:b"\nfit = 1\n', "workload/fit"),
+    "misspelt key": (WORKLOAD + "epoch = 3\n", "workload"),
+    "misspelt table": (WORKLOAD + "[mesure]\npairs = 4\n", ""),
+    "misspelt plugin": (WORKLOAD + '[[plugins]]\nuse = "cahce"\n', "plugins/0/use"),
+    "misspelt setting": (PLUGIN + 'storag = "disk"\n', "plugins/0"),
+    "misspelt choice": (PLUGIN + 'storage = "disc"\n', "plugins/0/storage"),
+    "setting of another plugin": (PLUGIN + "buffer_size = 2\n", "plugins/0"),
+    "plugin without a name": (WORKLOAD + "[[plugins]]\nstorage = 1\n", "plugins/0"),
+    "plugins as a table": (WORKLOAD + '[plugins]\nuse = "cache"\n', "plugins"),
+    "enabled as a string": (PLUGIN + 'enabled = "no"\n', "plugins/0/enabled"),
+    "second plugin": (PLUGIN + '[[plugins]]\nuse = "l2"\nstrength = 0\n', "plugins/1/strength"),
+    "third party's bound": (
+        WORKLOAD + '[[plugins]]\nuse = "gradient-accumulation"\nsteps = 1\n', "plugins/0/steps",
+    ),
+    "setting without a default": (ODD, "plugins/0"),
+    "too large": (ODD + 'needed = "x"\nsize = 100\n', "plugins/0/size"),
+    "empty array": (ODD + 'needed = "x"\nnames = []\n', "plugins/0/names"),
+    "pattern": (ODD + 'needed = "x"\ndevice = "gpu"\n', "plugins/0/device"),
+    "boolean for a number": (ODD + 'needed = "x"\ncalls = true\n', "plugins/0/calls"),
+    "too few pairs": (MEASURE + "pairs = 3\n", "measure/pairs"),
+    "length": (MEASURE + 'length = "short"\n', "measure/length"),
+    "no duration": (MEASURE + 'budget = "soon"\n', "measure/budget"),
+    "empty duration": (MEASURE + 'budget = ""\n', "measure/budget"),
+    "no time": (MEASURE + "budget = 0\n", "measure/budget"),
+    "quality without a metric": (MEASURE + "quality = { tolerance = 1 }\n", "measure/quality"),
+    "negative tolerance": (
+        MEASURE + 'quality = { metric = "a", tolerance = -1 }\n', "measure/quality/tolerance",
+    ),
+    "target without a bound": (MEASURE + 'target = { metric = "a" }\n', "measure/target"),
+    "target with two bounds": (
+        MEASURE + 'target = { metric = "a", at_least = 1, at_most = 2 }\n',
+        "measure/target/at_most",
+    ),
+    "empty name": ('name = " "\n' + WORKLOAD, "name"),
+    "two workloads in an extension": (
+        'extends = "a"\n[workload]\nuse = "a"\nfactory = "b:c"\n', "workload/factory",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
+def test_what_a_recipe_may_say_is_taken(validator: Draft7Validator, text: str) -> None:
+    assert refusals(validator, text) == []
+
+
+@pytest.mark.parametrize(("text", "place"), WRONG.values(), ids=WRONG)
+def test_a_typical_mistake_is_refused_at_its_place(
+    validator: Draft7Validator, text: str, place: str
+) -> None:
+    assert place in refusals(validator, text)
+
+
+def test_every_key_is_described_and_nothing_else(schema: dict[str, Any]) -> None:
+    def paths(table: type[Table], above: str = "") -> Iterator[str]:
+        for key, attribute in keys_of(table).items():
+            yield above + key
+            if isinstance(attribute.validator, Nested):
+                yield from paths(attribute.validator.table, f"{above}{key}.")
+
+    beside = {"extends", "plugins", "plugins.use", "plugins.enabled"}
+    assert set(DESCRIPTIONS) == {*paths(Recipe), *beside}
+    assert schema["properties"]["measure"]["properties"]["pairs"]["description"]
+
+
+def test_a_setting_carries_its_help_and_default() -> None:
+    info = describe_plugin("odd", Odd)
+    said = {setting.name: setting.schema for setting in info.settings}
+    assert said["calls"] == {
+        "description": "How many at once.",
+        "anyOf": [{"type": "integer"}, {"enum": ["auto"]}],
+        "default": "auto",
+    }
+    assert said["size"] == {
+        "type": "integer", "minimum": 1, "exclusiveMaximum": 100, "default": 8,
+    }  # fmt: skip
+    assert "default" not in said["share"]
+
+
+def test_every_setting_of_the_shipped_plugins_is_in_the_schema_with_its_help() -> None:
+    infos = inspect_plugins()
+    definitions = installed_schema(infos)["definitions"]
+    assert infos
+    for info in infos:
+        properties = definitions[info.name]["properties"]
+        assert list(properties) == ["use", "enabled", *(s.name for s in info.settings)]
+        assert all(said["description"] for said in properties.values())
+
+
+def test_a_broken_plugin_is_left_out_and_harms_no_other() -> None:
+    broken = PluginInfo(name="ill", distribution="ill", version="1", error="RuntimeError: ill")
+    schema = installed_schema([broken, describe_plugin("odd", Odd)])
+    assert list(schema["definitions"]) == ["odd"]
+    refused = refusals(Draft7Validator(schema), WORKLOAD + '[[plugins]]\nuse = "ill"\n')
+    assert refused == ["plugins/0/use"]
+
+
+ANNOTATIONS = [
+    bool, int, float, str, Any, int | None, int | Literal["auto"], Literal["a", 2, True],
+    tuple[str, ...], tuple[dict[str, Any], ...], list[int], dict[str, float], bool | str,
+]  # fmt: skip
+json_values = st.recursive(
+    st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, -1.5]) | st.sampled_from("ab"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from(ANNOTATIONS), json_values)
+def test_a_type_takes_in_the_schema_what_it_takes_in_a_recipe(annotation: Any, value: Any) -> None:
+    taken = Draft7Validator(of_annotation(annotation)).is_valid(value)
+    assert taken == (mismatch(value, annotation) is None)

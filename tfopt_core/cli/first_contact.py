@@ -1,0 +1,215 @@
+"""`tfopt apply train.py`: a script without a recipe."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tfopt_core.errors import InputError
+
+# A plugin that takes longer to try is left out.
+LONGEST_TRY = 60.0
+
+if TYPE_CHECKING:
+    from tfopt_core.cli.script_options import ScriptOptions
+    from tfopt_core.measure.first_contact import Draft
+    from tfopt_core.measure.prepared import Prepared
+    from tfopt_core.measure.request import Request
+    from tfopt_core.measure.supervise import Limits
+    from tfopt_core.recipe import WorkloadSpec
+    from tfopt_core.store.results import Results
+
+
+def is_script(target: str) -> bool:
+    """Whether the target of a command is a script and no recipe."""
+    return target.endswith(".py")
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """What the command was given.
+
+    :param workload: keys of the recipe's `[workload]`, the script among them.
+    :param write_to: where the recipe goes, None for beside the user.
+    """
+
+    script: str
+    workload: Mapping[str, object]
+    budget: str | None = None
+    pairs: int | None = None
+    write_to: Path | None = None
+    quiet: bool = False
+    debug: bool = False
+
+
+@attrs.frozen
+class Contact:
+    """A draft that was written and can be measured; `prepared` is None where nothing stays of what
+    was proposed."""
+
+    draft: Draft
+    path: Path
+    prepared: tuple[Prepared, Request] | None
+
+
+def first_contact(asked: Asked, overrides: Sequence[str], limits: Limits) -> Contact:
+    """Look at a script for some seconds, and write the recipe that is worth measuring.
+
+    :raises InputError: for a script that gives nothing to look at, and for a recipe that is there
+        already and was changed by hand.
+    """
+    from tfopt_core.cli.request import make_request
+    from tfopt_core.hooks.inspection import inspect_plugins
+    from tfopt_core.measure.diagnosing import diagnose
+    from tfopt_core.measure.first_contact import (
+        Tried,
+        check_free,
+        draft_of,
+        recipe_path,
+        screened,
+    )
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.request import prepare
+    from tfopt_core.recipe.writing import write_file
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.first_contact import render_look
+    from tfopt_core.report.phases import make_phases
+
+    path = asked.write_to or recipe_path(Path(asked.script), Path.cwd())
+    check_free(path)
+    console = make_console(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="tfopt-look-") as folder:
+        first = Path(folder) / "first.toml"
+        first.write_text(_bare(asked), encoding="utf-8")
+        request, _ = make_request(
+            str(first), overrides, compares=False, keeps=False, debug=asked.debug
+        )
+        request = attrs.evolve(request, folder=Path(folder) / "runs")
+        with make_phases(console, quiet=asked.quiet) as on_phase:
+            on_phase(f"running {asked.script} up to its first fit")
+            diagnosed = diagnose(
+                request, SpawnRunner(limits=limits), inspect_plugins(), on_phase, quick=True
+            )
+    draft = draft_of(diagnosed, _spec(asked), asked.budget, asked.pairs)
+    if not asked.quiet:
+        console.print(render_look(draft))
+
+    def attempt(draft: Draft) -> Tried:
+        write_file(path, draft.text(), replace=True)
+        request, _ = make_request(str(path), overrides, compares=True, debug=asked.debug)
+        limited = SpawnRunner(limits=attrs.evolve(limits, called_off=_after(LONGEST_TRY)))
+        found = prepare(request, limited, estimate=True, quick=True)
+        prepared = found[0]
+        return Tried(found, prepared.training_seconds, prepared.stack_seconds, prepared.not_applied)
+
+    with make_phases(console, quiet=asked.quiet) as on_phase:
+        draft, tried = screened(
+            draft, attempt, lambda plugin: on_phase(f"trying {plugin}, and finding its settings")
+        )
+    if tried is not None:
+        write_file(path, draft.text(), replace=True)
+    elif path.exists():
+        path.unlink()
+    return Contact(draft, path, None if tried is None else tried.found)
+
+
+def _after(seconds: float) -> Callable[[], str | None]:
+    """What calls a process off that takes longer."""
+    end = monotonic() + seconds
+
+    def late() -> str | None:
+        return f"it took more than {seconds:.0f} s to try" if monotonic() > end else None
+
+    return late
+
+
+def _spec(asked: Asked) -> WorkloadSpec:
+    from tfopt_core.recipe import WorkloadSpec
+
+    return WorkloadSpec(**asked.workload)  # type: ignore[arg-type]
+
+
+def _bare(asked: Asked) -> str:
+    """A recipe of the script alone, to look at it; paths in it are whole."""
+    from tfopt_core.recipe.writing import recipe_text
+
+    workload = {**asked.workload, "script": str(Path(asked.script).absolute())}
+    workload.setdefault("folder", str(Path.cwd()))
+    return recipe_text(
+        name=Path(asked.script).stem, description="", workload=workload, plugins=(), measure={}
+    )
+
+
+def checked_script(script: str) -> str:
+    """The script's path, as the recipe beside the user names it.
+
+    :raises InputError: if there is no such file.
+    """
+    path = Path(script)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "is not there"
+        raise InputError(f'the script "{script}" {what}')
+    absolute = path.absolute()
+    here = Path.cwd()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
+
+
+def look_at(
+    target: str,
+    options: ScriptOptions,
+    overrides: Sequence[str],
+    *,
+    budget: str | None,
+    pairs: int | None,
+    write_to: Path | None,
+    resuming: bool,
+    limits: Limits,
+    quiet: bool,
+    debug: bool,
+) -> Contact:
+    """The first contact with the script that a command was given.
+
+    :raises InputError: for options that do not fit, and whatever `first_contact` raises.
+    """
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.first_contact import render_written
+
+    if options.script is not None:
+        raise InputError(f'"{target}" is a script itself; leave --script out, or name a recipe')
+    if resuming:
+        name = f"{Path(target).stem}.tfopt.toml"
+        raise InputError(f"--resume goes on with a recipe: tfopt apply {name} --resume")
+    script = checked_script(target)
+    asked = Asked(
+        script=script, workload={"script": script, **options.workload()}, budget=budget,
+        pairs=pairs, write_to=write_to, quiet=quiet, debug=debug,
+    )  # fmt: skip
+    contact = first_contact(asked, overrides, limits)
+    if contact.prepared is None or not quiet:
+        make_console(stderr=contact.prepared is not None).print(
+            render_written(contact.draft, contact.path)
+        )
+    return contact
+
+
+def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:
+    """What trying the draft has found, for the request that is measured."""
+    assert contact.prepared is not None
+    prepared, resolved = contact.prepared
+    return prepared, attrs.evolve(request, plugins=resolved.plugins, machine=resolved.machine)
+
+
+def keep_outcome(contact: Contact, results: Results) -> None:
+    """Write the verdict into the recipe that was measured."""
+    from tfopt_core.recipe.writing import write_file
+
+    comparison = results.comparison
+    lines = [f"Measured as {results.id}: {comparison.statement}."]
+    if comparison.quality is not None:
+        lines.append(f"{comparison.quality.statement}.")
+    write_file(contact.path, contact.draft.text(lines), replace=True)

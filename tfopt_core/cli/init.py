@@ -1,0 +1,203 @@
+"""`tfopt init`: a recipe for a script or a factory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import rich_click as click
+
+from tfopt_core.cli.options import debug_option
+from tfopt_core.errors import InputError
+
+if TYPE_CHECKING:
+    from tfopt_core.cli.first_recipe import Subject
+    from tfopt_core.recipe.writing import PlannedPlugin
+
+BUDGET = "10m"
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """What the options say; None where they say nothing."""
+
+    target: str | None
+    args: str | None
+    name: str | None
+    budget: str | None
+    diagnose: bool | None
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.option("--script", metavar="FILE", help="Train this script, unchanged.")
+@click.option("--factory", metavar="PLACE", help='Train "module:callable" or "file.py:callable".')
+@click.option("--args", metavar="TEXT", help='Arguments of the script, such as "--lr 0.1".')
+@click.option(
+    "--plugin", "plugins", multiple=True, metavar="NAME", help="Stack this one; may be repeated."
+)
+@click.option(
+    "--diagnose/--no-diagnose",
+    default=None,
+    help="Stack what a diagnosis proposes: it trains a few steps, in under a minute.",
+)
+@click.option("--target", "reach", metavar="METRIC>=VALUE", help="What a training is to reach.")
+@click.option("--budget", metavar="TIME", help=f"How long measuring may take; {BUDGET} by default.")
+@click.option("--name", metavar="TEXT", help="What results are called.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The recipe; NAME.tfopt.toml here by default.",
+)
+@click.option("--force", is_flag=True, help="Replace an older file.")
+@debug_option
+def init(
+    target: str | None,
+    script: str | None,
+    factory: str | None,
+    args: str | None,
+    plugins: tuple[str, ...],
+    diagnose: bool | None,
+    reach: str | None,
+    budget: str | None,
+    name: str | None,
+    output: Path | None,
+    force: bool,
+    debug: bool,
+) -> None:
+    """Write a recipe for TARGET: a script (train.py), or a factory (module:callable).
+
+    Without a TARGET it asks. The stack begins with plugins that leave the training as it is,
+    exactly, and the recipe holds others to switch on; --plugin and --diagnose choose otherwise.
+    """
+    from tfopt_core.cli import first_recipe
+    from tfopt_core.cli.request import seconds_of
+    from tfopt_core.recipe.writing import write_file
+
+    if plugins and diagnose:
+        raise InputError("--plugin and --diagnose each choose the stack; give one of them")
+    given = [word for word in (target, script, factory) if word is not None]
+    if len(given) > 1:
+        raise InputError("give one of TARGET, --script and --factory")
+    _check_kind(script, factory)
+    wanted = Wanted(
+        target=given[0] if given else None, args=args, name=name, budget=budget,
+        diagnose=False if plugins else diagnose,
+    )  # fmt: skip
+    if wanted.target is None:
+        wanted = _asked(wanted)
+    assert wanted.target is not None
+    subject = first_recipe.find_subject(wanted.target, wanted.args)
+    seconds_of("--budget", wanted.budget or BUDGET)
+    path = output or Path(f"{subject.stem}.tfopt.toml")
+    if path.exists() and not force:
+        raise InputError(f'"{path}" exists already; name another by --output, or add --force')
+
+    def text(stack: list[PlannedPlugin]) -> str:
+        return first_recipe.first_text(
+            subject, path, stack, name=wanted.name or subject.stem,
+            budget=wanted.budget or BUDGET, target=reach,
+        )  # fmt: skip
+
+    stack = (
+        first_recipe.chosen_plugins(plugins, target=reach is not None)
+        if plugins
+        else first_recipe.safe_plugins()
+    )
+    if wanted.diagnose:
+        stack = _proposed(text(stack), path.parent) or stack
+    first_recipe.check_text(text(stack), path.parent)
+    write_file(path, text(stack), replace=force)
+    _report(path, subject, stack)
+
+
+def _check_kind(script: str | None, factory: str | None) -> None:
+    if script is not None and not script.endswith(".py"):
+        raise InputError(f'--script: "{script}" does not end in .py')
+    if factory is not None and ":" not in factory:
+        raise InputError(f'--factory: "{factory}" names no callable; write "module:callable"')
+
+
+def _asked(wanted: Wanted) -> Wanted:
+    """What the user says at the terminal to what the options left open.
+
+    :raises InputError: if there is nobody to ask.
+    """
+    from tfopt_core.cli.first_recipe import find_subject
+    from tfopt_core.cli.request import seconds_of
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InputError(
+            "what is to be trained? give a script or a factory: tfopt init train.py, or --script "
+            "FILE, or --factory MODULE:CALLABLE; --args, --plugin, --budget, --name and --output "
+            "say the rest"
+        )
+    target = _ask("Script or factory to train (train.py, module:callable)", find_subject)
+    subject = find_subject(target)
+    if subject.key == "script" and wanted.args is None:
+        args = _ask("Its arguments", lambda text: find_subject(target, text), default="")
+        wanted = attrs.evolve(wanted, args=args)
+    if wanted.budget is None:
+        budget = _ask(
+            "How long may measuring take", lambda text: seconds_of("--budget", text), BUDGET
+        )
+        wanted = attrs.evolve(wanted, budget=budget)
+    if wanted.name is None:
+        wanted = attrs.evolve(wanted, name=_ask("Name of the recipe", str, subject.stem))
+    if wanted.diagnose is None:
+        question = "Diagnose it first, to propose a stack (trains a few steps)"
+        wanted = attrs.evolve(wanted, diagnose=click.confirm(question, default=False))
+    return attrs.evolve(wanted, target=target)
+
+
+def _ask(question: str, check: Callable[[str], Any], default: str | None = None) -> str:
+    """The answer, asked for until it passes the check."""
+
+    def checked(text: str) -> str:
+        try:
+            check(text)
+        except InputError as error:
+            raise click.UsageError(str(error)) from error
+        return text
+
+    answer: str = click.prompt(question, default=default, value_proc=checked)
+    return answer
+
+
+def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
+    """What a diagnosis of the recipe's workload proposes to stack; said if that is nothing."""
+    import tempfile
+
+    from tfopt_core.cli.first_recipe import beside, proposed_plugins
+    from tfopt_core.cli.request import make_request
+    from tfopt_core.hooks.inspection import inspect_plugins
+    from tfopt_core.measure.diagnosing import diagnose
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.phases import make_phases
+
+    with (
+        beside(text, folder) as recipe,
+        tempfile.TemporaryDirectory(prefix="tfopt-init-") as private,
+        make_phases(make_console(stderr=True), quiet=False) as on_phase,
+    ):
+        request, _ = make_request(str(recipe), (), compares=False, keeps=False)
+        request = attrs.evolve(request, plugins=(), folder=Path(private))
+        found = proposed_plugins(diagnose(request, SpawnRunner(), inspect_plugins(), on_phase))
+    if not found:
+        click.echo("the diagnosis proposes nothing here, so the stack is what changes nothing")
+    return found
+
+
+def _report(path: Path, subject: Subject, stack: list[PlannedPlugin]) -> None:
+    on = [plugin.use for plugin in stack if plugin.enabled]
+    off = len(stack) - len(on)
+    click.echo(f"{path}: {subject.key} {subject.value} with {', '.join(on)}")
+    if off:
+        click.echo(f"  {off} others stand there to be switched on (enabled = true)")
+    click.echo(f"  tfopt plan {path}     what each would do\n  tfopt apply {path}    measure it")

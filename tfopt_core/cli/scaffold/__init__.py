@@ -1,0 +1,148 @@
+"""The distribution that `tfopt plugins new` writes, from the templates beside this file.
+
+A template is a file of the distribution with `$name`, `$package` and the like in it, as
+`string.Template` has them. A test writes one out, checks it with ruff and runs its tests.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import keyword
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from string import Template
+
+import attrs
+
+from tfopt_core import __version__
+from tfopt_core.errors import InputError
+from tfopt_core.hooks.discovery import Registration
+
+TEMPLATES = Path(__file__).parent / "templates"
+ENDING = ".template"
+# What a file is called in the distribution, where that is not what its template is called.
+_RENAMED = {"gitignore": ".gitignore"}
+
+LONGEST_NAME = 32
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+@attrs.frozen
+class Names:
+    """How a plugin is called: in recipes, on an index, on disk, and in Python."""
+
+    name: str
+
+    @property
+    def distribution(self) -> str:
+        """tfopt-loss-watch"""
+        return f"tfopt-{self.name}"
+
+    @property
+    def package(self) -> str:
+        """tfopt_loss_watch"""
+        return self.distribution.replace("-", "_")
+
+    @property
+    def class_name(self) -> str:
+        """LossWatch"""
+        return "".join(part.capitalize() for part in self.name.split("-"))
+
+
+def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> Names:
+    """The names of a new plugin.
+
+    :param known: the plugins that are installed.
+    :raises InputError: if it is no name for a plugin, or is taken.
+    """
+    rule = "lower-case letters, digits and single dashes, a letter first"
+    if not _NAME.fullmatch(name):
+        better = re.sub(r"[^a-z0-9]+", "-", _split_words(name).lower()).strip("-0123456789")
+        mend = f'try "{better}"' if _NAME.fullmatch(better) else 'such as "loss-watch"'
+        raise InputError(f'"{name}" is no name for a plugin: {rule}; {mend}')
+    if len(name) > LONGEST_NAME:
+        raise InputError(f'"{name}" is longer than {LONGEST_NAME} signs; choose a shorter name')
+    if name in known:
+        origin = f"{known[name][0].distribution} {known[name][0].version}"
+        raise InputError(
+            f'a plugin "{name}" is installed already (from {origin}); choose another name'
+        )
+    names = Names(name)
+    if importlib.util.find_spec(names.package) is not None:
+        raise InputError(
+            f'"{name}" would be the package {names.package}, and there is one; choose another name'
+        )
+    taken = {*keyword.kwlist, *vars(builtins), *_imported()}
+    if names.class_name in taken:
+        raise InputError(
+            f'"{name}" would be the class {names.class_name}, which means something else already; '
+            "choose another name"
+        )
+    return names
+
+
+def write_distribution(names: Names, folder: Path) -> tuple[Path, ...]:
+    """Write the distribution into a new folder, all of it or nothing; its files.
+
+    :raises InputError: if there is such a folder already, or it cannot be written.
+    """
+    mend = "name another with --into"
+    if folder.is_symlink() or (folder.exists() and not _is_empty(folder)):
+        raise InputError(f'"{folder}" exists already; {mend}')
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".tfopt-new-") as temporary:
+            made = Path(temporary) / folder.name
+            for place, text in files_of(names):
+                target = made / place
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            # onto nothing or an empty folder only: what appeared there meanwhile is left alone
+            made.rename(folder)
+    except OSError as error:
+        raise InputError(
+            f'"{folder}" cannot be written: {error.strerror or error}; {mend}'
+        ) from error
+    return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
+
+
+def files_of(names: Names) -> Iterator[tuple[Path, str]]:
+    """Every file of the distribution: its place, and its text."""
+    words = {
+        "name": names.name,
+        "distribution": names.distribution,
+        "package": names.package,
+        "class_name": names.class_name,
+        "requirement": _requirement(__version__),
+    }
+    for template in sorted(TEMPLATES.rglob(f"*{ENDING}")):
+        place = template.relative_to(TEMPLATES)
+        name = place.name.removesuffix(ENDING)
+        place = place.with_name(_RENAMED.get(name, name))
+        parts = [names.package if part == "package" else part for part in place.parts]
+        text = Template(template.read_text(encoding="utf-8")).substitute(words)
+        yield Path(*parts), text
+
+
+def _requirement(version: str) -> str:
+    """This version of tfopt and the later ones of its series: a new one may change a hook."""
+    major, minor = version.split(".")[:2]
+    return f"tfopt>={major}.{minor},<{major}.{int(minor) + 1}"
+
+
+def _imported() -> set[str]:
+    """What the template of the module imports."""
+    text = (TEMPLATES / "package" / f"plugin.py{ENDING}").read_text(encoding="utf-8")
+    imports = re.findall(r"^from \S+ import (.+)$", text, re.MULTILINE)
+    return {word.strip() for line in imports for word in line.split(",")}
+
+
+def _split_words(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())

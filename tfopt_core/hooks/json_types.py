@@ -1,0 +1,73 @@
+"""A plugin's settings as JSON Schema: its fields' types, bounds, defaults and help."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import attrs
+
+Schema = dict[str, Any]
+
+_TYPES: Mapping[Any, str] = {
+    bool: "boolean", int: "integer", float: "number", str: "string",
+    list: "array", tuple: "array", dict: "object",
+}  # fmt: skip
+_BOUNDS = {
+    ">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum",
+}  # fmt: skip
+
+
+def setting_schema(attribute: attrs.Attribute[Any], annotation: Any) -> Schema:
+    """The schema of one setting."""
+    schema = {**of_annotation(annotation), **of_validator(attribute.validator)}
+    if attribute.metadata.get("help"):
+        schema = {"description": str(attribute.metadata["help"]), **schema}
+    default = attribute.default
+    if isinstance(default, tuple):
+        default = list(default)
+    if isinstance(default, bool | int | float | str | list):
+        schema["default"] = default
+    return schema
+
+
+def of_annotation(annotation: Any) -> Schema:
+    """The schema of the TOML values that fit a type, as `hooks.settings.mismatch` has it.
+
+    A type that TOML has no word for takes anything.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        # TOML has no null: a setting that may be None is left out
+        parts = [of_annotation(part) for part in arguments if part is not type(None)]
+        return parts[0] if len(parts) == 1 else {"anyOf": parts}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (tuple, list):
+        return {"type": "array", "items": of_annotation(arguments[0])}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": of_annotation(arguments[1])}
+    return {"type": _TYPES[annotation]} if annotation in _TYPES else {}
+
+
+def of_validator(validator: Any) -> Schema:
+    """What attrs' own validators say; what a plugin checks in another way is left to it.
+
+    A bound holds for numbers and a length for strings and arrays only, so each stands beside the
+    types. attrs documents its validators, but not the fields that they keep this in: a validator
+    that keeps it elsewhere says nothing here.
+    """
+    match type(validator).__name__:
+        case "_AndValidator":
+            return {k: v for part in validator._validators for k, v in of_validator(part).items()}
+        case "_OptionalValidator":
+            return of_validator(validator.validator)
+        case "_NumberValidator":
+            return {_BOUNDS[validator.compare_op]: validator.bound}
+        case "_MinLengthValidator":
+            return {"minItems": validator.min_length, "minLength": validator.min_length}
+        case "_MatchesReValidator":
+            return {"pattern": f"^(?:{validator.pattern.pattern})$"}
+    return {}

@@ -1,0 +1,85 @@
+"""Loops compared with Keras' own within one training, for a first look: the in-run contrast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from tfopt_core.hooks.diagnosis import ComparedLoop
+from tfopt_core.measure.adapted import Adapted
+from tfopt_core.measure.explore import Explorer
+from tfopt_core.training.build import Built
+from tfopt_core.training.loops import Offer
+from tfopt_core.training.script.fit_workload import FitWorkload
+from tfopt_core.training.switching import switching_loop
+from tfopt_core.training.watch import Watch
+
+# A first look takes seconds; where steps are long, nothing is compared.
+SECONDS, AT_MOST = 5.0, 9.0
+ENDLESS_EPOCHS = 10**6
+
+
+@attrs.frozen
+class Compared:
+    """What was compared, in words and as plugins read it."""
+
+    adapted: Adapted
+    loops: tuple[ComparedLoop, ...]
+
+
+def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
+    """Go on training for some seconds while other loops take turns with Keras' own.
+
+    :param built: what was diagnosed; it is trained further, and only a script's fit is compared.
+    :returns: None where nothing can be compared.
+    """
+    if not isinstance(built.workload, FitWorkload):
+        return None
+    call = built.workload.call
+    tell("comparing loops within one training")
+    made: list[Explorer] = []
+
+    def adapt(offer: Offer, sync: Callable[[], None] | None) -> Explorer:
+        made.append(Explorer(offer, sync, seed=built.job.seed, budget_seconds=SECONDS))
+        return made[-1]
+
+    # as if it never ended: what is compared here is no part of a training that is kept
+    built = attrs.evolve(built, run=attrs.evolve(built.run, epochs=ENDLESS_EPOCHS))
+    watch = Watch(built, lambda message: None, tolerant=True)
+    watch.loop = switching_loop(built, watch.clock, adapt, lambda message: None)
+    if watch.loop is None:
+        return Compared(made[0].adapted(), ()) if made else None
+    watch.install()
+    try:
+        call.make(
+            [_until(lambda: made[0].kept is not None), watch.callback()], {},
+            epochs=ENDLESS_EPOCHS, initial_epoch=0, validation_freq=ENDLESS_EPOCHS, verbose=0,
+        )  # fmt: skip
+    except Exception:  # a loop that cannot train this model: what is known by then stands
+        pass
+    finally:
+        watch.loop.finish()
+        watch.uninstall()
+    explorer = made[0]
+    loops = tuple(
+        ComparedLoop(steps=loop.steps, xla=loop.jit_compile, low=result.low, high=result.high)
+        for loop, result in explorer.results.items()
+        if result.low is not None and result.high is not None
+    )
+    return Compared(explorer.adapted(), loops)
+
+
+def _until(settled: Callable[[], bool]) -> Any:
+    import keras
+
+    begun = monotonic()
+
+    class Until(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if settled() or monotonic() - begun > AT_MOST:
+                self.model.stop_training = True
+
+    return Until()

@@ -1,0 +1,1 @@
+"""From a resolved stack to the plain code that trains the same."""

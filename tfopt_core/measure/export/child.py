@@ -1,0 +1,87 @@
+"""The program of an export's process: a dry build, and what it builds written down."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import traceback
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import TfoptError, describe
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure.channel import receive_task
+from tfopt_core.measure.parent_death import die_with_parent
+from tfopt_core.measure.task import Task
+
+PROGRAM = "program"
+
+
+def main(descriptor: int) -> int:
+    """Serve the process that holds the other end of this socket."""
+    die_with_parent()
+    channel = socket.socket(fileno=descriptor)
+    os.set_inheritable(descriptor, False)
+    sys.path.insert(0, os.getcwd())
+    task = None
+    try:
+        task = receive_task(channel)
+        message = exported(task)
+    except EOFError:
+        return 1
+    except (Exception, SystemExit) as error:
+        # an expected error says itself what is wrong and where
+        if not isinstance(error, TfoptError) or (task is not None and task.debug):
+            traceback.print_exc()
+        message = _error(error)
+    channel.sendall(json.dumps(message).encode() + b"\n")
+    return 0
+
+
+def exported(task: Task) -> dict[str, Any]:
+    """What a preparation tells, and the program beside it."""
+    from cattrs import unstructure
+
+    from tfopt_core.measure.export.written import written
+    from tfopt_core.measure.prepare import prepare
+    from tfopt_core.training.build import load
+    from tfopt_core.training.devices import as_tensorflow_sees
+    from tfopt_core.training.runtime import start_tensorflow
+
+    start_tensorflow(task.job.runtime, debug=task.debug)
+    prepared = prepare(task)
+    job = attrs.evolve(
+        task.job,
+        plugins=_resolved(task.job.plugins, prepared["plugins"]),
+        machine=as_tensorflow_sees(task.job.machine),
+    )
+    program = written(job, load(job))
+    return {"type": "prepared", "prepared": {**prepared, PROGRAM: unstructure(program)}}
+
+
+def _resolved(asked: tuple[StackedPlugin, ...], plans: Any) -> tuple[StackedPlugin, ...]:
+    return tuple(
+        StackedPlugin(stacked.name, type(stacked.plugin)(**_fields(plan["settings"])))
+        for stacked, plan in zip(asked, plans, strict=True)
+    )
+
+
+def _fields(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
+
+
+def _error(error: BaseException) -> dict[str, Any]:
+    expected = isinstance(error, TfoptError)
+    return {
+        "type": "error",
+        "error": type(error).__name__,
+        "message": str(error) if expected else describe(error),
+        "exit_code": error.exit_code if isinstance(error, TfoptError) else 3,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

@@ -1,0 +1,231 @@
+"""A script without a recipe: what a look at it proposes, as the recipe that is then measured."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import InputError, TfoptError
+from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.measure.diagnosed import Diagnosed
+from tfopt_core.measure.wording import seconds_in_words
+from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
+
+# What a first look at a small script takes, its own diagnosis left out.
+BUDGET = "1m"
+# What saves less by its first steps is not worth a place in the stack.
+LEAST_GAIN = 0.03
+_SEAL = "# unchanged since tfopt wrote it: "
+
+What = Mapping[str, Any]
+
+
+@attrs.frozen
+class LeftOut:
+    """A plugin that was proposed and does not stay, and why."""
+
+    plugin: str
+    reason: str
+
+
+@attrs.frozen
+class Draft:
+    """The recipe of a first contact, before and after it was measured.
+
+    :param script: as the recipe names it.
+    :param diagnosed: what the look has found.
+    :param stack: the plugins that stay, in their order.
+    """
+
+    script: str
+    workload: What
+    diagnosed: Diagnosed
+    stack: tuple[Suggestion, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    measure: What = attrs.field(factory=dict)
+
+    def without(self, plugin: str, reason: str) -> Draft:
+        """The draft without a plugin."""
+        return attrs.evolve(
+            self,
+            stack=tuple(one for one in self.stack if one.plugin != plugin),
+            left_out=(*self.left_out, LeftOut(plugin, reason)),
+        )
+
+    def text(self, outcome: Sequence[str] = ()) -> str:
+        """The recipe as a file.
+
+        :param outcome: what measuring it came to, in sentences.
+        """
+        name = Path(self.script).stem
+        body = recipe_text(
+            name=name,
+            description=f"What may make {Path(self.script).name} train faster, as tfopt proposed.",
+            workload=self.workload,
+            plugins=[
+                *(PlannedPlugin(one.plugin, one.settings, why_chosen(one, self.diagnosed))
+                  for one in self.stack),
+                *(PlannedPlugin(one.plugin, {}, f"left out: {one.reason}", enabled=False)
+                  for one in self.left_out),
+            ],
+            measure=self.measure,
+            heading=[*self._heading(), *([""] if outcome else []), *outcome],
+            notes={
+                "measure.budget": "longer is surer",
+                "workload.args": "the script's own arguments",
+            },
+            spare=[
+                SpareKey("workload", "fit", 2, "judge this call of fit alone, counted from 1"),
+                SpareKey("workload", "isolate", False, "write into the folder itself"),
+                SpareKey(
+                    "measure", "quality",
+                    {"metric": "val_accuracy", "tolerance": 0.005},
+                    "what must stay as good, and how good is good enough",
+                ),
+            ],
+        )  # fmt: skip
+        return sealed(body)
+
+    def _heading(self) -> Iterator[str]:
+        step = seconds_in_words(self.diagnosed.step_seconds)
+        shares = ", ".join(
+            f"{getattr(self.diagnosed, part).share:.0%} {part}"
+            for part in ("input", "dispatch", "compute")
+        )
+        yield (
+            f"Written by `tfopt apply {Path(self.script).name}`: a step of its fit took {step} "
+            f"({shares}). Measure it again with `tfopt apply` and this file; every line may be "
+            "changed."
+        )
+
+
+def draft_of(
+    diagnosed: Diagnosed, spec: WorkloadSpec, budget: str | None, pairs: int | None
+) -> Draft:
+    """The recipe that a diagnosis proposes."""
+    by_name = {one.plugin: one for one in diagnosed.suggestions}
+    stack = tuple(by_name[name] for name in diagnosed.proposed_stack if name in by_name)
+    measure: dict[str, Any] = {"pairs": pairs} if pairs is not None else {}
+    if pairs is None or budget is not None:
+        measure["budget"] = budget or BUDGET
+    return Draft(spec.script or "", spec.to_dict(), diagnosed, stack, measure=measure)
+
+
+def why_chosen(one: Suggestion, diagnosed: Diagnosed) -> str:
+    """What a plugin is for and the most that it can gain here."""
+    parts = [f"{one.summary.rstrip('.')}."] if one.summary else []
+    told = [
+        f"{getattr(diagnosed, target).share:.0%} of a step is {target}"
+        for target in one.targets
+        if target in ("input", "dispatch", "compute")
+    ]
+    if told:
+        bound = "" if one.bound is None else f", so at most {one.bound:.2f}x"
+        parts.append(f"Here {' and '.join(told)}{bound}.")
+    return " ".join(parts)
+
+
+@attrs.frozen
+class Tried:
+    """A draft that was prepared: what that found, and about how long a training takes.
+
+    :param baseline_seconds, stack_seconds: of a whole training; None where its number of steps is
+        unknown.
+    """
+
+    found: Any
+    baseline_seconds: float | None
+    stack_seconds: float | None
+    not_applied: Mapping[str, str]
+
+
+def screened(
+    draft: Draft, attempt: Callable[[Draft], Tried], on_try: Callable[[str], None]
+) -> tuple[Draft, Tried | None]:
+    """The draft with those plugins alone that work here, and seem to save time, each on top of
+    those before it. Nothing is claimed by that: it decides what is worth measuring.
+
+    :param attempt: prepares a draft.
+    :param on_try: told of each plugin before it is tried.
+    :returns: the draft, and what preparing it has found; None where no plugin stays.
+    """
+    asked, best = draft, None
+    draft = attrs.evolve(draft, stack=())
+    for one in asked.stack:
+        on_try(one.plugin)
+        candidate = attrs.evolve(draft, stack=(*draft.stack, one))
+        reason, tried = "", None
+        try:
+            tried = attempt(candidate)
+        except TfoptError as error:
+            reason = str(error).splitlines()[0]
+        if tried is not None:
+            reason = _why_not(one.plugin, tried, best)
+        if reason:
+            draft = draft.without(one.plugin, reason)
+        else:
+            draft, best = candidate, tried
+    return draft, best
+
+
+def _why_not(plugin: str, tried: Tried, best: Tried | None) -> str:
+    """Why a plugin does not stay on top of the best stack so far, "" if it does."""
+    if plugin in tried.not_applied:
+        return f"not applied: {tried.not_applied[plugin]}"
+    before = tried.baseline_seconds if best is None else best.stack_seconds
+    if before is None or tried.stack_seconds is None:
+        return ""
+    if tried.stack_seconds < before * (1 - LEAST_GAIN):
+        return ""
+    return (
+        f"a training takes about {tried.stack_seconds:.3g} s with it and {before:.3g} s without, "
+        "by its first steps"
+    )
+
+
+# The file
+
+
+def sealed(text: str) -> str:
+    """The text with a last line by which a later change of it is noticed."""
+    return f"{text}\n{_SEAL}{_digest(text)}\n"
+
+
+def is_unchanged(text: str) -> bool:
+    """Whether a file is as tfopt wrote it, so that it may write it anew."""
+    body, mark, digest = text.rpartition(f"\n{_SEAL}")
+    return bool(mark) and digest.strip() == _digest(body)
+
+
+def recipe_path(script: Path, folder: Path) -> Path:
+    """Where the recipe of a script goes: `train.tfopt.toml`, here."""
+    return folder / f"{script.stem}.tfopt.toml"
+
+
+def check_free(path: Path) -> None:
+    """See that the recipe may be written, before minutes of measuring.
+
+    :raises InputError: if there is one that was changed by hand.
+    """
+    try:
+        there = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f'"{path}" cannot be read: {error}; name another file with --write') \
+            from error  # fmt: skip
+    if not is_unchanged(there):
+        raise InputError(
+            f'"{path.name}" is there already and was not left as tfopt wrote it; measure it with '
+            f'"tfopt apply {path.name}", or name another file with --write'
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(re.sub(r"\s+", " ", text).strip().encode()).hexdigest()[:16]

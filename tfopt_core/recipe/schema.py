@@ -1,0 +1,172 @@
+"""The JSON Schema of a recipe, from the classes of model.py: what editors complete and check.
+
+Draft-07: Taplo, which is behind the TOML support of most editors, reads up to that one. A schema
+cannot say everything (a duration of "0s", a plugin that stands twice): reading a recipe can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.recipe import checks
+from tfopt_core.recipe.model import (
+    TARGET_BOUNDS,
+    WORKLOAD_CHOICES,
+    Recipe,
+    TargetSpec,
+    WorkloadSpec,
+)
+from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.table import Checked, Nested, Table, keys_of
+
+Schema = dict[str, Any]
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+# The place that a recipe's first line names: `#:schema ./recipe.schema.json`.
+SCHEMA_FILE = "recipe.schema.json"
+
+DESCRIPTIONS = {
+    "name": "What results are called; the file's name where it is left out.",
+    "description": "When to use this recipe, for people.",
+    "extends": "The file, relative to this one, or the shipped recipe that this one builds on.",
+    "plugins": "The stack, in this order; a plugin stands once.",
+    "plugins.use": "The plugin's name; `tfopt plugins` lists those that are installed.",
+    "plugins.enabled": "Whether the plugin is in the stack; false keeps its place.",
+    "workload": "What is trained: one of use, factory and script.",
+    "workload.use": "A workload by name, one that ships or that a distribution registers.",
+    "workload.factory": '"package.module:callable" or "path/to/file.py:callable".',
+    "workload.script": "An unmodified Keras script, relative to this file.",
+    "workload.args": "Arguments of the script.",
+    "workload.folder": "Where the script runs, relative to this file; this file's folder if not.",
+    "workload.isolate": "Whether each measured run writes into a private copy of that folder.",
+    "workload.fit": "Which of the script's calls of fit is judged, from 1; all together if not.",
+    "workload.max_epochs": "Cuts each call of fit in the script short, for a quick look.",
+    "workload.max_steps": "Cuts each call of fit in the script short, for a quick look.",
+    "workload.epochs": "How long to train.",
+    "workload.batch_size": "Global batch size, over all replicas.",
+    "workload.options": "Keyword arguments of the factory.",
+    "measure": "How the stack is measured.",
+    "measure.pairs": "How many pairs of runs; auto looks after 4, 8 and 12.",
+    "measure.length": "How far each run trains: to the end, or until its step time is known.",
+    "measure.budget": 'About how long measuring may take: "10m", "1h30m", or seconds.',
+    "measure.attribution": "How each plugin's part of the gain is found.",
+    "measure.quality": "Which metric must not get worse, and by how much it may.",
+    "measure.quality.metric": "A metric as a finished epoch reports it, such as val_accuracy.",
+    "measure.quality.tolerance": "By how much it may be worse, in the metric's own unit.",
+    "measure.quality.direction": "Which way is better; by the metric's name if left out.",
+    "measure.target": "The value to reach; needed where the stack changes the training algorithm.",
+    "measure.target.metric": "A metric as a finished epoch reports it, such as val_accuracy.",
+    "measure.target.at_least": "Reached once the metric is this high.",
+    "measure.target.at_most": "Reached once the metric is this low.",
+}
+
+# Of which keys a table has exactly one.
+_ALTERNATIVES: Mapping[type[Table], Sequence[str]] = {
+    WorkloadSpec: WORKLOAD_CHOICES,
+    TargetSpec: TARGET_BOUNDS,
+}
+_DURATION = r"^ *(\d+(\.\d+)?h)? ?(\d+(\.\d+)?m)? ?(\d+(\.\d+)?s)? *$"
+_CHECKS: Mapping[Callable[[object], Any], Schema] = {
+    checks.text: {"type": "string"},
+    checks.word: {"type": "string", "pattern": r"\S"},
+    checks.flag: {"type": "boolean"},
+    checks.number: {"type": "number"},
+    checks.at_least_zero: {"type": "number", "minimum": 0},
+    checks.texts: {"type": "array", "items": {"type": "string"}},
+    checks.free_table: {"type": "object"},
+    checks.duration: {
+        "anyOf": [
+            {"type": "string", "minLength": 2, "pattern": _DURATION},
+            {"type": "number", "exclusiveMinimum": 0},
+        ]
+    },
+}
+
+
+def recipe_schema(plugin: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """The schema of a recipe file, as plain data.
+
+    :param plugin: the schema of one of its `[[plugins]]`, see `tfopt_core.hooks.schema`.
+    :param definitions: what `plugin` refers to.
+    """
+    body = _table(Recipe)
+    properties = {
+        **body["properties"],
+        "extends": _described("extends", _CHECKS[checks.word]),
+        "plugins": _described("plugins", {"type": "array", "items": plugin}),
+    }
+    return {
+        "$schema": DRAFT,
+        "title": "tfopt recipe",
+        "description": "A workload, a stack of plugins, and how to measure what they gain.",
+        **body,
+        "properties": properties,
+        # a recipe that extends another may leave to that one what it does not say itself
+        "if": {"not": {"required": ["extends"]}},
+        "then": {"required": ["workload"], "properties": dict(_complete(Recipe))},
+        "definitions": dict(definitions),
+    }
+
+
+def _table(table: type[Table], path: str = "") -> Schema:
+    properties = {}
+    for key, attribute in keys_of(table).items():
+        below = join_path(path, (key,))
+        validator = attribute.validator
+        if isinstance(validator, Nested):
+            schema = _table(validator.table, below)
+        else:
+            assert isinstance(validator, Checked)
+            schema = {**_check(validator.check), **_default(attribute)}
+        properties[key] = _described(below, schema)
+    schema = {"type": "object", "additionalProperties": False, "properties": properties}
+    # not "allOf" with "if": beside one, Taplo completes no key of the table
+    refused = dict(_exclusions(table))
+    return {**schema, "dependencies": refused} if refused else schema
+
+
+def _described(path: str, schema: Schema) -> Schema:
+    return {"description": DESCRIPTIONS[path], **schema}
+
+
+def _check(check: Callable[[object], Any]) -> Schema:
+    match check:
+        case checks.Whole(minimum, otherwise):
+            number = {"type": "integer", "minimum": minimum}
+            return {"anyOf": [number, {"enum": [otherwise]}]} if otherwise else number
+        case checks.Choice(words):
+            return {"enum": list(words)}
+    return _CHECKS[check]
+
+
+def _default(attribute: attrs.Attribute[Any]) -> Schema:
+    value = attribute.default
+    return {"default": value} if isinstance(value, str | int | float) and value != "" else {}
+
+
+def _exclusions(table: type[Table]) -> Iterator[tuple[str, Schema]]:
+    """What may not stand beside one of the alternatives: the table's own rules are asked."""
+    for chosen in _ALTERNATIVES.get(table, ()):
+        refused = {
+            key: {"not": {}}
+            for key in keys_of(table)
+            if any(fault.at == (key,) for fault in table.rules({chosen, key}))
+        }
+        yield chosen, {"properties": refused}
+
+
+def _complete(table: type[Table]) -> Iterator[tuple[str, Schema]]:
+    """What the tables below this one need, where no other recipe can give it."""
+    for key, attribute in keys_of(table).items():
+        if isinstance(attribute.validator, Nested):
+            inner = attribute.validator.table
+            fields = keys_of(inner).items()
+            needed = {
+                "required": [name for name, field in fields if field.default is attrs.NOTHING],
+                "properties": dict(_complete(inner)),
+                "anyOf": [{"required": [name]} for name in _ALTERNATIVES.get(inner, ())],
+            }
+            yield key, {word: said for word, said in needed.items() if said}

@@ -1,0 +1,228 @@
+"""A recipe as the text of a TOML file, with comments that say why each part is there.
+
+    text = recipe_text(
+        name="train",
+        description="What makes train.py faster here.",
+        workload={"script": "train.py"},
+        plugins=[PlannedPlugin("cache", {"storage": "disk"}, why="reading took 40% of a step")],
+        measure={"budget": "10m"},
+        heading=["When to use: on this machine."],
+        notes={"measure.budget": "longer is surer"},
+    )
+    write_file(Path("train.tfopt.toml"), text)
+
+What is written is what `read_recipe` reads back.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tomlkit
+
+from tfopt_core.errors import InputError
+from tfopt_core.recipe.paths import join_path
+
+COLUMNS = 90
+
+
+@attrs.frozen
+class PlannedPlugin:
+    """A plugin to write: `why` stands above it; one that is not `enabled` keeps its place."""
+
+    use: str
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+    why: str = ""
+    enabled: bool = True
+
+
+@attrs.frozen
+class SpareKey:
+    """A key of "workload" or "measure" that is written as a comment, ready to be switched on."""
+
+    table: str
+    key: str
+    value: Any
+    why: str = ""
+
+
+def recipe_text(
+    *,
+    name: str,
+    description: str,
+    workload: Mapping[str, Any],
+    plugins: Sequence[PlannedPlugin],
+    measure: Mapping[str, Any],
+    heading: Sequence[str] = (),
+    notes: Mapping[str, str] = {},
+    spare: Sequence[SpareKey] = (),
+    schema: str = "",
+) -> str:
+    """The text of a recipe.
+
+    A key whose value is None is left out, for TOML has no null.
+
+    :param heading: paragraphs at the top of the file; an empty one for an empty line.
+    :param notes: what stands above a table, and above or behind a key, by its path: "measure",
+        "measure.pairs", "plugins" (before the first of them), "plugins.cache.storage".
+    :param schema: where editors find the JSON Schema, such as "./recipe.schema.json".
+    """
+    blocks = [
+        [
+            *([f"#:schema {schema}"] if schema else []),
+            *_comments(heading),
+            *_pairs({"name": name, "description": description or None}, "", notes),
+        ],
+        [*_table("workload", workload, notes, spare)],
+        _comment(notes.get("plugins", "")) if plugins else [],
+        *([*_plugin(plugin, notes)] for plugin in plugins),
+    ]
+    if measure or any(key.table == "measure" for key in spare):
+        blocks.append([*_table("measure", measure, notes, spare)])
+    return "\n".join("".join(f"{line}\n" for line in block) for block in blocks if block)
+
+
+def write_file(path: Path, text: str, *, replace: bool = False) -> None:
+    """Write a new file; an existing one only with `replace`, and then whole or not at all.
+
+    :raises InputError: if there is such a file already, or it cannot be written.
+    """
+    try:
+        data = text.encode("utf-8")
+        if replace:
+            _replace(path.resolve(), data)
+        else:
+            _create(path, data)
+    except FileExistsError:
+        message = f'"{path}" exists already; name another file, or add --force to replace it'
+        raise InputError(message) from None
+    except UnicodeEncodeError:
+        raise InputError(f'"{path}" cannot be written: a name in it is not UTF-8') from None
+    except OSError as error:
+        raise InputError(f'"{path}" cannot be written: {error.strerror or error}') from error
+
+
+def _create(path: Path, data: bytes) -> None:
+    with path.open("xb") as stream:  # "x": never write over what is there
+        try:
+            stream.write(data)
+            stream.flush()
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".tfopt-{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _table(
+    name: str, values: Mapping[str, Any], notes: Mapping[str, str], spare: Sequence[SpareKey]
+) -> Iterator[str]:
+    yield from _comment(notes.get(name, ""))
+    yield f"[{name}]"
+    extra = [line for key in spare if key.table == name for line in _spare(key)]
+    yield from _pairs(values, name, notes, extra)
+
+
+def _plugin(plugin: PlannedPlugin, notes: Mapping[str, str]) -> Iterator[str]:
+    yield from _comment(plugin.why)
+    yield "[[plugins]]"
+    yield _pair("use", plugin.use)
+    if not plugin.enabled:
+        yield _pair("enabled", False)
+    path = join_path("plugins", (plugin.use,))
+    yield from _pairs(plugin.settings, path, notes, header="plugins")
+
+
+def _pairs(
+    values: Mapping[str, Any],
+    path: str,
+    notes: Mapping[str, str],
+    extra: Sequence[str] = (),
+    *,
+    header: str = "",
+) -> Iterator[str]:
+    """The keys of a table, then `extra`, then its tables that are too long for one line."""
+    long = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping) and len(_pair(key, value)) > COLUMNS:
+            long[key] = value
+        elif value is not None:
+            yield from _noted(_pair(key, value), notes.get(join_path(path, (key,)), ""))
+    yield from extra
+    for key, value in long.items():
+        yield from _noted(
+            f"[{_dotted(header or path, key)}]", notes.get(join_path(path, (key,)), "")
+        )
+        yield from (_pair(inner, item) for inner, item in value.items() if item is not None)
+
+
+def _spare(spare: SpareKey) -> Iterator[str]:
+    commented = _pair(spare.key, spare.value).replace("\n", "\n# ")
+    yield from _noted(f"# {commented}", spare.why)
+
+
+def _noted(line: str, note: str) -> Iterator[str]:
+    """A line with its note behind it where both fit, else with the note above it."""
+    comment = _comment(note)
+    beside = f"{line:<27} {comment[0]}" if len(comment) == 1 else ""
+    if beside and "\n" not in line and len(beside) <= COLUMNS:
+        yield beside
+    else:
+        yield from (*comment, line)
+
+
+def _pair(key: str, value: Any) -> str:
+    """`key = value`; an array that is too long for one line has a line for each element."""
+    written = f"{_key(key)} = "
+    line = written + _value(value)
+    if isinstance(value, list | tuple) and len(line) > COLUMNS:
+        elements = "".join(f"    {_value(item)},\n" for item in value)
+        line = f"{written}[\n{elements}]"
+    return line
+
+
+def _value(value: Any) -> str:
+    """Plain data as TOML on one line. Raises ValueError for what TOML has no form for."""
+    if isinstance(value, Mapping):
+        pairs = (f"{_key(k)} = {_value(item)}" for k, item in value.items() if item is not None)
+        return f"{{ {', '.join(pairs)} }}" if value else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(item) for item in value)}]"
+    return str(tomlkit.item(value).as_string())
+
+
+def _key(key: str) -> str:
+    return tomlkit.key(key).as_string()
+
+
+def _dotted(path: str, key: str) -> str:
+    return f"{path}.{_key(key)}" if path else _key(key)
+
+
+def _comments(paragraphs: Sequence[str]) -> Iterator[str]:
+    for paragraph in paragraphs:
+        yield from _comment(paragraph) if paragraph else ("#",)
+
+
+def _comment(text: str) -> list[str]:
+    """A text as comment lines. What TOML forbids in a comment becomes a space."""
+    clean = "".join(char if char.isprintable() else " " for char in text)
+    lines = textwrap.wrap(clean, COLUMNS - 2, break_long_words=False, break_on_hyphens=False)
+    return [f"# {line}" for line in lines]

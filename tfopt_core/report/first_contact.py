@@ -1,0 +1,69 @@
+"""What `tfopt apply train.py` prints before and after it measures what it proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+
+from tfopt_core.measure.adapted import Adapted
+from tfopt_core.measure.first_contact import Draft, why_chosen
+from tfopt_core.report import units
+from tfopt_core.report.console import plain
+from tfopt_core.report.diagnosis import Bar, finding_in_words
+from tfopt_core.report.layout import bullets, grid, paragraph, section, words
+
+PARTS = ("input", "dispatch", "compute")
+
+
+def render_look(draft: Draft) -> RenderableType:
+    """Where a step goes, what was compared within the training, and what is proposed."""
+    found = draft.diagnosed
+    shares = {name: getattr(found, name).share for name in PARTS}
+    parts: list[RenderableType] = [
+        section(
+            f"A step of {draft.script} takes {units.seconds_text(found.step_seconds)}",
+            Bar(shares),
+            words("  ".join(f"{name} {share:.0%}" for name, share in shares.items()), "dim"),
+        )
+    ]
+    if found.findings:
+        parts.append(section("Found", bullets(map(finding_in_words, found.findings))))
+    if found.in_run is not None:
+        parts.append(section("Compared within one training", *_in_run(found.in_run)))
+    parts.append(section("Proposed", *_proposed(draft)))
+    return Group(*parts)
+
+
+def _in_run(adapted: Adapted) -> Sequence[RenderableType]:
+    said = [*(contrast.statement for contrast in adapted.contrasts), *adapted.left_out]
+    return [bullets(said or [adapted.reason])]
+
+
+def _proposed(draft: Draft) -> Sequence[RenderableType]:
+    if not draft.stack:
+        return [words("no installed plugin proposes anything for this training")]
+    return [
+        grid(
+            (words(one.plugin, "bold"), paragraph(why_chosen(one, draft.diagnosed)))
+            for one in draft.stack
+        )
+    ]
+
+
+def render_written(draft: Draft, path: Path) -> RenderableType:
+    """What stays of the proposal and where it was written."""
+    lines: list[RenderableType] = []
+    if draft.left_out:
+        lines.append(
+            section("Left out", bullets(f"{one.plugin}: {one.reason}" for one in draft.left_out))
+        )
+    if not draft.stack:
+        lines.append(section("Nothing to measure", words("no recipe was written")))
+    else:
+        shown = plain(str(path.name if path.parent == Path.cwd() else path))
+        lines.append(
+            Group("", words(f"recipe: {shown}   (tfopt train {shown} runs the script with it)"))
+        )
+    return Group(*lines)

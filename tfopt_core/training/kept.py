@@ -1,0 +1,28 @@
+"""Train functions that a model keeps from one fit to the next, as Keras keeps its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+
+@attrs.define(eq=False)
+class KeptFunctions:
+    """What is left of a fit for the next one of the same model, as long as nobody compiles it anew.
+
+    A script that calls `fit` again and again would otherwise trace each time.
+
+    :param function: what trained, and `key` what it was made for.
+    :param on_trace: called while the step is traced; each fit sets its own.
+    """
+
+    function: Any = None
+    key: tuple[Any, ...] = ()
+    on_trace: Callable[[], None] = lambda: None
+    on_traced: Callable[[], None] = lambda: None
+
+    def forget(self) -> None:
+        """The next fit makes its own."""
+        self.function, self.key = None, ()

@@ -1,0 +1,75 @@
+"""Acting at the moment that a script has imported a library, and not before: what a script sets
+before its imports must count as it does without tfopt. No TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+Action = Callable[[], None]
+
+
+class WhenImported(MetaPathFinder):
+    """Calls an action once a module has been imported, at once if it is there already.
+
+    :param actions: by the name of a top-level module.
+    """
+
+    def __init__(self, actions: Mapping[str, Action]) -> None:
+        self._actions = dict(actions)
+        self._asking: set[str] = set()
+
+    def __enter__(self) -> WhenImported:
+        for name in [name for name in self._actions if name in sys.modules]:
+            self._actions.pop(name)()
+        sys.meta_path.insert(0, self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.meta_path.remove(self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where the module is, with a loader that tells of it."""
+        if name not in self._actions or name in self._asking:
+            return None
+        self._asking.add(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._asking.discard(name)
+        if spec is not None and spec.loader is not None:
+            # (some only ask whether a module is there, and never load it)
+            spec.loader = _Telling(spec.loader, lambda: self._imported(name))
+        return spec
+
+    def _imported(self, name: str) -> None:
+        action = self._actions.pop(name, None)
+        if action is not None:
+            action()
+
+
+class _Telling(Loader):
+    """A module's own loader, and an action after it."""
+
+    def __init__(self, loader: Loader, action: Action) -> None:
+        self._loader, self._action = loader, action
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader  # for whoever reads resources by it
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._action()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)

@@ -1,0 +1,124 @@
+"""A script run as Python itself runs it: as `__main__`, with its own arguments and status."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import NoReturn
+
+import attrs
+
+from tfopt_core.errors import describe
+
+
+@attrs.frozen(kw_only=True)
+class ScriptEnd:
+    """How a script ended.
+
+    :param status: its exit status, as Python would end with.
+    :param error: what it raised, with its place, None for an end that it chose.
+    :param exited: whether it called `sys.exit`, and with what: `sys.exit(3)`; None if it did not.
+    :param raised: the exception itself.
+    :param read_input: whether it asked for standard input, which it has none of.
+    """
+
+    status: int
+    error: str | None = None
+    exited: str | None = None
+    raised: BaseException | None = None
+    read_input: bool = False
+
+
+def run_script(path: Path, arguments: Sequence[str]) -> ScriptEnd:
+    """Run the script to its end, the threads that it has started included.
+
+    A process that it forks ends with the script, as it does without tfopt, and never returns.
+
+    :raises KeyboardInterrupt: as the script does.
+    """
+    owner = os.getpid()
+    nothing = _Nothing()
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(nothing))
+    sys.argv = [str(path), *arguments]
+    sys.path.insert(0, str(path.parent))
+    module = ModuleType("__main__")
+    module.__file__ = str(path)
+    sys.modules["__main__"] = module
+    try:
+        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        exec(code, vars(module))
+        end = ScriptEnd(status=0)
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as error:
+        end = _exited(error)
+    except BaseException as error:
+        end = _raised(error, path)
+    if os.getpid() != owner:
+        _end_fork(end.status)
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+    return attrs.evolve(end, read_input=nothing.asked)
+
+
+def _exited(error: SystemExit) -> ScriptEnd:
+    code = error.code
+    if code is None or isinstance(code, int):
+        status = (code or 0) & 0xFF
+        return ScriptEnd(status=status, exited=f"sys.exit({'' if code is None else code})")
+    print(code, file=sys.stderr)
+    return ScriptEnd(status=1, exited=f"sys.exit({str(code)[:80]!r})")
+
+
+def _raised(error: BaseException, path: Path) -> ScriptEnd:
+    own = _own_frames(error.__traceback__, path)
+    sys.excepthook(type(error), error, own)
+    sys.stderr.flush()
+    return ScriptEnd(status=1, error=f"{_place(error, own)}{describe(error)}", raised=error)
+
+
+def _own_frames(trace: TracebackType | None, path: Path) -> TracebackType | None:
+    """The traceback from the script's first line on, without what runs it."""
+    step = trace
+    while step is not None and step.tb_frame.f_code.co_filename != str(path):
+        step = step.tb_next
+    return step
+
+
+def _place(error: BaseException, trace: TracebackType | None) -> str:
+    """`train.py:12: `, the innermost line of the script itself."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}:{error.lineno}: "
+    place, step = "", trace
+    while step is not None:
+        file = Path(step.tb_frame.f_code.co_filename)
+        if trace is not None and file == Path(trace.tb_frame.f_code.co_filename):
+            place = f"{file.name}:{step.tb_lineno}: "
+        step = step.tb_next
+    return place
+
+
+def _end_fork(status: int) -> NoReturn:
+    """What a script has forked is a copy of this whole process: it must not speak for it."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
+
+
+class _Nothing(io.RawIOBase):
+    """Standard input that has nothing to give, and knows whether somebody asked."""
+
+    asked = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        self.asked = True
+        return 0

@@ -1,0 +1,99 @@
+"""Seeds that a script sets itself: they would be the same in each pair of runs."""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+# Modules in which a replaced function may stand under its name; others hold it as it was.
+EXPORTING = ("keras", "tensorflow")
+MODULUS = 2**31 - 1
+
+
+@attrs.define(eq=False)
+class Seeding:
+    """Replaces each global seed that a script sets by one of the run's own, drawn from both.
+
+    Data that are made from it differ from pair to pair then, and are the same on both sides of one.
+    Seeds that are given to a layer, a shuffle or a generator of its own stay as they are.
+
+    :param seen: what the script has called, in words: `keras.utils.set_random_seed(42)`.
+    """
+
+    seen: list[str] = attrs.field(factory=list)
+    _seed: int = 0
+    _inside: bool = False
+    _put_back: list[Callable[[], None]] = attrs.field(factory=list)
+
+    def begin(self, seed: int) -> None:
+        """Seed everything, and stand in for what seeds it from now on."""
+        import keras
+        import numpy as np
+        import tensorflow as tf
+
+        self._seed = seed
+        keras.utils.set_random_seed(seed)
+        for name, function in (
+            ("keras.utils.set_random_seed", keras.utils.set_random_seed),
+            ("tf.random.set_seed", tf.random.set_seed),
+        ):
+            self._everywhere(name, function)
+        self._on(np.random, "seed", "np.random.seed")
+        self._on(random, "seed", "random.seed")
+
+    def end(self) -> None:
+        """Leave everything as it was."""
+        while self._put_back:
+            self._put_back.pop()()
+
+    def in_words(self) -> str | None:
+        """What a report says of it, None where there is nothing to say."""
+        if not self.seen:
+            return None
+        calls = ", ".join(dict.fromkeys(self.seen))
+        return (
+            f"the script seeds itself ({calls}); each pair of runs had a seed of its own instead, "
+            "the same on both sides"
+        )
+
+    def mixed(self, given: int) -> int:
+        """The seed in place of this one."""
+        return (given * 1_000_003 + self._seed) % MODULUS
+
+    def _everywhere(self, name: str, function: Callable[..., Any]) -> None:
+        """Put a stand-in wherever the libraries themselves export the function."""
+        standing_in = self._standing_in(name, function)
+        for module in list(sys.modules.values()):
+            top = getattr(module, "__name__", "").partition(".")[0]
+            if top not in EXPORTING:
+                continue
+            for key, value in list(vars(module).items()):
+                if value is function:
+                    setattr(module, key, standing_in)
+                    self._put_back.append(functools.partial(setattr, module, key, function))
+
+    def _on(self, module: Any, key: str, name: str) -> None:
+        function = getattr(module, key)
+        setattr(module, key, self._standing_in(name, function))
+        self._put_back.append(functools.partial(setattr, module, key, function))
+
+    def _standing_in(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def seed(*given: Any, **named: Any) -> Any:
+            values = [*given, *named.values()]
+            # (one calls another: the outermost is what the script has called)
+            if self._inside or len(values) != 1 or type(values[0]) is not int:
+                return function(*given, **named)
+            self.seen.append(f"{name}({values[0]})")
+            self._inside = True
+            try:
+                return function(self.mixed(values[0]))
+            finally:
+                self._inside = False
+
+        return seed

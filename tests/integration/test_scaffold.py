@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from real_process import environment, run
 
-from tfopt_core.cli.scaffold import LONGEST_NAME, Names, write_distribution
+from tfopt_core.cli.scaffold import ENDING, LONGEST_NAME, TEMPLATES, Names, write_distribution
+
+ROOT = Path(__file__).parents[2]
 
 # The shortest and the longest name: lines must neither be too long nor fit where they are broken.
 NAMES = ["a", "loss-watch", "x" * (LONGEST_NAME - 2) + "-y"]
@@ -39,6 +41,15 @@ def test_ruff_has_nothing_to_say(name: str, tmp_path: Path) -> None:
     for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
         done = run([sys.executable, "-m", "ruff", *command, "."], cwd=folder)
         assert done.code == 0, done.out + done.err
+
+
+def test_the_templates_are_part_of_tfopts_wheel() -> None:
+    from hatchling.builders.wheel import WheelBuilder
+
+    held = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
+    templates = [str(path.relative_to(ROOT)) for path in TEMPLATES.rglob(f"*{ENDING}")]
+    assert templates
+    assert held.issuperset(templates)
 
 
 def test_its_wheel_registers_a_plugin_that_tfopt_finds_and_describes(

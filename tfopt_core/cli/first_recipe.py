@@ -1,4 +1,4 @@
-"""The recipe that `tfopt init` writes: what is trained, which plugins, and the text."""
+"""The recipe that `tfopt init` writes: what is trained, and the text."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from tfopt_core.errors import InputError, RecipeError, did_you_mean
-from tfopt_core.hooks.discovery import registrations
-from tfopt_core.hooks.inspection import PluginInfo, inspect_plugins
-from tfopt_core.hooks.start import beginning, in_order
 from tfopt_core.measure.check import check_recipe
-from tfopt_core.measure.diagnosed import Diagnosed
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.schema import SCHEMA_FILE
 from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
-from tfopt_core.report.vocabulary import MATHEMATICS
 from tfopt_core.training.factory import missing_workload
 
 _TARGET = re.compile(r"\s*([^<>=\s]+)\s*([<>])=\s*(\S+)\s*")
@@ -101,76 +96,6 @@ def find_subject(target: str, args: str | None = None) -> Subject:
     return subject
 
 
-def chosen_plugins(names: Sequence[str], *, target: bool) -> list[PlannedPlugin]:
-    """These plugins with their defaults, in an order that they agree to.
-
-    :param target: whether the recipe says what value of a metric is to be reached.
-    :raises InputError: if one is unknown, broken, or needs more than its name.
-    """
-    known = registrations()
-    for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
-            raise InputError(f'no plugin is named "{name}"; {hint}')
-    infos = {info.name: info for info in inspect_plugins(names)}
-    for name in names:
-        _check_usable(infos[name], target=target)
-    said = {name: infos[name].traits for name in names}
-    order = in_order({name: traits for name, traits in said.items() if traits is not None})
-    return [PlannedPlugin(name, why=infos[name].summary) for name in order]
-
-
-def _check_usable(info: PluginInfo, *, target: bool) -> None:
-    if info.error is not None:
-        raise InputError(f'plugin "{info.name}" cannot be loaded: {info.error}')
-    if not info.math:
-        needed = [f'"{setting.name}"' for setting in info.settings if setting.default is None]
-        what = f"needs {' and '.join(needed)}" if needed else "needs settings"
-        raise InputError(
-            f'plugin "{info.name}" {what}; leave it out here, and add it to the recipe as '
-            f"`tfopt plugins show {info.name}` says"
-        )
-    if info.math == "changes" and not target:
-        raise InputError(
-            f'plugin "{info.name}" changes the training algorithm, so it is judged by the time to '
-            'a target; add --target "val_accuracy>=0.9", say'
-        )
-
-
-def safe_plugins() -> list[PlannedPlugin]:
-    """Those that leave the training as it is, and switched off those that round or reorder.
-
-    :raises InputError: if none is installed.
-    """
-    found = beginning(inspect_plugins())
-    if not any(one.enabled for one in found):
-        raise InputError("no installed plugin leaves the training as it is; choose by --plugin")
-    return [
-        PlannedPlugin(one.info.name, why=_why(one.info, on=one.enabled), enabled=one.enabled)
-        for one in found
-    ]
-
-
-def _why(info: PluginInfo, *, on: bool) -> str:
-    if on:
-        return info.summary
-    said = f"{info.summary.rstrip('.')}: {MATHEMATICS[info.math]}."
-    if info.traits is not None and info.traits.conflicts:
-        said += f" Not beside {', '.join(info.traits.conflicts)}."
-    return said
-
-
-def proposed_plugins(diagnosed: Diagnosed) -> list[PlannedPlugin]:
-    """The stack that a diagnosis proposes."""
-    known = {suggestion.plugin: suggestion for suggestion in diagnosed.suggestions}
-    plugins = []
-    for name in diagnosed.proposed_stack:
-        said = known[name]
-        bound = "" if said.bound is None else f" A step gets at most {said.bound:.2f}x faster."
-        plugins.append(PlannedPlugin(name, said.settings, why=f"{said.summary}{bound}"))
-    return plugins
-
-
 def parse_target(text: str) -> dict[str, Any]:
     """The `target` that "val_accuracy>=0.9" means.
 
@@ -195,15 +120,12 @@ def first_text(
     *,
     name: str,
     budget: str,
-    target: str | None,
+    target: Mapping[str, Any] | None,
 ) -> str:
     """The recipe's text, with what else may be said in it as comments."""
     folder = output.parent
     given = subject.table(folder)
     kind = "script" if subject.key == "script" else "factory"
-    measure: dict[str, Any] = {"budget": budget}
-    if target is not None:
-        measure["target"] = parse_target(target)
     off = "" if all(plugin.enabled for plugin in plugins) else (
         " Those that are on leave the training as it is, exactly; enabled = true adds another, and "
         "for one call --set plugins.NAME.enabled=true does."
@@ -213,7 +135,7 @@ def first_text(
         description=f"What makes {subject.value} faster.",
         workload=given,
         plugins=plugins,
-        measure=measure,
+        measure={"budget": budget, "target": target},
         heading=[
             f"To see what makes {subject.value} faster on this machine: tfopt apply {output.name}",
         ],

@@ -75,7 +75,7 @@ def init(
     Without a TARGET it asks. The stack begins with plugins that leave the training as it is,
     exactly, and the recipe holds others to switch on; --plugin and --diagnose choose otherwise.
     """
-    from tfopt_core.cli import first_recipe
+    from tfopt_core.cli import first_recipe, first_stack
     from tfopt_core.cli.request import seconds_of
     from tfopt_core.recipe.writing import write_file
 
@@ -94,6 +94,7 @@ def init(
     assert wanted.target is not None
     subject = first_recipe.find_subject(wanted.target, wanted.args)
     seconds_of("--budget", wanted.budget or BUDGET)
+    goal = None if reach is None else first_recipe.parse_target(reach)
     path = output or Path(f"{subject.stem}.tfopt.toml")
     if path.exists() and not force:
         raise InputError(f'"{path}" exists already; name another by --output, or add --force')
@@ -101,13 +102,13 @@ def init(
     def text(stack: list[PlannedPlugin]) -> str:
         return first_recipe.first_text(
             subject, path, stack, name=wanted.name or subject.stem,
-            budget=wanted.budget or BUDGET, target=reach,
+            budget=wanted.budget or BUDGET, target=goal,
         )  # fmt: skip
 
     stack = (
-        first_recipe.chosen_plugins(plugins, target=reach is not None)
+        first_stack.chosen_plugins(plugins, target=goal is not None)
         if plugins
-        else first_recipe.safe_plugins()
+        else first_stack.safe_plugins()
     )
     if wanted.diagnose:
         stack = _proposed(text(stack), path.parent) or stack
@@ -173,7 +174,8 @@ def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
     """What a diagnosis of the recipe's workload proposes to stack; said if that is nothing."""
     import tempfile
 
-    from tfopt_core.cli.first_recipe import beside, proposed_plugins
+    from tfopt_core.cli.first_recipe import beside
+    from tfopt_core.cli.first_stack import proposed_plugins
     from tfopt_core.cli.request import make_request
     from tfopt_core.hooks.inspection import inspect_plugins
     from tfopt_core.measure.diagnosing import diagnose

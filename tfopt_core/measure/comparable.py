@@ -49,7 +49,7 @@ class Measured:
         for run in self.judged_runs():
             if not run.fits or run.wall_seconds is None:
                 raise ValueError("runs have no wall time")
-            if not run.fit.complete and run.fit.projected_seconds is None:
+            if any(not f.complete and f.projected_seconds is None for f in run.timed_fits):
                 raise ValueError("runs have no projected time")
         figures = compared_seconds(self.pairs, _judgement(self.results.comparison))
         if isinstance(figures, str):

@@ -31,6 +31,9 @@ from tfopt_core.recipe import Recipe
 from tfopt_core.store.results import Results, RunResult
 from tfopt_core.training.runtime import recorded_environment
 
+# Of the files that a script has written.
+WRITTEN_SHOWN = 6
+
 Stop = Literal["done", "interrupted", "budget"]
 
 
@@ -47,7 +50,7 @@ def judgement_of(
         math=stack_math([plugin.math for plugin in prepared.plugins]),
         target=measure.target,
         sequential=measure.pairs == "auto",
-        projected=any(run.ok and not run.fit.complete for run in runs),
+        projected=any(run.ok and not run.complete for run in runs),
         certificate=course.certificate,
     )
 
@@ -178,6 +181,15 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
         said.append(
             f"{fell_back} of {len(runs)} runs were started anew because forking failed here: the "
             "fork server or a fork of it gave no sign of life"
+        )
+    said += dict.fromkeys(note for run in runs for note in run.notes)
+    written = dict.fromkeys(file for run in runs for file in run.written)
+    if written:
+        shown = ", ".join(list(written)[:WRITTEN_SHOWN])
+        more = f", and {len(written) - WRITTEN_SHOWN} more" if len(written) > WRITTEN_SHOWN else ""
+        said.append(
+            f"the script writes files; each run wrote into a private copy of its folder, which is "
+            f"gone: {shown}{more}"
         )
     return tuple(sentence for sentence in said if sentence is not None)
 

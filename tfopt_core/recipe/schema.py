@@ -150,7 +150,7 @@ def _default(attribute: attrs.Attribute[Any]) -> Schema:
 def _exclusions(table: type[Table]) -> Iterator[tuple[str, Schema]]:
     """What may not stand beside one of the alternatives: the table's own rules are asked."""
     for chosen in _ALTERNATIVES.get(table, ()):
-        refused = {
+        refused: Schema = {
             key: {"not": {}}
             for key in keys_of(table)
             if any(fault.at == (key,) for fault in table.rules({chosen, key}))

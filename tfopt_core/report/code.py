@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 import textwrap
@@ -158,12 +157,8 @@ def _broken(code: str, indent: str, tail: str = "") -> list[str]:
 
 def _outermost(code: str) -> tuple[str, Sequence[str], str] | None:
     """What stands before the last outermost bracket, the items in it, and its end."""
-    try:
-        ast.parse(code)
-    except SyntaxError:
-        return None
-    depth, begin, spans = 0, 0, []
-    quote = ""
+    depth, begin, quote = 0, 0, ""
+    spans: list[tuple[int, int, list[int]]] = []
     cuts: list[int] = []
     for place, sign in enumerate(code):
         if quote:

@@ -14,6 +14,7 @@ from rich.text import Text
 from tfopt_core.measure.schedule import BASELINE, FULL
 from tfopt_core.report.effects import render_attribution, render_plugin_lines
 from tfopt_core.report.figures import figure_groups
+from tfopt_core.report.fits import render_fits
 from tfopt_core.report.layout import Page, facts, indented, words
 from tfopt_core.report.outcome import render_failures, render_rest, render_verdict
 from tfopt_core.report.scaling import render_scaling
@@ -26,6 +27,7 @@ def render_summary(results: Results) -> RenderableType:
         _title(results),
         indented(facts(_facts(results))),
         *_figures(results),
+        *render_fits(results),
         *render_plugin_lines(results),
         *render_attribution(results),
         *render_failures(results),

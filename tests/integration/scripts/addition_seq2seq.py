@@ -9,7 +9,7 @@ from keras import layers
 
 keras.utils.set_random_seed(99)
 
-TRAINING_SIZE = 3000
+TRAINING_SIZE = 2000
 DIGITS = 2
 MAXLEN = DIGITS + 1 + DIGITS
 CHARS = "0123456789+ "

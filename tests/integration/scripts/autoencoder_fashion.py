@@ -8,7 +8,7 @@ from tensorflow.keras import layers, losses
 from tensorflow.keras.models import Model
 
 archive = np.load(str(files("tfopt_workloads") / "data" / "fashion_mnist.npz"))
-x_train = archive["train_images"][:1500].astype("float32") / 255.0
+x_train = archive["train_images"][:1000].astype("float32") / 255.0
 x_test = archive["validation_images"][:300].astype("float32") / 255.0
 x_train, x_test = x_train[..., tf.newaxis], x_test[..., tf.newaxis]
 print(x_train.shape)

@@ -46,7 +46,7 @@ pretraining = pretrained.fit(clothes, kinds, batch_size=64, epochs=2)
 
 train_ds, val_ds = keras.utils.image_dataset_from_directory(
     str(data / "clipart"),
-    validation_split=0.7,
+    validation_split=0.75,
     subset="both",
     seed=1337,
     image_size=image_size,
@@ -55,7 +55,7 @@ train_ds, val_ds = keras.utils.image_dataset_from_directory(
 class_names = train_ds.class_names
 print("classes:", class_names)
 train_ds = train_ds.prefetch(tf.data.AUTOTUNE)
-val_ds = val_ds.take(8).prefetch(tf.data.AUTOTUNE)
+val_ds = val_ds.take(6).prefetch(tf.data.AUTOTUNE)
 
 """
 ## A new head, with image data augmentation
@@ -81,7 +81,7 @@ head = model.fit(train_ds, epochs=2, validation_data=val_ds)
 
 base.trainable = True
 model.compile(keras.optimizers.Adam(1e-4), loss, metrics=["accuracy"])
-finetuning = model.fit(train_ds, epochs=2, validation_data=val_ds)
+finetuning = model.fit(train_ds, epochs=1, validation_data=val_ds)
 
 print("history: pretraining", repr(pretraining.history))
 print("history: head", repr(head.history))

@@ -50,8 +50,8 @@ def main():
     args = parser.parse_args()
 
     keras.utils.set_random_seed(args.seed)
-    inputs, targets, weights = load(0, 8000)
-    held_out = load(8000, 10000)
+    inputs, targets, weights = load(0, 6000)
+    held_out = load(8000, 9000)
 
     normalization = layers.Normalization()
     normalization.adapt(inputs["numbers"])

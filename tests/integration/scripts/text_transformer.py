@@ -60,8 +60,8 @@ def read(limit):
     return x[order], y[order]
 
 
-x, y = read(1200)
-x_train, y_train, x_val, y_val = x[:2000], y[:2000], x[2000:], y[2000:]
+x, y = read(900)
+x_train, y_train, x_val, y_val = x[:1400], y[:1400], x[1400:], y[1400:]
 print(len(x_train), "training sequences,", len(x_val), "validation sequences")
 
 inputs = layers.Input(shape=(maxlen,))

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tfopt_core.cli.first_recipe import parse_target, proposed_plugins
+from tfopt_core.cli.first_recipe import parse_target
+from tfopt_core.cli.first_stack import proposed_plugins
 from tfopt_core.cli.main import run
 from tfopt_core.hooks.inspection import inspect_plugins
 from tfopt_core.hooks.suggest import Suggestion

@@ -124,7 +124,9 @@ class WorkloadNames:
         if not inspect.isfunction(function) or function.__name__ in RESERVED:
             return None
         module, name = sys.modules.get(function.__module__), function.__name__
-        if function.__module__ == "__main__" or getattr(module, name, None) is not function:
+        found = getattr(module, function.__qualname__, None)
+        # its file may have been executed twice, so it may be a twin
+        if not inspect.isfunction(found) or found.__code__ != function.__code__:
             return None
         if self._bound.setdefault(name, function) is not function:
             return None

@@ -173,9 +173,9 @@ class CopyUp:
                 raise
 
     def make_empty_folders(self, place: str) -> None:
-        """Have no stand-in for a folder below this one, since all of it is about to be removed.
+        """Have no stand-in for a folder here or below, since all of it is about to be removed.
 
-        TensorFlow removes folders by looking through links.
+        :raises CannotCopy: if that fails.
         """
         self.make_folder(place)
         for folder, names, _ in os.walk(place):

@@ -169,6 +169,6 @@ _PREPARES: dict[str, Prepare] = {
     "pathlib.Path.glob": _glob,
     "pathlib.Path.rglob": _walk,
     "pathlib.Path.walk": _walk,
-    "shutil.rmtree": _with(Guard.removing),
+    "shutil.rmtree": _with(Guard.removing_tree, 1),
     "sqlite3.connect": _connect,
 }

@@ -72,9 +72,15 @@ class Guard:
         """A file, link or folder is about to be removed."""
         self._look_at_entry(path)
 
-    def removing_all(self, path: str) -> None:
-        """A folder with all that is in it is about to be removed, by looking through links."""
-        place, _ = self._look(path, follow=False)
+    def removing_tree(self, path: str) -> None:
+        """A folder with all that is in it is about to be removed, links in it as links."""
+        place = self._look_at_entry(path)
+        if self.copy_up.tree.contains(place) and not os.path.islink(place):
+            self.copy_up.make_empty_folders(place)
+
+    def removing_through_links(self, path: str) -> None:
+        """A folder is about to be removed as TensorFlow does it, which looks through links."""
+        place, _ = self._look(path)
         if self.copy_up.tree.contains(place):
             self.copy_up.make_empty_folders(place)
 

@@ -134,7 +134,7 @@ _TENSORFLOW: dict[str, Before] = {
     "CopyFile": _copy_file,
     "CreateDir": lambda path, *_: _with(path, Guard.making_folder),
     "DeleteFile": lambda path, *_: _with(path, Guard.removing),
-    "DeleteRecursively": lambda path, *_: _with(path, Guard.removing_all),
+    "DeleteRecursively": lambda path, *_: _with(path, Guard.removing_through_links),
     "RecursivelyCreateDir": lambda path, *_: _with(path, Guard.making_folder),
     "RenameFile": _rename_file,
     "WritableFile": _writable_file,

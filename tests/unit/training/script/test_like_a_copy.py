@@ -34,7 +34,6 @@ LINKS = {
     "to-many": "many",
     "up": "../beside",
     "many/to-1": "1",
-    "many/to-small": "../small",
     "broken": "nowhere",
     "itself": "itself",
 }
@@ -44,6 +43,7 @@ PATHS = sorted(
         *LINKS,
         *("few", "many", "many/below", "many/below/deeper", "new", "new/n", "many/new"),
         *("far", "far/f", "far/below", "far/below/g", "far/new", "up/b", "up/large", "../beside"),
+        *(".", "..", "far/../beside", "many/../few"),
         *("to-many/1", "to-many/below/z", "to-few/x", "many/../small", "many/below/../1", "few/y"),
     }
 )
@@ -82,7 +82,7 @@ def exact(base):
     return found
 
 
-def visible(folder, depth=6):
+def visible(folder, depth=5):
     """What a script sees that looks into every file below a folder, links as what they lead to."""
     found = {}
     for name in sorted(os.listdir(folder)):
@@ -110,6 +110,7 @@ def write_by_descriptor(flags, path, text):
 
 
 def walked(path):
+    """What a walk finds that doesn't follow links."""
     return sorted(
         (os.path.normpath(folder), sorted(folders), sorted(files))
         for folder, folders, files in os.walk(path)

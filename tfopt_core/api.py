@@ -1,0 +1,153 @@
+"""tfopt from Python: measure a recipe, train with its stack, rewrite one data set.
+
+    results = tfopt_core.apply("recipe.toml")
+    with tfopt_core.stacked("recipe.toml") as stack:
+        model.fit(...)
+    dataset = tfopt_core.optimize(dataset, "recipe.toml")
+
+The errors are those of the commands, all below `TfoptError`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfopt_core.cli.conducting import Asked, conduct
+from tfopt_core.cli.script_options import ScriptOptions
+from tfopt_core.errors import InputError
+from tfopt_core.hooks import read_machine
+from tfopt_core.measure.check import Checked, check_recipe
+from tfopt_core.training.job import Job
+from tfopt_core.training.runtime import check_environment
+from tfopt_core.training.script.in_process import Stacked, optimized_dataset, stacked_here
+
+if TYPE_CHECKING:
+    from tfopt_core.store.results import Results
+
+__all__ = ["Stacked", "apply", "optimize", "stacked"]
+
+
+def apply(
+    recipe: str | Path,
+    *,
+    overrides: Mapping[str, Any] | Sequence[str] = (),
+    script: str | Path | None = None,
+    arguments: Sequence[str] = (),
+    pairs: int | None = None,
+    budget: str | None = None,
+    save_to: str | Path | None = None,
+    resume: bool = False,
+    quiet: bool = True,
+) -> Results | None:
+    """Measure a recipe's stack against its baseline: `tfopt apply` without the terminal.
+
+    :param recipe: a file, the name of a recipe that ships, or a Keras script.
+    :param overrides: changes of the recipe, as `--set` takes them, or by path:
+        `{"measure.pairs": 4}`.
+    :param script: measure this script with the recipe's plugins.
+    :param arguments: the script's own.
+    :param pairs, budget, save_to, resume: as the command's options.
+    :param quiet: print no progress to standard error.
+    :returns: everything that was measured; None for a script that nothing is worth trying on.
+    :raises RecipeError, InputError: for what is wrong with the recipe.
+    :raises PreparationFailed: for what would fail in every run.
+    """
+    options = ScriptOptions(
+        script=None if script is None else str(script), arguments=tuple(arguments)
+    )
+    return conduct(
+        Asked(
+            target=str(recipe), overrides=_as_texts(overrides), script=options, pairs=pairs,
+            budget=budget, save_to=None if save_to is None else Path(save_to), resuming=resume,
+            quiet=quiet,
+        )
+    )  # fmt: skip
+
+
+@contextmanager
+def stacked(
+    recipe: str | Path,
+    *,
+    overrides: Mapping[str, Any] | Sequence[str] = (),
+    seed: int | None = None,
+) -> Iterator[Stacked]:
+    """Apply a recipe's stack to whatever Keras trains inside, in this process.
+
+    The dtype policy and the strategy are in effect for models that are built inside. Settings of
+    "auto" are not resolved: whatever has to be timed first is not applied, and `effects` says so.
+    What TensorFlow reads when it starts (threads, flags) is beyond reach here.
+
+    :param recipe: a file or the name of a recipe that ships; its workload is not used.
+    :param overrides: changes of the recipe.
+    :param seed: seeds everything first, and what plugins draw; None seeds nothing.
+    :raises RecipeError: with everything that is wrong with the recipe.
+    :raises PluginError, PluginRefused: naming the plugin that failed.
+    """
+    checked = _checked(recipe, overrides)
+    folder = Path(tempfile.mkdtemp(prefix="tfopt-stacked-"))
+    try:
+        with stacked_here(_job(checked, folder, seed or 1), seed) as found:
+            yield found
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def optimize(
+    dataset: Any,
+    recipe: str | Path,
+    *,
+    split: Literal["train", "validation"] = "train",
+    overrides: Mapping[str, Any] | Sequence[str] = (),
+    seed: int = 1,
+) -> Any:
+    """Rewrite one data set as a recipe's plugins would; the others of them have no say.
+
+    Files that a plugin writes (a cache on the disk) lie in a temporary folder, until the process
+    ends.
+
+    :param dataset: a `tf.data.Dataset` of batches.
+    :param split: which of a training's data it is.
+    :param overrides: changes of the recipe.
+    :param seed: of what plugins draw.
+    :returns: a `tf.data.Dataset`; the very same where no plugin changes it.
+    :raises InputError: for something else than a data set.
+    :raises RecipeError, PluginError, PluginRefused: as `stacked`.
+    """
+    import atexit
+
+    checked = _checked(recipe, overrides)
+    folder = Path(tempfile.mkdtemp(prefix="tfopt-data-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return optimized_dataset(_job(checked, folder, seed), dataset, split)
+
+
+def _checked(recipe: str | Path, overrides: Mapping[str, Any] | Sequence[str]) -> Checked:
+    check_environment(os.environ)
+    return check_recipe(str(recipe), _as_texts(overrides), compares=False)
+
+
+def _job(checked: Checked, folder: Path, seed: int) -> Job:
+    return Job(
+        recipe=checked.recipe,
+        plugins=checked.plugins,
+        variant="full",
+        seed=seed,
+        machine=read_machine(),
+        folder=folder,
+    )
+
+
+def _as_texts(overrides: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(overrides, str):
+        raise InputError('overrides are several: write ["measure.pairs=4"]')
+    if not isinstance(overrides, Mapping):
+        return tuple(overrides)
+    import tomlkit
+
+    return tuple(f"{path}={tomlkit.item(value).as_string()}" for path, value in overrides.items())

@@ -1,0 +1,118 @@
+"""A measurement from what `tfopt apply`, or `tfopt_core.apply`, was asked, to its results."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tfopt_core.cli.first_contact import is_script, keep_outcome, look_at, prepared_for
+from tfopt_core.cli.request import make_request, seconds_of
+from tfopt_core.cli.script_options import ScriptOptions
+from tfopt_core.errors import InputError
+
+if TYPE_CHECKING:
+    from tfopt_core.measure.isolate import Runner
+    from tfopt_core.measure.request import Request
+    from tfopt_core.measure.supervise import Limits
+    from tfopt_core.store.results import Results
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """What is to be measured, and how; the fields are the options of `tfopt apply`."""
+
+    target: str
+    overrides: tuple[str, ...] = ()
+    script: ScriptOptions = attrs.field(factory=ScriptOptions)
+    write_to: Path | None = None
+    pairs: int | None = None
+    budget: str | None = None
+    json_path: Path | None = None
+    save_to: Path | None = None
+    resuming: bool = False
+    time_limit: str | None = None
+    quiet: bool = False
+    debug: bool = False
+
+
+def conduct(asked: Asked) -> Results | None:
+    """Measure; None where a look at a script has found nothing that is worth measuring.
+
+    :raises InputError: for whatever is wrong with the recipe, the script or the options.
+    :raises TfoptError: for what stands in the way of every run.
+    """
+    from tfopt_core.measure.resume import resume
+    from tfopt_core.measure.session import measure
+    from tfopt_core.measure.supervise import Limits
+    from tfopt_core.report.console import make_console
+    from tfopt_core.report.live import make_observer
+    from tfopt_core.store.database import Store, store_path
+
+    limit = None if asked.time_limit is None else seconds_of("--time-limit", asked.time_limit)
+    limits = Limits(total=limit)
+    target, overrides, contact = asked.target, list(asked.overrides), None
+    if is_script(target):
+        contact = look_at(
+            target, asked.script, overrides, budget=asked.budget, pairs=asked.pairs,
+            write_to=asked.write_to, resuming=asked.resuming, limits=limits, quiet=asked.quiet,
+            debug=asked.debug,
+        )  # fmt: skip
+        if contact.prepared is None:
+            return None
+        target = str(contact.path)
+    else:
+        overrides += _measure_overrides(asked)
+    request, folder = make_request(
+        target, overrides, compares=True, save_to=asked.save_to, json_path=asked.json_path,
+        debug=asked.debug,
+    )  # fmt: skip
+    with (
+        Store(store_path(folder.parent)) as store,
+        make_observer(make_console(stderr=True), quiet=asked.quiet) as observer,
+        _runner(request, limits) as runner,
+    ):
+        if asked.resuming:
+            return resume(request, runner=runner, store=store, observer=observer)
+        before = None if contact is None else prepared_for(contact, request)
+        results = measure(
+            request, runner=runner, store=store, observer=observer, prepared_before=before
+        )
+    if contact is not None:
+        keep_outcome(contact, results)
+    return results
+
+
+def _measure_overrides(asked: Asked) -> list[str]:
+    """The options of the command, as changes of the recipe.
+
+    :raises InputError: for an option that is about a script without a recipe.
+    """
+    if asked.write_to is not None:
+        raise InputError("--write is about a script without a recipe; leave it out")
+    changes = asked.script.overrides()
+    if asked.pairs is not None:
+        changes.append(f"measure.pairs={asked.pairs}")
+    if asked.budget is not None:
+        changes.append(f'measure.budget="{asked.budget}"')
+    return changes
+
+
+def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
+    """What carries out the runs; a stack over several processes has all of them started here.
+
+    :raises InputError: if somebody else has started a cluster that this is a part of.
+    """
+    from tfopt_core.measure.clustered import check_none_described, cluster_of
+    from tfopt_core.measure.fork import ForkRunner
+    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.measure.local_cluster import LocalCluster
+
+    spawn = SpawnRunner(limits=limits)
+    if cluster_of(request) is None:
+        return ForkRunner(spawn)
+    check_none_described(request.environment, "apply")
+    # processes of a cluster are never forked: so neither is what they are compared with
+    return nullcontext(LocalCluster(inner=spawn, spawn=spawn))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -89,13 +90,19 @@ def _imports(program: Program, folder: Path) -> Iterator[str]:
     yield from _wrapped(program.environment)
     yield ""
     keras = [line for line in others if line.split()[1].startswith("keras.")]
-    yield from _sorted(["import keras", "import tensorflow as tf", *keras])
+    used = ["import tensorflow as tf"] if _uses_tensorflow(program) else []
+    yield from _sorted(["import keras", *used, *keras])
     rest = [line for line in others if line not in keras]
     if rest:
         yield ""
         for place in program.folders:
             yield from _wrapped([f"sys.path.insert(0, {_place(Path(place), folder)})"])
         yield from _sorted(rest)
+
+
+def _uses_tensorflow(program: Program) -> bool:
+    code = "\n".join((*program.start, *program.helpers, *program.body))
+    return re.search(r"\btf\.", code) is not None
 
 
 def _place(place: Path, folder: Path) -> str:

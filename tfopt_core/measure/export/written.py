@@ -27,6 +27,12 @@ from tfopt_core.training.factory import named_workloads
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload
 
+# A factory returns a class of tfopt's, so the workload still imports that.
+WORKLOAD = (
+    "The workload is made by its own factory. As far as that imports tfopt_core, for Workload and "
+    "DataPlan, it needs tfopt; types.SimpleNamespace(train=..., build_model=..., ...) does as well "
+    "as a Workload whose data are arrays or a tf.data.Dataset."
+)
 AGAIN = "keras.utils.set_random_seed(seed)  # again: no draw of the data moves a first weight"
 
 
@@ -93,7 +99,7 @@ class _Writer:
             epochs=self.built.run.epochs,
             versions=_versions(),
             plugins=tuple(self._became(name) for name in self._all_names()),
-            notes=self._notes(),
+            notes=(WORKLOAD,),
             folders=tuple(self.names.folders),
             imports=tuple(imports),
             environment=tuple(environment(runtime)),
@@ -282,9 +288,6 @@ class _Writer:
         )
         notes = self.says.notes.get(name, [])
         return Became(plugin=name, changed=tuple(words), notes=tuple(notes))
-
-    def _notes(self) -> tuple[str, ...]:
-        return ()
 
 
 def _all_stages(plan: Any) -> set[int]:

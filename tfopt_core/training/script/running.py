@@ -78,7 +78,7 @@ def _exited(error: SystemExit) -> ScriptEnd:
 
 def _raised(error: BaseException, path: Path) -> ScriptEnd:
     own = _own_frames(error.__traceback__, path)
-    sys.excepthook(type(error), error, own)
+    sys.excepthook(type(error), error.with_traceback(own), own)
     sys.stderr.flush()
     return ScriptEnd(status=1, error=f"{_place(error, own)}{describe(error)}", raised=error)
 

@@ -1,4 +1,4 @@
-"""Raises ValueError in a helper, two calls down, before it trains."""
+"""Raises ValueError in a helper of a helper, before it trains."""
 
 import keras
 import numpy as np

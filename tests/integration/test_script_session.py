@@ -1,0 +1,361 @@
+"""A stack set on trainings of this process: what stands in for `compile` and `fit`, and its end."""
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tfopt_data.prefetch import Prefetch
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.chunked import Chunked
+from tfopt_runtime.resident import Resident
+from tfopt_runtime.xla import Xla
+from tfopt_training.lr_schedule import LrSchedule
+
+from tfopt_core import Control, Effect, RunContext, hookimpl
+from tfopt_core.errors import PluginError, WorkloadError
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.testing import make_machine
+from tfopt_core.training.job import Job
+from tfopt_core.training.script.fitting import train_fit
+from tfopt_core.training.script.session import Session
+
+pytestmark = pytest.mark.tensorflow
+
+SEED = 5
+
+
+@contextmanager
+def session(folder: Path, *plugins: Any, **spec: Any) -> Iterator[tuple[Session, list[Any]]]:
+    """A session over these plugins, and the fits that it has seen."""
+    named = tuple(StackedPlugin(type(p).__name__.lower(), p) for p in plugins)
+    workload = WorkloadSpec(script="train.py", **spec)
+    job = Job(
+        recipe=Recipe(name="test", workload=workload), plugins=named, variant="full", seed=SEED,
+        machine=make_machine(has_bfloat16_cpu=True), folder=folder,
+    )  # fmt: skip
+    fits: list[Any] = []
+
+    def on_fit(fit: Any, started: int) -> Any:
+        seen, history = train_fit(fit, fit.built(job), started, lambda message: None)
+        fits.append(seen)
+        return history
+
+    made = Session(job, on_fit)
+    try:
+        made.begin()
+        yield made, fits
+    finally:
+        made.end()
+
+
+def examples(count: int = 96) -> tuple[Any, Any]:
+    source = np.random.default_rng(1)
+    x = source.normal(size=(count, 8)).astype("float32")
+    return x, (x.sum(axis=1) > 0).astype("int32")
+
+
+def network(**options: Any) -> Any:
+    import keras
+
+    keras.utils.set_random_seed(SEED)
+    model = keras.Sequential(
+        [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)]
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="adam", loss=loss, metrics=["accuracy"], **options)
+    return model
+
+
+def histories(*fits: dict[str, Any], model: Any = network) -> list[dict[str, list[float]]]:
+    import keras
+
+    made = model()
+    found = []
+    for arguments in fits:
+        keras.utils.set_random_seed(SEED)
+        found.append(made.fit(verbose=0, **arguments).history)
+    return found
+
+
+def forms() -> dict[str, Any]:
+    import keras
+    import tensorflow as tf
+
+    x, y = examples()
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> Any:
+            part = slice(32 * index, 32 * index + 32)
+            return x[part], y[part]
+
+    def endless() -> Iterator[Any]:
+        while True:
+            for begin in range(0, 96, 32):
+                yield x[begin : begin + 32], y[begin : begin + 32]
+
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(96, seed=3).batch(20)
+    return {
+        "arrays": {"x": x, "y": y, "batch_size": 20, "epochs": 2},
+        "float64": {"x": x.astype("float64"), "y": y, "epochs": 1},
+        "unshuffled": {"x": x, "y": y, "shuffle": False},
+        "validation split": {"x": x, "y": y, "validation_split": 0.25, "epochs": 2},
+        "validation arrays": {"x": x, "y": y, "validation_data": (x[:20], y[:20])},
+        "sample weights": {"x": x, "y": y, "sample_weight": np.linspace(0, 1, 96)},
+        "class weights": {"x": x, "y": y, "class_weight": {0: 1.0, 1: 3.0}},
+        "initial epoch": {"x": x, "y": y, "epochs": 4, "initial_epoch": 2},
+        "steps": {"x": x, "y": y, "steps_per_epoch": 3, "epochs": 2},
+        "data set": {"x": dataset, "validation_data": dataset.take(2), "epochs": 2},
+        "repeated": {"x": dataset.repeat(), "steps_per_epoch": 4, "epochs": 2},
+        "pydataset": {"x": Batches(), "epochs": 2, "shuffle": False},
+        "generator": {"x": endless(), "steps_per_epoch": 3, "epochs": 2},
+        "tensors": {"x": tf.constant(x), "y": tf.constant(y)},
+    }
+
+
+FORMS = (
+    "arrays", "float64", "unshuffled", "validation split", "validation arrays", "sample weights",
+    "class weights", "initial epoch", "steps", "data set", "repeated", "pydataset", "generator",
+    "tensors",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_empty_stack_changes_no_loss(tmp_path, form):
+    alone = histories(forms()[form])
+    with session(tmp_path) as (_, fits):
+        within = histories(forms()[form])
+    assert within == alone  # to the last digit
+    assert len(fits) == 1
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "pydataset"])
+def test_a_rewritten_data_plan_trains_on_each_example_as_before(tmp_path, form):
+    # `Prefetch` and steps of one chunk change neither examples nor their number
+    alone = histories(forms()[form])[0]
+    with session(tmp_path, Prefetch(buffer_size=3), Chunked(steps=2, xla=False)) as (_, fits):
+        within = histories(forms()[form])[0]
+    assert {name: len(values) for name, values in within.items()} == {
+        name: len(values) for name, values in alone.items()
+    }
+    assert fits[0].outcome.steps == steps_of(form)
+    for name in within:
+        np.testing.assert_allclose(within[name], alone[name], rtol=1e-5)
+
+
+def steps_of(form: str) -> int:
+    return {
+        "arrays": 10, "validation split": 6, "initial epoch": 6, "steps": 6, "data set": 10,
+        "repeated": 8, "generator": 6,
+    }.get(form, 3)  # fmt: skip
+
+
+def test_a_chunk_never_reaches_past_the_steps_that_are_asked_for(tmp_path):
+    with session(tmp_path, Chunked(steps=4, xla=False)) as (_, fits):
+        histories(forms()["repeated"] | {"steps_per_epoch": 6})
+    assert fits[0].outcome.steps == 12
+    assert fits[0].effects["chunked"].detail.startswith("3 steps a call")
+
+
+def test_resident_loop_takes_over_arrays(tmp_path):
+    with session(tmp_path, Resident(xla=False)) as (_, fits):
+        history = histories(forms()["arrays"] | {"epochs": 8})[0]
+    assert fits[0].effects["resident"].applied
+    assert history["loss"][-1] < history["loss"][0]
+    assert fits[0].outcome.steps == 40
+
+
+def test_precision_is_in_effect_inside_and_not_after(tmp_path):
+    import keras
+
+    with session(tmp_path, MixedPrecision(policy="mixed_bfloat16")) as (_, fits):
+        made = network()
+        made.fit(*examples(), verbose=0)
+        assert [layer.compute_dtype for layer in made.layers] == ["bfloat16", "float32"]
+    assert keras.config.dtype_policy().name == "float32"
+    assert fits[0].effects["mixedprecision"].applied
+
+
+def test_everything_is_given_back(tmp_path):
+    import keras
+    import tensorflow as tf
+
+    before = (keras.Model.fit, keras.Model.compile, keras.Model.train_on_batch)
+    tape = tf.GradientTape.__enter__
+    with session(tmp_path):
+        assert keras.Model.fit is not before[0]
+    assert (keras.Model.fit, keras.Model.compile, keras.Model.train_on_batch) == before
+    assert tf.GradientTape.__enter__ is tape
+
+
+def test_evaluating_after_the_fit_is_as_the_script_compiled_it(tmp_path):
+    with session(tmp_path, Xla(), Chunked(steps=3, xla=False)):
+        made = network()
+        made.fit(*examples(), verbose=0)
+        assert (made.jit_compile, made.steps_per_execution) == (False, 1)
+        assert "train_step" not in vars(made)
+        assert made.evaluate(*examples(), verbose=0, return_dict=True)["accuracy"] > 0
+
+
+@pytest.mark.parametrize("plugins", [(), (Chunked(steps=3, xla=False),)], ids=["own", "chunked"])
+def test_a_second_fit_of_a_model_traces_nothing(tmp_path, plugins):
+    with session(tmp_path, *plugins) as (_, fits):
+        made = network()
+        for _ in range(3):
+            made.fit(*examples(), verbose=0)
+    traced = [[block.cold for block in fit.outcome.blocks].count("trace") for fit in fits]
+    assert traced[0] > 0
+    assert traced[1:] == [0, 0]
+
+
+def test_compiling_again_traces_again(tmp_path):
+    with session(tmp_path) as (_, fits):
+        made = network()
+        made.fit(*examples(), verbose=0)
+        made.layers[0].trainable = False
+        made.compile(optimizer="sgd", loss="mse")
+        frozen = made.layers[0].kernel.numpy()
+        made.fit(*examples(), verbose=0)
+    np.testing.assert_array_equal(made.layers[0].kernel.numpy(), frozen)
+    assert any(block.cold == "trace" for block in fits[1].outcome.blocks)
+
+
+def test_a_model_that_was_compiled_before_trains_with_the_stack(tmp_path):
+    made = network()
+    with session(tmp_path, Chunked(steps=3, xla=False)) as (_, fits):
+        made.fit(*examples(), verbose=0)
+    assert fits[0].effects["chunked"].applied
+
+
+def test_a_loaded_model_keeps_how_it_was_compiled(tmp_path):
+    import keras
+
+    network().save(tmp_path / "model.keras")
+    with session(tmp_path):
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        assert loaded.optimizer.name == "adam"
+        loaded.fit(*examples(), verbose=0)
+
+
+def test_a_schedule_replaces_the_rate_of_a_fresh_optimizer_and_is_kept_by_the_next_fit(tmp_path):
+    with session(tmp_path, LrSchedule(kind="cosine", peak=0.01)) as (_, fits):
+        made = network()
+        made.fit(*examples(), epochs=2, verbose=0)
+        first = made.optimizer
+        made.fit(*examples(), epochs=1, verbose=0)
+    assert made.optimizer is first
+    assert int(first.iterations) == 9
+    assert fits[0].effects["lrschedule"].applied
+
+
+def test_a_fit_within_a_fit_is_part_of_it(tmp_path):
+    import keras
+
+    inner = network()
+
+    class Distill(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            inner.fit(*examples(), verbose=0)
+
+    with session(tmp_path) as (_, fits):
+        network().fit(*examples(), verbose=0, callbacks=[Distill()])
+    assert len(fits) == 1
+
+
+def test_a_model_with_a_fit_of_its_own_passes_through(tmp_path):
+    import keras
+
+    class Own(keras.Sequential):
+        def fit(self, *given: Any, **named: Any) -> Any:
+            return super().fit(*given, **named)
+
+    with session(tmp_path) as (_, fits):
+        made = Own([keras.layers.Dense(1)])
+        made.compile("sgd", "mse")
+        made.fit(*examples(), verbose=0)
+    assert len(fits) == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps"),
+    [({"max_epochs": 1}, 5), ({"max_steps": 3}, 3), ({"max_steps": 10}, 10)],
+    ids=["an epoch", "within an epoch", "two epochs"],
+)
+def test_a_fit_is_cut_short(tmp_path, limits, steps):
+    with session(tmp_path, **limits) as (_, fits):
+        histories(forms()["arrays"] | {"epochs": 4})
+    assert fits[0].outcome.steps == steps
+
+
+def test_a_callback_list_of_the_script_s_own_is_kept(tmp_path):
+    import keras
+
+    made = network()
+    listed = keras.callbacks.CallbackList([], add_history=True, model=made, epochs=1, steps=3)
+    with session(tmp_path) as (_, fits):
+        made.fit(*examples(), callbacks=listed, verbose=0)
+    assert len(fits[0].outcome.history["loss"]) == 1
+
+
+def test_a_nan_loss_is_noted_and_ends_nothing(tmp_path):
+    with session(tmp_path) as (_, fits):
+        made = network()
+        x, y = examples()
+        made.fit(x * np.nan, y, epochs=2, verbose=0)
+    assert "after epoch 1" in str(fits[0].diverged)
+    assert fits[0].outcome.epochs == 2
+
+
+def test_an_uncompiled_model_is_said(tmp_path):
+    import keras
+
+    with session(tmp_path), pytest.raises(WorkloadError, match="is not compiled"):
+        keras.Sequential([keras.layers.Dense(1)]).fit(*examples(), verbose=0)
+
+
+@functools.cache
+def replacing() -> Any:
+    import attrs
+    import keras
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Other:
+        @hookimpl(wrapper=True)
+        def wrap_model(self, run: RunContext) -> Any:
+            model = yield
+            return keras.models.clone_model(model)
+
+    return Other
+
+
+def test_another_model_than_the_script_s_is_refused(tmp_path):
+    with session(tmp_path, replacing()()), pytest.raises(PluginError, match="another model"):
+        network().fit(*examples(), verbose=0)
+
+
+def test_plugins_hear_of_epochs_and_may_stop(tmp_path):
+    import attrs
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Stop:
+        @hookimpl
+        def on_epoch_end(self, run: RunContext, epoch: int, control: Control) -> None:
+            if epoch == 1:
+                control.stop("enough")
+
+        @hookimpl
+        def report_effect(self, run: RunContext) -> Effect:
+            return Effect.applied_as(f"fit {run.fit_index}, {run.epochs} epochs")
+
+    with session(tmp_path, Stop()) as (_, fits):
+        history = histories(forms()["arrays"] | {"epochs": 5})[0]
+    assert len(history["loss"]) == 2
+    assert fits[0].outcome.stop_reason == "enough"
+    assert fits[0].effects["stop"].detail == "fit 0, 5 epochs"

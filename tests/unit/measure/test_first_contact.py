@@ -1,0 +1,134 @@
+"""What is proposed for a script, screened, and written down."""
+
+import pytest
+
+from tfopt_core.errors import InputError, PluginRefused
+from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.measure.first_contact import (
+    Draft,
+    Tried,
+    check_free,
+    is_unchanged,
+    screened,
+    sealed,
+    why_chosen,
+)
+from tfopt_core.measure.step_parts import Part
+from tfopt_core.recipe import read_recipe
+
+
+class Diagnosed:
+    """What a draft reads of a diagnosis."""
+
+    step_seconds = 0.012
+    input = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
+    dispatch = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
+    compute = Part(seconds=0.006, share=0.5, low=0.4, high=0.6)
+
+
+def suggestion(name: str, **changes) -> Suggestion:
+    plain = {
+        "plugin": name, "settings": {}, "bound": 1.33, "targets": ("input",), "math": "exact",
+        "summary": f"Does what {name} does.", "distribution": "tfopt",
+    }  # fmt: skip
+    return Suggestion(**{**plain, **changes})
+
+
+def draft(*names: str) -> Draft:
+    return Draft(
+        "train.py", {"script": "train.py"}, Diagnosed(), tuple(map(suggestion, names)),
+        measure={"budget": "90s"},
+    )  # fmt: skip
+
+
+def attempt(seconds: dict[tuple[str, ...], float | Exception], idle: dict[str, str] | None = None):
+    """What preparing a stack takes, by its plugins; the baseline takes 10 s."""
+
+    def tried(candidate: Draft) -> Tried:
+        names = tuple(one.plugin for one in candidate.stack)
+        taken = seconds[names]
+        if isinstance(taken, Exception):
+            raise taken
+        return Tried(names, 10.0, taken, idle or {})
+
+    return tried
+
+
+def names(stack: Draft) -> list[str]:
+    return [one.plugin for one in stack.stack]
+
+
+def test_plugins_that_save_time_stay_each_on_top_of_those_before():
+    stays, tried = screened(
+        draft("a", "b", "c"),
+        attempt({("a",): 8.0, ("a", "b"): 8.1, ("a", "c"): 6.0}),
+        lambda plugin: None,
+    )
+    assert names(stays) == ["a", "c"]
+    assert tried.found == ("a", "c")
+    [left] = stays.left_out
+    assert left.plugin == "b"
+    assert "8.1 s with it and 8 s without" in left.reason
+
+
+def test_a_plugin_that_fails_is_left_out_with_its_reason():
+    stays, _ = screened(
+        draft("a", "b"),
+        attempt({("a",): PluginRefused("no such hardware", "a"), ("b",): 5.0}),
+        lambda plugin: None,
+    )
+    assert names(stays) == ["b"]
+    assert "no such hardware" in stays.left_out[0].reason
+
+
+def test_a_plugin_without_effect_is_left_out():
+    stays, tried = screened(
+        draft("a"), attempt({("a",): 5.0}, {"a": "there is nothing to cache"}), lambda plugin: None
+    )
+    assert names(stays) == []
+    assert tried is None
+    assert stays.left_out[0].reason == "not applied: there is nothing to cache"
+
+
+def test_where_steps_cannot_be_counted_what_works_stays():
+    stays, _ = screened(draft("a"), lambda one: Tried(one, None, None, {}), lambda plugin: None)
+    assert names(stays) == ["a"]
+
+
+def test_why_names_the_parts_and_the_bound():
+    assert why_chosen(suggestion("cache"), Diagnosed()) == (
+        "Does what cache does. Here 25% of a step is input, so at most 1.33x."
+    )
+
+
+def test_the_written_recipe_reads_back_with_its_plugins(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    path = tmp_path / "train.tfopt.toml"
+    path.write_text(draft("cache", "prefetch").without("prefetch", "slower").text(["faster: 2x"]))
+    recipe = read_recipe(path).require()
+    assert recipe.workload.script == "train.py"
+    assert [entry.use for entry in recipe.plugins] == ["cache"]
+    assert recipe.measure.budget_seconds == 90
+    text = path.read_text()
+    assert "# left out: slower" in text
+    assert "# faster: 2x" in text
+
+
+def test_a_recipe_as_tfopt_wrote_it_may_be_written_anew(tmp_path):
+    path = tmp_path / "train.tfopt.toml"
+    path.write_text(draft("cache").text())
+    check_free(path)
+
+
+def test_a_recipe_that_somebody_changed_is_not_written_over(tmp_path):
+    path = tmp_path / "train.tfopt.toml"
+    path.write_text(draft("cache").text().replace("90s", "5m"))
+    with pytest.raises(InputError, match="was not left as tfopt wrote it"):
+        check_free(path)
+
+
+def test_the_seal_forgives_no_change_but_white_space():
+    assert is_unchanged(sealed("a = 1\n"))
+    assert is_unchanged(sealed("a = 1\n").replace("a = 1", "a =  1"))
+    assert not is_unchanged(sealed("a = 1\n").replace("1", "2", 1))
+    assert not is_unchanged("a = 1\n")

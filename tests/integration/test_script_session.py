@@ -36,7 +36,7 @@ def session(folder: Path, *plugins: Any, **spec: Any) -> Iterator[tuple[Session,
     workload = WorkloadSpec(script="train.py", **spec)
     job = Job(
         recipe=Recipe(name="test", workload=workload), plugins=named, variant="full", seed=SEED,
-        machine=make_machine(has_bfloat16_cpu=True), folder=folder,
+        machine=make_machine(), folder=folder,
     )  # fmt: skip
     fits: list[Any] = []
 
@@ -220,7 +220,7 @@ def test_compiling_again_traces_again(tmp_path):
         made = network()
         made.fit(*examples(), verbose=0)
         made.layers[0].trainable = False
-        made.compile(optimizer="sgd", loss="mse")
+        made.compile(optimizer="sgd", loss="sparse_categorical_crossentropy")
         frozen = made.layers[0].kernel.numpy()
         made.fit(*examples(), verbose=0)
     np.testing.assert_array_equal(made.layers[0].kernel.numpy(), frozen)
@@ -240,12 +240,12 @@ def test_a_loaded_model_keeps_how_it_was_compiled(tmp_path):
     network().save(tmp_path / "model.keras")
     with session(tmp_path):
         loaded = keras.models.load_model(tmp_path / "model.keras")
-        assert loaded.optimizer.name == "adam"
+        assert type(loaded.optimizer) is keras.optimizers.Adam
         loaded.fit(*examples(), verbose=0)
 
 
 def test_a_schedule_replaces_the_rate_of_a_fresh_optimizer_and_is_kept_by_the_next_fit(tmp_path):
-    with session(tmp_path, LrSchedule(kind="cosine", peak=0.01)) as (_, fits):
+    with session(tmp_path, LrSchedule(schedule="cosine", peak=0.01)) as (_, fits):
         made = network()
         made.fit(*examples(), epochs=2, verbose=0)
         first = made.optimizer
@@ -307,8 +307,8 @@ def test_a_callback_list_of_the_script_s_own_is_kept(tmp_path):
 def test_a_nan_loss_is_noted_and_ends_nothing(tmp_path):
     with session(tmp_path) as (_, fits):
         made = network()
-        x, y = examples()
-        made.fit(x * np.nan, y, epochs=2, verbose=0)
+        made.compile("sgd", loss=lambda true, predicted: float("nan") * predicted)
+        made.fit(*examples(), epochs=2, verbose=0)
     assert "after epoch 1" in str(fits[0].diverged)
     assert fits[0].outcome.epochs == 2
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.errors import InputError
+from tfopt_core.errors import InputError, RecipeError
 
 # A plugin that takes longer to try is left out.
 LONGEST_TRY = 60.0
@@ -92,9 +92,15 @@ def first_contact(asked: Asked, overrides: Sequence[str], limits: Limits) -> Con
         request = attrs.evolve(request, folder=Path(folder) / "runs")
         with make_phases(console, quiet=asked.quiet) as on_phase:
             on_phase(f"running {asked.script} up to its first fit")
-            diagnosed = diagnose(
-                request, SpawnRunner(limits=limits), inspect_plugins(), on_phase, quick=True
-            )
+            installed = inspect_plugins()
+            try:
+                diagnosed = diagnose(
+                    request, SpawnRunner(limits=limits), installed, on_phase, quick=True
+                )
+            except RecipeError as error:
+                # of a recipe that nobody has written
+                said = "; ".join(problem.message for problem in error.problems)
+                raise InputError(f"{asked.script}: {said}") from error
     draft = draft_of(diagnosed, _spec(asked), asked.budget, asked.pairs)
     if not asked.quiet:
         console.print(render_look(draft))

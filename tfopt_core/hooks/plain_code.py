@@ -56,6 +56,7 @@ class Written:
     callbacks: list[str] = attrs.field(factory=list)
     functions: list[tuple[Any, str]] = attrs.field(factory=list)
     notes: dict[str, list[str]] = attrs.field(factory=dict)
+    shown: dict[str, list[str]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(eq=False)
@@ -129,10 +130,12 @@ class PlainCode:
     def strategy(self, expression: str) -> None:
         """Say how the distribution strategy is made."""
         self.written.strategy = expression
+        self._show(expression)
 
     def on_model(self, statement: str) -> None:
         """Add a statement on the `model` between its build and `compile`."""
         self.written.on_model.append(statement)
+        self._show(statement)
 
     def compile(self, argument: str, expression: str) -> None:
         """Say what `compile` is given as an argument."""
@@ -145,10 +148,15 @@ class PlainCode:
     def callback(self, expression: str) -> None:
         """Add a Keras callback."""
         self.written.callbacks.append(expression)
+        self._show(expression)
 
     def note(self, text: str) -> None:
         """Say in the file's heading in what the plain form is not the same."""
         self.written.notes.setdefault(self.plugin, []).append(text)
+
+    def _show(self, code: str) -> None:
+        """Code that stands for the plugin in the file's heading, if no change of a value does."""
+        self.written.shown.setdefault(self.plugin, []).append(code)
 
     def no_plain_form(self, reason: str) -> NoReturn:
         """Give up: the file trains without this plugin, and says why.

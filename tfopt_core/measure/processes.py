@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,6 +32,8 @@ from tfopt_core.training.runtime import process_environment
 MODEL_FILE = "model.keras"
 KEPT = ("output.txt", MODEL_FILE)
 OUTPUT_LINES = 12
+# What TensorFlow writes when it starts, before any log level counts.
+_NOISE = re.compile(r"WARNING: All log messages before absl|[IWE]0000 \d\d:\d\d:|[IWE]\d{4} \d\d:")
 CRASH_LINES = 8
 
 Tell = Callable[[dict[str, Any]], None]
@@ -228,7 +231,7 @@ def _why_script_failed(said: dict[str, Any]) -> str | None:
 
 def last_words(output: str) -> list[str]:
     """The lines of an output that say best how it ended: where it crashed, else the last ones."""
-    lines = output.splitlines()
+    lines = [line for line in output.splitlines() if not _NOISE.match(line)]
     crash = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
     if crash is None:
         return lines[-OUTPUT_LINES:]

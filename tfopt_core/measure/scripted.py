@@ -56,6 +56,7 @@ class _Script:
     private: PrivateFolder | None = None
     seeding: Seeding | None = None
     fits: list[Any] = attrs.field(factory=list)
+    empty_fits: int = 0
     failure: TfoptError | None = None
     session: Any = None
     _last_model: Any = None
@@ -97,6 +98,9 @@ class _Script:
 
     def why_nothing(self, end: ScriptEnd) -> str:
         """Why the fit that was to be looked at never came."""
+        backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+        if backend != "tensorflow":
+            return _other_backend(backend)
         asked = self.task.job.recipe.workload.fit
         calls = 0 if self.session is None else self.session.calls
         if asked is not None and calls:
@@ -133,6 +137,8 @@ class _Script:
         if end.read_input:
             yield "the script asked for standard input, which it has none of here"
         surface = None if self.session is None else self.session.surface
+        if self.empty_fits:
+            yield f"{self.empty_fits} calls of fit() had no data and trained nothing"
         if surface is not None and surface.threads:
             yield f"fit() was called in a thread ({', '.join(sorted(surface.threads))})"
         if surface is not None and self.fits and (surface.tapes or surface.batches_alone):
@@ -172,6 +178,9 @@ class _Script:
         from tfopt_core.training.script.fitting import train_fit
 
         task = self.task
+        if workload.data.steps_per_epoch() == 0:
+            self.empty_fits += 1
+            return workload.call.make(workload.call.callbacks, {})
         built = workload.built(task.job)
         cut = task.stop_when_steady and built.run.steps_per_epoch is not None
         known = step_time_is_known if cut else None
@@ -186,12 +195,14 @@ class _Script:
         from tfopt_core.training.script.stopping import stopping_after
 
         asked = self.task.job.recipe.workload.fit or 1
+        if workload.data.steps_per_epoch() == 0:
+            raise WorkloadError(f"fit {workload.call.number}: the training data are empty")
         if workload.call.number < asked:
             return workload.call.make([stopping_after(STEPS_OF_OTHERS)], {}, verbose=0)
 
         def make() -> Any:
             return type(workload).of(
-                self.session, workload.call, workload.compiled, self.task.job.seed
+                self.session, workload.call, workload.compiled, self.task.job.seed, ended=True
             )
 
         return self._end_here(self._looked_at(of_call(make)))
@@ -251,10 +262,14 @@ class _Script:
 
 def _check_backend(backend: str) -> None:
     if backend != "tensorflow":
-        raise InputError(
-            f'the script sets the Keras backend to "{backend}", and tfopt optimizes TensorFlow '
-            "training only"
-        )
+        raise InputError(_other_backend(backend))
+
+
+def _other_backend(backend: str) -> str:
+    return (
+        f'the script sets the Keras backend to "{backend}", and tfopt optimizes TensorFlow '
+        "training only"
+    )
 
 
 def _forget_own_paths() -> None:

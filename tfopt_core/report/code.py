@@ -6,10 +6,10 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tfopt_core.hooks.plain_layout import wrapped_all
 from tfopt_core.hooks.plain_source import WIDTH
 from tfopt_core.measure.export.program import Became, Program
 
@@ -21,6 +21,8 @@ def render_program(program: Program, folder: Path) -> str:
 
     :param folder: where the file will lie; modules of the workload are found from there.
     """
+    if program.script is not None:
+        return _with_heading(program.script, _said(program))
     blocks = [
         _heading(program),
         "",
@@ -28,7 +30,7 @@ def render_program(program: Program, folder: Path) -> str:
         "",
         f"SEED = {program.seed}",
         f"EPOCHS = {program.epochs}",
-        *(["", *_wrapped(program.start)] if program.start else []),
+        *(["", *wrapped_all(program.start)] if program.start else []),
         *(f"\n\n{helper}" for helper in program.helpers),
         *_train(program),
         *_MAIN,
@@ -47,20 +49,35 @@ _MAIN = (
 
 
 def _heading(program: Program) -> str:
+    about = "Prints the history of the epochs as JSON in its last line."
+    said = _said(program, about)
+    return "\n".join([f'"""{said[0]}', *said[1:], '"""']).replace("\\", "\\\\")
+
+
+def _said(program: Program, about: str = "") -> list[str]:
+    """What is to be known of the file, in lines."""
     versions = ", ".join(f"{name} {version}" for name, version in program.versions.items())
     lines = [
-        f'"""{program.recipe}: the training of a recipe in plain TensorFlow and Keras.',
+        f"{program.recipe}: the training of a recipe in plain TensorFlow and Keras.",
         "",
-        *_filled(
-            f"Written by {versions}. Prints the history of the epochs as JSON in its last line."
-        ),
+        *_filled(f"Written by {versions}. {about}".strip()),
         *(line for note in program.notes for line in ["", *_filled(note)]),
     ]
     if program.plugins:
         lines += ["", "What became of the plugins:"]
         for became in program.plugins:
             lines += _filled(f"- {_became(became)}", "  ")
-    return "\n".join([*lines, '"""']).replace("\\", "\\\\")
+    return lines
+
+
+def _with_heading(text: str, said: list[str]) -> str:
+    """A script's text below comments; behind a line that names its interpreter or encoding."""
+    heading = "".join(f"# {line}".rstrip() + "\n" for line in said)
+    lines = text.splitlines(keepends=True)
+    kept = 0
+    while kept < min(2, len(lines)) and re.match(r"#!|#.*coding[:=]", lines[kept]):
+        kept += 1
+    return "".join([*lines[:kept], heading, "\n", *lines[kept:]])
 
 
 def _became(became: Became) -> str:
@@ -72,7 +89,7 @@ def _became(became: Became) -> str:
 
 def _filled(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        text, WIDTH - 2, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -87,7 +104,7 @@ def _imports(program: Program, folder: Path) -> Iterator[str]:
         own += ["import sys", "from pathlib import Path"]
     yield from _sorted(own)
     yield ""
-    yield from _wrapped(program.environment)
+    yield from wrapped_all(program.environment)
     yield ""
     keras = [line for line in others if line.split()[1].startswith("keras.")]
     used = ["import tensorflow as tf"] if _uses_tensorflow(program) else []
@@ -96,7 +113,7 @@ def _imports(program: Program, folder: Path) -> Iterator[str]:
     if rest:
         yield ""
         for place in program.folders:
-            yield from _wrapped([f"sys.path.insert(0, {_place(Path(place), folder)})"])
+            yield from wrapped_all([f"sys.path.insert(0, {_place(Path(place), folder)})"])
         yield from _sorted(rest)
 
 
@@ -127,64 +144,5 @@ def _sorted(lines: Iterable[str]) -> list[str]:
 def _train(program: Program) -> Iterator[str]:
     yield "\n\ndef main(seed):"
     yield '    """Train under a seed; each metric of each epoch."""'
-    yield from _wrapped(f"    {line}" if line else "" for line in program.body)
+    yield from wrapped_all(f"    {line}" if line else "" for line in program.body)
     yield "    return history.history"
-
-
-def _wrapped(statements: Iterable[str]) -> Iterator[str]:
-    for statement in statements:
-        yield from wrapped(statement)
-
-
-def wrapped(statement: str) -> list[str]:
-    """A statement in lines that are not too long: a call's arguments stand one a line then."""
-    if len(statement) <= WIDTH:
-        return [statement]
-    code, separator, comment = statement.partition("  # ")
-    indent = code[: len(code) - len(code.lstrip())]
-    lines = [f"{indent}# {comment}"] if separator else []
-    return [*lines, *_broken(code.lstrip(), indent)]
-
-
-def _broken(code: str, indent: str, tail: str = "") -> list[str]:
-    """The code with its last bracket opened, if it is too long; `tail` follows it."""
-    if len(indent) + len(code) + len(tail) <= WIDTH:
-        return [f"{indent}{code}{tail}"]
-    parts = _outermost(code)
-    if parts is None:
-        return [f"{indent}{code}{tail}"]
-    head, items, end = parts
-    inner = f"{indent}    "
-    together = f"{inner}{', '.join(items)}"
-    if len(together) <= WIDTH and "=" not in head.rpartition("(")[2]:
-        return [f"{indent}{head}", together, f"{indent}{end}{tail}"]
-    lines = [line for item in items for line in _broken(item, inner, ",")]
-    return [f"{indent}{head}", *lines, f"{indent}{end}{tail}"]
-
-
-def _outermost(code: str) -> tuple[str, Sequence[str], str] | None:
-    """What stands before the last outermost bracket, the items in it, and its end."""
-    depth, begin, quote = 0, 0, ""
-    spans: list[tuple[int, int, list[int]]] = []
-    cuts: list[int] = []
-    for place, sign in enumerate(code):
-        if quote:
-            quote = "" if sign == quote and code[place - 1] != "\\" else quote
-        elif sign in "\"'":
-            quote = sign
-        elif sign in "([{":
-            depth += 1
-            if depth == 1:
-                begin, cuts = place + 1, []
-        elif sign in ")]}":
-            depth -= 1
-            if depth == 0:
-                spans.append((begin, place, cuts))
-        elif sign == "," and depth == 1:
-            cuts.append(place)
-    if not spans or spans[-1][1] != len(code) - 1:
-        return None
-    begin, end, cuts = spans[-1]
-    edges = [begin, *(cut + 1 for cut in cuts), end + 1]
-    items = [code[a : b - 1].strip() for a, b in pairwise(edges)]
-    return code[:begin], [item for item in items if item], code[end:]

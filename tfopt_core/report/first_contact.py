@@ -60,7 +60,12 @@ def render_written(draft: Draft, path: Path) -> RenderableType:
             section("Left out", bullets(f"{one.plugin}: {one.reason}" for one in draft.left_out))
         )
     if not draft.stack:
-        lines.append(section("Nothing to measure", words("no recipe was written")))
+        why = (
+            "nothing of what was proposed seems to save time here"
+            if draft.left_out
+            else "no installed plugin proposes anything for this training"
+        )
+        lines.append(section("Nothing to measure", words(f"{why}; no recipe was written")))
     else:
         shown = plain(str(path.name if path.parent == Path.cwd() else path))
         lines.append(

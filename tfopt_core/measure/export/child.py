@@ -27,9 +27,18 @@ def main(descriptor: int) -> int:
     os.set_inheritable(descriptor, False)
     sys.path.insert(0, os.getcwd())
     task = None
+
+    def send(message: dict[str, Any]) -> None:
+        channel.sendall(json.dumps(message).encode() + b"\n")
+
     try:
         task = receive_task(channel)
-        message = exported(task)
+        if task.job.recipe.workload.script is not None:
+            from tfopt_core.measure.export.script_child import exported_script
+
+            message = exported_script(task, send)
+        else:
+            message = exported(task)
     except EOFError:
         return 1
     except (Exception, SystemExit) as error:
@@ -37,7 +46,7 @@ def main(descriptor: int) -> int:
         if not isinstance(error, TfoptError) or (task is not None and task.debug):
             traceback.print_exc()
         message = _error(error)
-    channel.sendall(json.dumps(message).encode() + b"\n")
+    send(message)
     return 0
 
 
@@ -55,17 +64,18 @@ def exported(task: Task) -> dict[str, Any]:
     prepared = prepare(task)
     job = attrs.evolve(
         task.job,
-        plugins=_resolved(task.job.plugins, prepared["plugins"]),
+        plugins=resolved(task, prepared),
         machine=as_tensorflow_sees(task.job.machine),
     )
     program = written(job, load(job))
     return {"type": "prepared", "prepared": {**prepared, PROGRAM: unstructure(program)}}
 
 
-def _resolved(asked: tuple[StackedPlugin, ...], plans: Any) -> tuple[StackedPlugin, ...]:
+def resolved(task: Task, prepared: dict[str, Any]) -> tuple[StackedPlugin, ...]:
+    """The task's plugins with the settings that a preparation has found."""
     return tuple(
         StackedPlugin(stacked.name, type(stacked.plugin)(**_fields(plan["settings"])))
-        for stacked, plan in zip(asked, plans, strict=True)
+        for stacked, plan in zip(task.job.plugins, prepared["plugins"], strict=True)
     )
 
 

@@ -38,23 +38,28 @@ from tfopt_core.hooks.plain_code import NoPlainForm
 from tfopt_core.measure.export.literals import spec_literal
 from tfopt_core.measure.export.names import WorkloadNames
 
+# What tf.data takes for the global seed where there is none.
+NO_GLOBAL_SEED = 87654321
+
 
 @attrs.define(eq=False)
 class Pipelines:
     """Writes plans down.
 
-    :param seed: of the build: a shuffle with this seed follows the file's own.
+    :param seed: of the build, which the file's variable `seed` holds; None if it has none.
+    :param global_seed: of TensorFlow, when the data sets were made.
     :param functions: expressions for functions that are not the workload's.
     :param owner: which plugin put a stage there, None for the workload and core.
     """
 
     names: WorkloadNames
-    seed: int
+    seed: int | None
+    global_seed: int | None
     functions: Sequence[tuple[Any, str]]
     owner: Callable[[Stage], str | None]
     imports: dict[str, None] = attrs.field(factory=dict)
     _parts: int = 0
-    _counts: dict[int, bool] = attrs.field(factory=dict)
+    _count_known: dict[int, bool] = attrs.field(factory=dict)
 
     def written(self, plan: DataPlan, name: str, split: str) -> list[str]:
         """The statements that leave the plan's data set in the variable `name`.
@@ -85,7 +90,7 @@ class Pipelines:
         """
         owner = self.owner(stage)
         try:
-            lines = [line.replace("DATA", name) for line in self._lines(stage)]
+            lines = list(self._lines(stage, name))
         except NoPlainForm as error:
             said = f'its stage "{stage.describe()}" has none: {error.reason}'
             raise NoPlainForm(owner, error.reason if owner is None else said) from error
@@ -93,11 +98,11 @@ class Pipelines:
             lines[-1] += f"  # {owner}"
         return lines
 
-    def _lines(self, stage: Stage) -> Iterator[str]:
+    def _lines(self, stage: Stage, name: str) -> Iterator[str]:
         match stage:
             case Options():
                 options = self._options(stage)
-                yield f"DATA = DATA.with_options({options})"
+                yield f"{name} = {name}.with_options({options})"
             case Autotune():
                 yield "options = tf.data.Options()"
                 for key, value in (
@@ -107,19 +112,21 @@ class Pipelines:
                 ):
                     if value is not None:
                         yield f"options.autotune.{key} = {value!r}"
-                yield "DATA = DATA.with_options(options)"
+                yield f"{name} = {name}.with_options(options)"
             case Opaque():
-                yield f"DATA = {self.function(stage)}(DATA)"
+                yield f"{name} = {self.function(stage)}({name})"
             case Prefetch(device=device) if device is not None:
                 size = _size(stage.buffer_size)
                 ahead = f"tf.data.experimental.prefetch_to_device({literal(device)}, {size})"
-                yield "cardinality = DATA.cardinality()"
-                yield f"DATA = DATA.apply({ahead})"
-                yield "DATA = DATA.apply(tf.data.experimental.assert_cardinality(cardinality))"
+                yield f"cardinality = {name}.cardinality()"
+                yield f"{name} = {name}.apply({ahead})"
+                yield (
+                    f"{name} = {name}.apply(tf.data.experimental.assert_cardinality(cardinality))"
+                )
             case _:
-                yield f"DATA = DATA.{self._method(stage)}"
+                yield f"{name} = {name}.{self._method(stage, name)}"
 
-    def _method(self, stage: Stage) -> str:
+    def _method(self, stage: Stage, name: str) -> str:
         match stage:
             case Map():
                 return call("map", self.function(stage), **_calls(stage))
@@ -134,7 +141,7 @@ class Pipelines:
                 said = {key: literal(value) for key, value in lengths.items()}
                 return call("interleave", self.function(stage), **said, **_calls(stage))
             case Shuffle():
-                return self._shuffle(stage)
+                return self._shuffle(stage, name)
             case PaddedBatch() | RaggedBatch() | Batch():
                 return self._batch(stage)
             case Unbatch():
@@ -177,19 +184,20 @@ class Pipelines:
                 return call("ragged_batch", size, row_splits_dtype=kind, **drop)
         return call("batch", size, **drop, **_calls(stage))
 
-    def _shuffle(self, stage: Shuffle) -> str:
+    def _shuffle(self, stage: Shuffle, name: str) -> str:
         size = str(stage.buffer_size)
         if stage.buffer_size is None:
-            known = self._counts.get(id(stage), True)
-            size = "DATA.cardinality()" if known else f"{UNKNOWN_COUNT_BUFFER:_}"
+            known = self._count_known.get(id(stage), True)
+            size = f"{name}.cardinality()" if known else f"{UNKNOWN_COUNT_BUFFER:_}"
         said = {}
         seed = stage.seed
         if isinstance(seed, tuple):
             # what tf.data made of the global seed, which is the file's too, and the shuffle's own
-            if seed[0] != self.seed:
+            made_from = NO_GLOBAL_SEED if self.global_seed is None else self.global_seed
+            if seed[0] == made_from:
+                said["seed"] = str(seed[1])
+            elif seed != (0, 0):
                 raise NoPlainForm(None, f"its seeds {seed} are not made from the global one")
-            seed = seed[1]
-            said["seed"] = str(seed)
         elif seed is not None:
             said["seed"] = "seed" if seed == self.seed else str(seed)
         if not stage.reshuffle:
@@ -201,7 +209,7 @@ class Pipelines:
         if any(isinstance(stage, Shuffle) and stage.buffer_size is None for stage in plan.stages):
             for stage, dataset in looked_at(plan):
                 if isinstance(stage, Shuffle):
-                    self._counts[id(stage)] = int(dataset.cardinality()) >= 0
+                    self._count_known[id(stage)] = int(dataset.cardinality()) >= 0
 
     def function(self, stage: Any) -> str:
         """An expression for a stage's function. :raises NoPlainForm: if there is none."""

@@ -25,6 +25,7 @@ class Program:
     :param helpers: the source of functions and classes.
     :param body: the statements of the function that trains, with comments; "" is a blank line.
         The last one makes `history`.
+    :param script: in place of all statements: a script's own text, edited.
     """
 
     recipe: str
@@ -39,3 +40,4 @@ class Program:
     start: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
     body: tuple[str, ...] = ()
+    script: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -39,6 +39,11 @@ _PASSED = ("loss", "metrics", "weighted_metrics", "loss_weights")
 def rebuilt(part: Any) -> Any:
     """An optimizer or metric whose variables belong to the scope that is active now."""
     return type(part).from_config(part.get_config())
+
+
+def in_dict(values: Mapping[str, str]) -> str:
+    """The items of a dictionary, as code."""
+    return ", ".join(f'"{key}": {value}' for key, value in values.items())
 
 
 @attrs.define(eq=False)
@@ -125,14 +130,19 @@ class Training:
         more = ", jit_compile=True" if loop.jit_compile else ""
         return [f"model.train_function = chunked(model, {loop.steps}{more})"]
 
-    def resident_function(self, batch_size: int, maps: list[str], *, drop: bool) -> str:
-        """The train function over the tensors `examples`."""
+    def resident_function(
+        self, batch_size: int, maps: list[str], class_weight: str | None, *, drop: bool
+    ) -> str:
+        """The train function over the tensors `examples`.
+
+        :param class_weight: an expression for what `fit` cannot be given then.
+        """
         self._help(plain_loops.resident)
         said = [str(batch_size), str(self.loop.steps)]
-        if self.built.workload.class_weight is not None:
+        if class_weight is not None:
             place = "keras.src.trainers.data_adapters.tf_dataset_adapter"
             self.imports[f"from {place} import make_class_weight_map_fn"] = None
-            maps = [*maps, "make_class_weight_map_fn(workload.class_weight)"]
+            maps = [*maps, f"make_class_weight_map_fn({class_weight})"]
         if maps:
             said.append(f"maps=[{', '.join(maps)}]")
         if self.loop.jit_compile:
@@ -154,42 +164,51 @@ class Training:
             return f"[{', '.join(ours)}]" if ours else ""
         return f"[*workload.callbacks(), {', '.join(ours)}]" if ours else "workload.callbacks()"
 
-    def _optimizer(self) -> tuple[list[str], str]:
-        """Statements before `compile`, and its argument."""
-        import keras
+    def optimizer_changes(self) -> dict[str, str]:
+        """What the optimizer's configuration is changed to, by key.
 
+        :raises NoPlainForm: naming the plugin whose change cannot be written.
+        """
         options, policy = self.built.training, self.built.precision
-        expression = self._made("workload.optimizer", self.built.workload.optimizer)
-        if "optimizer" in self.written.compile:
-            return [], ""
         changes = {}
         if options.optimizer is not self.before.optimizer:
-            new, old = (
-                keras.optimizers.get(each).get_config()
-                for each in (options.optimizer, self.before.optimizer)
-            )
-            differing = {key: value for key, value in new.items() if value != old.get(key)}
-            same = type(keras.optimizers.get(options.optimizer)) is type(
-                keras.optimizers.get(self.before.optimizer)
-            )
-            try:
-                if not same:
-                    raise NoPlainForm(None, "it is of another class")
-                changes = {key: literal(value) for key, value in differing.items()}
-            except NoPlainForm as error:
-                raise self._unknown("optimizer") from error
+            changes = self._differences(options.optimizer, self.before.optimizer)
         if options.schedule is not None:
             changes["learning_rate"] = self._schedule(options.schedule)
         if options.gradient_accumulation_steps is not None:
             changes["gradient_accumulation_steps"] = str(options.gradient_accumulation_steps)
         if isinstance(policy.loss_scale, int | float):
             changes["loss_scale_factor"] = literal(float(policy.loss_scale))
+        return changes
+
+    def _differences(self, changed: Any, before: Any) -> dict[str, str]:
+        """In what an optimizer that a plugin made anew differs from the one before."""
+        import keras
+
+        new, old = keras.optimizers.get(changed), keras.optimizers.get(before)
+        if type(new) is not type(old):
+            raise self._unknown("optimizer")
+        known = old.get_config()
+        try:
+            return {
+                key: literal(value)
+                for key, value in new.get_config().items()
+                if value != known.get(key)
+            }
+        except NoPlainForm as error:
+            raise self._unknown("optimizer") from error
+
+    def _optimizer(self) -> tuple[list[str], str]:
+        """Statements before `compile`, and its argument."""
+        expression = self._made("workload.optimizer", self.built.workload.optimizer)
+        if "optimizer" in self.written.compile:
+            return [], ""
+        changes = self.optimizer_changes()
         if not changes:
             return [], expression
-        items = ", ".join(f'"{key}": {value}' for key, value in changes.items())
         return [
             f"optimizer = keras.optimizers.get({expression})",
-            f"config = {{**optimizer.get_config(), {items}}}",
+            f"config = {{**optimizer.get_config(), {in_dict(changes)}}}",
             "optimizer = type(optimizer).from_config(config)",
         ], "optimizer"
 

@@ -165,7 +165,7 @@ class FitCall:
         for callback in callbacks:
             if callback not in given.callbacks:
                 callback.set_model(self.model)
-                given.append(callback)
+                given.callbacks.append(callback)
         return given
 
     def _own_batch_size(self) -> int | None:

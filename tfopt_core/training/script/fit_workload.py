@@ -38,9 +38,6 @@ class FitWorkload(Workload):
 
     Whatever is built of it is built on that very model: a stack is set on it, and taken off again
     before the next is.
-
-    :param whole: whether the data are those of the call itself; else of as many steps as one epoch
-        has, however long the data go on.
     """
 
     call: FitCall
@@ -50,13 +47,25 @@ class FitWorkload(Workload):
     fit_index: int = 0
 
     @classmethod
-    def of(cls, session: Session, call: FitCall, compiled: Compiled, seed: int) -> FitWorkload:
-        """The workload of a call, as tools read it: each epoch ends."""
+    def of(
+        cls,
+        session: Session,
+        call: FitCall,
+        compiled: Compiled,
+        seed: int,
+        *,
+        ended: bool = False,
+    ) -> FitWorkload:
+        """The workload of a call.
+
+        :param ended: have the data of each epoch end, as tools read them: of data that go on, as
+            many steps as `fit` is asked for.
+        """
         data = FitData(call, seed)
         steps = call.steps_per_epoch
         plans = {split: data.plan(split) for split in data.splits}
         return cls(
-            train=ended_after(plans["train"], steps),
+            train=ended_after(plans["train"], steps) if ended else plans["train"],
             validation=plans.get("validation"),
             build_model=lambda: call.model,
             loss=call.model.loss if call.model.compiled else None,

@@ -75,7 +75,9 @@ class Guard:
     def removing_tree(self, path: str) -> None:
         """A folder with all that is in it is about to be removed, links in it as links."""
         place = self._look_at_entry(path)
-        if self.copy_up.tree.contains(place) and not os.path.islink(place):
+        if self._stand_in(place) is not None:
+            self.copy_up.make_file(place)  # fails as with a file, not as with a link
+        elif self.copy_up.tree.contains(place) and not os.path.islink(place):
             self.copy_up.make_empty_folders(place)
 
     def removing_through_links(self, path: str) -> None:
@@ -119,9 +121,10 @@ class Guard:
         if not self.copy_up.tree.contains(place):
             return
         with os.scandir(place) as entries:
-            linked = [entry.path for entry in entries if entry.is_symlink() and entry.is_dir()]
+            linked = [entry.path for entry in entries if entry.is_symlink()]
         for below in linked:
-            if stand_in_of(below) is not None:
+            original = stand_in_of(below)
+            if original is not None and os.path.isdir(original):
                 self.copy_up.make_folder(below)
 
     def _look(self, path: str, *, follow: bool = True) -> tuple[str, str | None]:

@@ -27,6 +27,8 @@ def cut_short(spec: WorkloadSpec, steps_per_epoch: int | None) -> CutShort | Non
     """
     if spec.max_steps is None:
         return None if spec.max_epochs is None else CutShort(spec.max_epochs)
+    if steps_per_epoch == 0:
+        return None
     if steps_per_epoch is None or steps_per_epoch > spec.max_steps:
         return CutShort(1, spec.max_steps)
     whole = spec.max_steps // steps_per_epoch

@@ -18,7 +18,7 @@ from tfopt_core.training.script.stand_ins import LEFT_OUT, Tree, clone, set_stat
 class Kept:
     """A copy or link of the tree as it was made.
 
-    :param size: of the file in bytes; None for a folder, or whatever else was linked.
+    :param size: of the file in bytes; None for whatever else was linked, or was not looked at.
     :param text: of the link, empty for a copy.
     """
 
@@ -46,7 +46,8 @@ class Limits:
     :param folder_entries: a folder that holds more, at any depth, is linked whole.
     :param entries: of the tree; what comes after is linked whole.
     :param looked_at: entries that are counted to find the large folders.
-    :param beside: entries of a folder above the mirrored one; one that holds more is not shown.
+    :param beside: entries of a folder above the mirrored one; if there are more, none of the
+        others is shown.
     """
 
     copy_bytes: int = 1 << 20
@@ -54,7 +55,7 @@ class Limits:
     folder_entries: int = 2_000
     entries: int = 10_000
     looked_at: int = 40_000
-    beside: int = 20_000
+    beside: int = 5_000
 
 
 @attrs.frozen
@@ -64,29 +65,33 @@ class _Folder:
     unknown: bool = True
 
 
-def mirror(
-    original: Path, tree: Tree, *, limits: Limits | None = None, skipped: tuple[str, ...] = ()
-) -> Record:
-    """Show `original`, an absolute path without symlinks, in an empty tree.
+def tree_for(original: Path, root: Path, limits: Limits | None = None) -> Tree:
+    """The tree, not made yet, that shows `original`, an absolute path without symlinks."""
+    most = (limits or Limits()).beside
+    unshown = (str(above) for above in original.parents if len(_entries(str(above))) > most)
+    return Tree(str(root), str(original), frozenset(unshown))
+
+
+def mirror(tree: Tree, *, limits: Limits | None = None, skipped: tuple[str, ...] = ()) -> Record:
+    """Make a tree that shows its folder.
 
     Folders are real; small files and Python files are copied; large files, large folders, virtual
     environments and hidden folders are links. Whatever cannot be read is left to be found so by
     the script. Folders near the top come first, so a limit that is met is met far down. All the
-    folders above `original` are real too, with links to what lies in them.
+    folders above are real too, with links to what lies in them.
 
     :param skipped: absolute paths that are left out, with all below them.
     :return: what was made.
-    :raises OSError: if `original` cannot be read or the tree cannot be written.
+    :raises OSError: if the folder cannot be read or the tree cannot be written.
     """
-    with os.scandir(original):
+    with os.scandir(tree.folder):
         pass  # the only folder that must be readable
     made = _Mirroring(tree, limits or Limits(), (*skipped, tree.root))
-    os.makedirs(tree.place(str(original)))
-    shown = str(original)
-    while shown != "/":
-        made.show_beside(shown)
-        shown = os.path.dirname(shown)
-    made.fill(str(original))
+    os.makedirs(tree.place(tree.folder))
+    for above in Path(tree.folder).parents:
+        if str(above) not in tree.unshown:
+            made.show_beside(str(above))
+    made.fill(tree.folder)
     return made.record
 
 
@@ -100,14 +105,12 @@ class _Mirroring:
     copied_bytes: int = 0
     looked_at: int = 0
 
-    def show_beside(self, path: str) -> None:
-        """Show what lies in the same folder as this."""
-        above = os.path.dirname(path)
-        entries = self.entries_of(above)
-        if len(entries) <= self.limits.beside:
-            for entry in entries:
-                if entry.path != path:
-                    self.link(entry.path, self.tree.place(entry.path))
+    def show_beside(self, above: str) -> None:
+        """Show what lies in this folder, all but the one that was made there already."""
+        for entry in self.entries_of(above):
+            with contextlib.suppress(FileExistsError):
+                # not looked at: a file system may have to be mounted for it
+                self.link(entry.path, self.tree.place(entry.path), look=False)
 
     def fill(self, original: str) -> None:
         """Show what lies in this folder, which is there and is empty."""
@@ -125,15 +128,11 @@ class _Mirroring:
                 set_status(self.tree.place(path), os.stat(path))
 
     def entries_of(self, folder: str) -> list[os.DirEntry[str]]:
-        try:
-            with os.scandir(folder) as entries:
-                return [
-                    entry
-                    for entry in entries
-                    if entry.name not in LEFT_OUT and entry.path not in self.skipped
-                ]
-        except OSError:
-            return []
+        return [
+            entry
+            for entry in _entries(folder)
+            if entry.name not in LEFT_OUT and entry.path not in self.skipped
+        ]
 
     def show(self, folder: _Folder, entry: os.DirEntry[str]) -> _Folder | None:
         """Show one entry; the folder if it was made and is still empty."""
@@ -166,6 +165,8 @@ class _Mirroring:
             return None
         if os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
             return None
+        if not os.access(entry.path, os.R_OK | os.X_OK):
+            return None
         if not folder.unknown:
             return False
         large, has_python = self.look(entry.path)
@@ -177,12 +178,25 @@ class _Mirroring:
         if self.looked_at > self.limits.looked_at:
             return True, False
         has_python = False
-        for count, name in enumerate(_names_below(folder), start=1):
+        for count, name in enumerate(self.names_below(folder), start=1):
             self.looked_at += 1
             has_python = has_python or name.endswith(_PYTHON)
             if count > self.limits.folder_entries:
                 return True, has_python
         return False, has_python
+
+    def names_below(self, folder: str) -> Iterator[str]:
+        """The names of everything below a folder, those near its top first."""
+        waiting = deque([folder])
+        while waiting:
+            # one by one, for a folder may hold millions
+            with contextlib.suppress(OSError), os.scandir(waiting.popleft()) as entries:
+                for entry in entries:
+                    if entry.path in self.skipped:
+                        continue
+                    yield entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
 
     def is_copied(self, entry: os.DirEntry[str]) -> bool:
         try:
@@ -199,14 +213,23 @@ class _Mirroring:
         self.copied_bytes = together
         return self.made <= self.limits.entries
 
-    def link(self, original: str, copy: str) -> None:
+    def link(self, original: str, copy: str, *, look: bool = True) -> None:
         text = self.tree.link_text(original)
         os.symlink(text, copy)
-        self.keep(copy, text)
+        self.keep(copy, text, look=look)
 
-    def keep(self, copy: str, text: str = "") -> None:
-        size, mtime_ns = file_status(copy) or (None, 0)
+    def keep(self, copy: str, text: str = "", *, look: bool = True) -> None:
+        size, mtime_ns = (file_status(copy) if look else None) or (None, 0)
         self.record[copy[len(self.tree.root) + 1 :]] = Kept(size, mtime_ns, text)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What lies in a folder; nothing if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def file_status(path: str) -> tuple[int, int] | None:
@@ -216,17 +239,3 @@ def file_status(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
-
-
-def _names_below(folder: str) -> Iterator[str]:
-    """The names of everything below a folder, those near its top first."""
-    waiting = deque([folder])
-    while waiting:
-        try:
-            with os.scandir(waiting.popleft()) as entries:
-                for entry in entries:
-                    yield entry.name
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue

@@ -14,7 +14,7 @@ import attrs
 from tfopt_core.training.script.copy_up import CopyUp
 from tfopt_core.training.script.file_events import absolute, prepare, unwatched, watch
 from tfopt_core.training.script.guard import Guard
-from tfopt_core.training.script.mirroring import Limits, Record, mirror
+from tfopt_core.training.script.mirroring import Limits, Record, mirror, tree_for
 from tfopt_core.training.script.native_writers import NativeWriters
 from tfopt_core.training.script.outside import Outside, system_folders
 from tfopt_core.training.script.stand_ins import Tree, is_within
@@ -62,8 +62,8 @@ class PrivateFolder:
         original, private = original.resolve(), private.resolve()
         workspace = private / "copying"
         workspace.mkdir()
-        tree = Tree(str(private / "files"))
-        record = mirror(original, tree, limits=limits, skipped=(str(private),))
+        tree = tree_for(original, private / "files", limits)
+        record = mirror(tree, limits=limits, skipped=(str(private),))
         outside = Outside(str(original), system_folders() if unnoted is None else unnoted)
         shown = Path(tree.place(str(original)))
         return cls(original, shown, tree, workspace, record, spelled, outside)

@@ -45,9 +45,13 @@ class Tree:
     tfopt, and what is written there is private as well.
 
     :param root: absolute and without symlinks.
+    :param folder: what it was made for, an original path without symlinks.
+    :param unshown: folders above that one in which so much lies that nothing else is shown.
     """
 
     root: str
+    folder: str = "/"
+    unshown: frozenset[str] = frozenset()
 
     def place(self, path: str) -> str:
         """Where an original path is shown."""
@@ -67,6 +71,9 @@ class Tree:
             text = os.readlink(path)
         except OSError:
             return _MARK + path
+        target = os.path.normpath(os.path.join(os.path.dirname(path), text))
+        if self.unshown and os.path.commonpath([target, self.folder]) in self.unshown:
+            return _MARK + target
         return self.place(text) if os.path.isabs(text) else text
 
 

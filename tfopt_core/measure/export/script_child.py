@@ -1,0 +1,67 @@
+"""An export's process for a script: it runs up to the fit that is looked at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from cattrs import unstructure
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.measure.export.child import PROGRAM, resolved
+from tfopt_core.measure.export.program import Program
+from tfopt_core.measure.export.script import Place, script_program
+from tfopt_core.measure.export.written import without_the_unwritable
+from tfopt_core.measure.scripted import Load, _Script
+from tfopt_core.measure.task import Task
+from tfopt_core.training.build import build
+from tfopt_core.training.job import Job
+
+
+def exported_script(task: Task, send: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Ends the process once the fit was written down; else raises.
+
+    :raises WorkloadError: for a script that never calls `fit`.
+    """
+    send({"type": "started"})
+    # the script's own seeds stay, as in a training by `tfopt train`
+    script = _Exported(attrs.evolve(task, own_seeds=True), send)
+    with script.placed() as path:
+        script.path = path
+        end = script.to_its_end(path)
+    raise WorkloadError(script.in_words(script.why_nothing(end)))
+
+
+@attrs.define(eq=False)
+class _Exported(_Script):
+    path: Path = attrs.field(factory=Path)
+
+    def _looked_at(self, load: Load) -> dict[str, Any]:
+        place = Place(text=self.path.read_text(encoding="utf-8"), line=self._line())
+        message = super()._looked_at(load)
+        message["prepared"][PROGRAM] = unstructure(self._program(message["prepared"], load, place))
+        return message
+
+    def _program(self, prepared: dict[str, Any], load: Load, place: Place) -> Program:
+        job = attrs.evolve(
+            self.task.job,
+            plugins=resolved(self.task, prepared),
+            machine=self.session.run.machine,
+        )
+
+        def write(job: Job, left_out: dict[str, str]) -> Program:
+            return script_program(build(job, load(job)), place, left_out)
+
+        return without_the_unwritable(job, write)
+
+    def _line(self) -> int | None:
+        """On which line of the script the call is under way; None in another file."""
+        frame = sys._getframe()
+        while frame is not None:
+            if frame.f_code.co_filename == str(self.path):
+                return frame.f_lineno
+            frame = frame.f_back  # type: ignore[assignment]
+        return None

@@ -146,6 +146,10 @@ class _Script:
         if self.private is not None and self.private.outside:
             shown = ", ".join(self.private.outside[:5])
             yield f"the script writes outside of its folder, which is not kept apart: {shown}"
+        changed = () if self.private is None else self.private.changed_originals()
+        if changed:
+            shown = ", ".join(map(str, changed[:5]))
+            yield f"files of the folder itself were changed, by another program perhaps: {shown}"
 
     # What happens while it runs.
 

@@ -58,10 +58,14 @@ class ScriptNames(WorkloadNames):
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """Where a script called `fit`: its own text, and the line; None in another file."""
+    """Where a script called `fit`: its own text, and the line; None in another file.
+
+    `global_seed` is TensorFlow's at that moment, None if there was none.
+    """
 
     text: str
     line: int | None
+    global_seed: int | None
 
 
 def script_program(built: Built, place: Place, left_out: Mapping[str, str]) -> Program:
@@ -101,7 +105,7 @@ class _Writer:
             pipelines=Pipelines(
                 names=self.names,
                 seed=None,
-                global_seed=_global_seed(),
+                global_seed=place.global_seed,
                 functions=self.says.functions,
                 owner=self.stack.owner,
             ),
@@ -312,10 +316,3 @@ def _is_later(plan: DataPlan) -> bool:
     import tensorflow as tf
 
     return not any(isinstance(dataset, tf.data.Dataset) for _, dataset in plan.given)
-
-
-def _global_seed() -> int | None:
-    from tensorflow.python.eager import context
-
-    seed = context.global_seed()
-    return None if seed is None else int(seed)

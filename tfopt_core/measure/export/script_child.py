@@ -40,7 +40,11 @@ class _Exported(_Script):
     path: Path = attrs.field(factory=Path)
 
     def _looked_at(self, load: Load) -> dict[str, Any]:
-        place = Place(text=self.path.read_text(encoding="utf-8"), line=self._line())
+        place = Place(
+            text=self.path.read_text(encoding="utf-8"),
+            line=self._line(),
+            global_seed=_global_seed(),  # before anything is built anew under another one
+        )
         message = super()._looked_at(load)
         message["prepared"][PROGRAM] = unstructure(self._program(message["prepared"], load, place))
         return message
@@ -65,3 +69,10 @@ class _Exported(_Script):
                 return frame.f_lineno
             frame = frame.f_back  # type: ignore[assignment]
         return None
+
+
+def _global_seed() -> int | None:
+    from tensorflow.python.eager import context
+
+    seed = context.global_seed()
+    return None if seed is None else int(seed)

@@ -8,7 +8,7 @@ import fcntl
 import itertools
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -72,16 +72,30 @@ class CopyUp:
         :param follow: whether a symlink at the end is followed too.
         :raises CannotCopy: if a folder cannot be made real.
         """
-        return self._walk(path, follow=follow, change=True)
+        return self._walk(path, follow, made_real=bool)
 
     def seen_place(self, path: str) -> str:
         """The real path of the file that a script means by this path, nothing changed.
 
         As `os.path.realpath`, but a stand-in counts as the file or folder that it stands for.
         """
-        return self._walk(path, follow=True, change=False)
+        return self._walk(path, True, made_real=lambda waiting: False)
 
-    def _walk(self, path: str, *, follow: bool, change: bool) -> str:
+    def settle_upwards(self, path: str) -> None:
+        """Have `..` in a path lead to the folder that it leads to without tfopt.
+
+        Up from a stand-in the system goes to the folder of the original.
+
+        :raises CannotCopy: if a folder cannot be made real.
+        """
+        self._walk(path, True, made_real=lambda waiting: ".." in waiting)
+
+    def _walk(self, path: str, follow: bool, made_real: Callable[[list[str]], bool]) -> str:
+        """Follow a path as the system does, but not through stand-ins.
+
+        :param made_real: whether a stand-in is to be made real, by the parts of the path that
+            come after it, the last one first.
+        """
         waiting = [part for part in reversed(path.split("/")) if part not in ("", ".")]
         place, links = "", 0
         while waiting:
@@ -90,7 +104,7 @@ class CopyUp:
                 place = os.path.dirname(place)
                 continue
             place = f"{place.rstrip('/')}/{name}"
-            text = self._link(place, waiting[-1] if waiting else None, change)
+            text = self._link(place, waiting[-1] if made_real(waiting) else None)
             if text is None or links == _MOST_LINKS or not (follow or waiting):
                 continue
             links += 1
@@ -98,21 +112,24 @@ class CopyUp:
             waiting += [part for part in reversed(text.split("/")) if part not in ("", ".")]
         return place or "/"
 
-    def _link(self, place: str, needed: str | None, change: bool) -> str | None:
-        """The text to follow, None where there is none; makes a stand-in on the way real."""
+    def _link(self, place: str, needed: str | None) -> str | None:
+        """The text to follow, None where there is none.
+
+        :param needed: the entry for which a stand-in is made a folder; None to leave it.
+        """
         text = self._text(place)
         if text is None or not self.tree.contains(place):
             return text
         original = stands_for(text)
         if original is not None:
-            if change and needed is not None and os.path.isdir(original):
+            if needed is not None and os.path.isdir(original):
                 self.make_folder(place, needed)
             return None
-        if not change:
-            source = real_path(os.path.dirname(place))
-            if not self.tree.contains(source):  # seen through a stand-in: as the tree would show it
-                return self.tree.link_text(f"{source}/{os.path.basename(place)}")
-        return text
+        source = real_path(os.path.dirname(place))
+        if self.tree.contains(source):
+            return text
+        # seen through a stand-in: as the tree would show it
+        return self.tree.link_text(f"{source}/{os.path.basename(place)}")
 
     @staticmethod
     def _text(place: str) -> str | None:

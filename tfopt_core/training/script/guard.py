@@ -37,8 +37,7 @@ class Guard:
             if by_descriptor and os.path.isdir(path):
                 self.using_folder(path)
             elif "/../" in path:
-                # `linked/..` leads to where the link leads, and up from there
-                self.copy_up.place(path)
+                self.copy_up.settle_upwards(path)
             return
         place, original = self._look(path)
         if original is None:
@@ -117,7 +116,8 @@ class Guard:
         """A folder is about to be listed."""
         if not self.walking:
             return
-        place = self.copy_up.place(path) if "/../" in path else real_path(path)
+        self.copy_up.settle_upwards(path)
+        place = real_path(path)
         if not self.copy_up.tree.contains(place):
             return
         with os.scandir(place) as entries:

@@ -53,9 +53,9 @@ class Limits:
     copy_bytes: int = 1 << 20
     copied_bytes: int = 128 << 20
     folder_entries: int = 2_000
-    entries: int = 10_000
+    entries: int = 5_000
     looked_at: int = 40_000
-    beside: int = 5_000
+    beside: int = 2_000
 
 
 @attrs.frozen

@@ -11,8 +11,8 @@ import attrs
 from tfopt_core.training.script.stand_ins import is_within
 
 MOST_NOTES = 50
-# Written by Python and by libraries for themselves, wherever they lie.
-_NOBODYS = frozenset({"__pycache__", "site-packages", "dist-packages"})
+# Written by Python, by libraries and by tfopt for themselves, wherever they lie.
+_NOBODYS = frozenset({".tfopt", "__pycache__", "site-packages", "dist-packages"})
 
 
 def system_folders() -> tuple[str, ...]:

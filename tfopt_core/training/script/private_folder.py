@@ -73,6 +73,7 @@ class PrivateFolder:
 
         :param at: the original folder to start in; by default the whole one.
         :raises RuntimeError: if this process is in a private folder already.
+        :raises FileNotFoundError: if there is no such folder in it; nothing is entered then.
         """
         guard = Guard(CopyUp(self._tree, str(self._workspace)), self._outside)
         with ExitStack() as stack:
@@ -80,10 +81,12 @@ class PrivateFolder:
             stack.callback(watch, None)
             stack.enter_context(NativeWriters())
             _resolve_inside(guard.copy_up, stack)
-            with suppress(FileNotFoundError):
-                stack.callback(_change_folder, os.getcwd(), os.environ.get("PWD"))
+            with suppress(FileNotFoundError):  # what we come from was removed
+                stack.callback(_go_back, os.getcwd(), os.environ.get("PWD"))
             folder = str(self.path_of(at) if at else self.private)
-            _change_folder(folder, folder)
+            os.chdir(folder)
+            # what shells, and scripts that ask the environment, take for the working directory
+            os.environ["PWD"] = folder
             self._entered = stack.pop_all()
 
     def leave(self) -> None:
@@ -133,8 +136,7 @@ class PrivateFolder:
         return tuple(self._outside.paths)
 
 
-def _change_folder(folder: str, shown: str | None) -> None:
-    # `PWD` is what shells, and scripts that ask the environment, take for the working directory
+def _go_back(folder: str, shown: str | None) -> None:
     with suppress(FileNotFoundError):
         os.chdir(folder)
     if shown is None:

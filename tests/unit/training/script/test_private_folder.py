@@ -29,7 +29,7 @@ def original(tmp_path):
 @pytest.fixture
 def private(tmp_path, original):
     private = PrivateFolder.make(
-        original, tmp_path / "private", limits=Limits(copy_bytes=5), unnoted=("/dev",)
+        original, tmp_path / "private", limits=Limits(copy_bytes=5, beside=50), unnoted=("/dev",)
     )
     yield private
     private.leave()
@@ -46,6 +46,14 @@ def test_a_script_starts_in_it_and_ends_where_it_came_from(private):
 def test_a_script_may_start_in_a_folder_below(private, original):
     private.enter(at=original / "runs")
     assert os.getcwd() == str(private.private / "runs")
+
+
+def test_a_folder_to_start_in_that_is_not_there_is_an_error(private, original):
+    before = os.getcwd()
+    with pytest.raises(FileNotFoundError):
+        private.enter(at=original / "nowhere")
+    assert os.getcwd() == before
+    private.enter()
 
 
 def test_only_one_can_be_entered_at_a_time(private, original, tmp_path):
@@ -114,7 +122,9 @@ def test_a_second_run_finds_what_the_first_one_found(private, original, tmp_path
     Path("runs/last").write_text("2")
     Path("large-3").write_text("trained")
     private.leave()
-    second = PrivateFolder.make(original, tmp_path / "second", limits=Limits(copy_bytes=5))
+    second = PrivateFolder.make(
+        original, tmp_path / "second", limits=Limits(copy_bytes=5, beside=50)
+    )
     second.enter()
     found = Path("runs/last").read_text(), Path("large-3").read_text()
     second.leave()
@@ -150,6 +160,13 @@ def test_temporary_files_are_not_noted_but_the_original_is_wherever_it_lies(orig
     (original / "noted").touch()
     private.leave()
     assert private.outside == (str(original / "noted"),)
+
+
+def test_what_tfopt_writes_for_itself_is_not_noted(private, original):
+    (original / ".tfopt").mkdir()
+    private.enter()
+    (original / ".tfopt/report").touch()
+    assert private.outside == ()
 
 
 def test_nothing_is_noted_or_copied_once_it_is_left(private, original):

@@ -37,7 +37,7 @@ def private(tmp_path, original):
     """The private folder, entered; the original must be what it was afterwards."""
     before = contents(original)
     private = PrivateFolder.make(
-        original, tmp_path / "private", limits=Limits(copy_bytes=10, folder_entries=5)
+        original, tmp_path / "private", limits=Limits(copy_bytes=10, folder_entries=5, beside=50)
     )
     private.enter()
     yield private
@@ -120,7 +120,9 @@ def test_np_save_over_a_large_array_keeps_the_original(tmp_path):
     original = tmp_path / "project"
     original.mkdir()
     np.save(original / "a.npy", np.zeros(1000))
-    private = PrivateFolder.make(original, tmp_path / "private", limits=Limits(copy_bytes=10))
+    private = PrivateFolder.make(
+        original, tmp_path / "private", limits=Limits(copy_bytes=10, beside=50)
+    )
     private.enter()
     np.save("a.npy", np.ones(1000))
     private.leave()
@@ -134,7 +136,9 @@ def test_a_database_is_changed_in_the_private_folder_alone(tmp_path):
     with closing(sqlite3.connect(original / "runs.db")) as database:
         database.execute("create table runs (name)")
     before = contents(original)
-    private = PrivateFolder.make(original, tmp_path / "private", limits=Limits(copy_bytes=10))
+    private = PrivateFolder.make(
+        original, tmp_path / "private", limits=Limits(copy_bytes=10, beside=50)
+    )
     private.enter()
     for name in ("runs.db", f"file:{private.private}/runs.db?mode=rw"):
         with closing(sqlite3.connect(name, uri=True)) as database, database:
@@ -195,6 +199,19 @@ def test_a_folder_made_in_a_linked_one_is_private(private):
     assert changes(private) == {"data/new/deeper/file": "new"}
 
 
+@pytest.mark.parametrize("way", [os.rename, os.link, os.symlink], ids=lambda way: way.__name__)
+def test_a_name_given_in_a_linked_folder_is_private(private, way):
+    Path("small").write_text("new")
+    way("small", "data/new")
+    assert changes(private)["data/new"] == "new"
+
+
+def test_a_second_name_of_a_large_file_is_the_same_file(private):
+    os.link(LARGE, "other.bin")
+    write("other.bin", "ab")
+    assert Path(LARGE).read_bytes().endswith(b"new")
+
+
 def test_a_linked_folder_can_be_removed_with_all_that_is_in_it(private):
     shutil.rmtree("data")
     assert not Path("data").exists()
@@ -207,7 +224,9 @@ def test_a_folder_is_removed_though_a_linked_one_is_in_it(tmp_path):
         (original / f"runs/{number % 3}/code.py/{number}").mkdir(parents=True)
         (original / f"runs/{number % 3}/code.py/{number}/file").write_text("f")
     before = contents(original)
-    private = PrivateFolder.make(original, tmp_path / "private", limits=Limits(folder_entries=4))
+    private = PrivateFolder.make(
+        original, tmp_path / "private", limits=Limits(folder_entries=4, beside=50)
+    )
     assert stand_in_of(str(private.private / "runs/0/code.py"))
     private.enter()
     shutil.rmtree("runs")
@@ -279,7 +298,9 @@ def test_hdf5_leaves_a_large_file_of_weights_alone(tmp_path, mode):
     with h5py.File(original / "big.weights.h5", "w") as file:
         file["layer"] = np.zeros(100)
     before = contents(original)
-    private = PrivateFolder.make(original, tmp_path / "private", limits=Limits(copy_bytes=10))
+    private = PrivateFolder.make(
+        original, tmp_path / "private", limits=Limits(copy_bytes=10, beside=50)
+    )
     private.enter()
     save_hdf5("big.weights.h5", mode)
     with h5py.File("big.weights.h5") as file:

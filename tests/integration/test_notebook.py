@@ -1,0 +1,31 @@
+"""The notebook of the examples runs, and what the Python API does in it."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+pytestmark = pytest.mark.slow
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
+
+
+def printed(cell: nbformat.NotebookNode) -> str:
+    return "".join(
+        output.text
+        for output in cell.outputs
+        if output.output_type == "stream" and output.name == "stdout"
+    )
+
+
+def test_the_notebook_runs_and_the_stack_is_in_effect(tmp_path):
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook.metadata.kernelspec.name = "python3"
+    NotebookClient(
+        notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    cells = [printed(cell) for cell in notebook.cells if cell.cell_type == "code"]
+    assert "chunked: applied: 16 steps a call" in cells[1]
+    assert cells[2].startswith("loss ")
+    assert "4 pairs" in cells[3]

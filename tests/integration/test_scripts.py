@@ -1,0 +1,143 @@
+"""Scripts as users have them, run by real processes; tests/integration/scripts/README.md says what
+each is."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from real_process import Done, environment, run, tfopt
+
+pytestmark = pytest.mark.slow
+
+SCRIPTS = Path(__file__).parent / "scripts"
+UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
+OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "legacy_tf_keras")
+SEEDED = sorted(
+    path.stem for path in SCRIPTS.glob("*.py") if path.stem not in (*UNSEEDED, *OWN_LOOPS)
+)
+
+
+def placed(folder: Path, name: str) -> Path:
+    """A copy of the script in a folder of its own, where it may write."""
+    source = SCRIPTS / f"{name}.py"
+    target = folder / source.name
+    shutil.copy(source, target)
+    return target
+
+
+def recipe_for(script: Path, *lines: str) -> Path:
+    path = script.with_name("recipe.toml")
+    path.write_text("\n".join(["[workload]", f'script = "{script.name}"', *lines, ""]))
+    return path
+
+
+def histories(done: Done) -> list[str]:
+    return [line for line in done.out.splitlines() if line.startswith("history: ")]
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "ours").mkdir()
+    plain = run([sys.executable, placed(tmp_path / "plain", name).name], cwd=tmp_path / "plain")
+    script = placed(tmp_path / "ours", name)
+    ours = tfopt("train", recipe_for(script), cwd=tmp_path)
+    assert ours.code == plain.code == 0, ours.err
+    assert histories(ours) == histories(plain)
+    assert len(histories(ours)) >= 1
+    assert f"fit {len(histories(ours))} of " in ours.out  # each was seen
+
+
+@pytest.mark.parametrize("name", ["gradient_tape_loop", "train_on_batch"])
+def test_a_loop_of_its_own_trains_as_it_is_and_is_told_what_can_be_applied(tmp_path, name):
+    script = placed(tmp_path, name)
+    done = tfopt("train", recipe_for(script), cwd=tmp_path)
+    assert done.code == 0
+    assert "loop of its own" in " ".join(done.out.split())
+    assert "tfopt_core.optimize(dataset, recipe)" in " ".join(done.out.split())
+
+
+BAD = {
+    "exit_before_fit": "the script ended by sys.exit(3) before it called fit()",
+    "raises_in_helper": "raises_in_helper.py:8: raised ValueError",
+    "never_fits": "the script never calls fit()",
+    "missing_package": "install what it needs where tfopt is installed",
+    "reads_stdin": "the script reads standard input",
+    "syntax_error": "raised SyntaxError",
+    "jax_backend": 'sets the Keras backend to "jax"',
+    "empty_data": "the training data are empty",
+}
+
+
+@pytest.mark.parametrize(("name", "said"), BAD.items(), ids=BAD)
+def test_a_script_that_cannot_be_measured_is_bad_input_with_its_cause(tmp_path, name, said):
+    placed(tmp_path, f"bad/{name}")
+    done = tfopt("apply", f"{name}.py", cwd=tmp_path)
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert not list(tmp_path.glob("*.toml"))
+
+
+def test_train_ends_with_the_status_of_the_script(tmp_path):
+    script = placed(tmp_path, "bad/exit_after_fit")
+    done = tfopt("train", recipe_for(script), cwd=tmp_path)
+    assert done.code == 3
+    assert histories(done)
+
+
+STACK = ("[[plugins]]", 'use = "chunked"', "steps = 2", "xla = false")
+
+
+def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
+    script = placed(tmp_path, "bad/resumes_if_saved")
+    recipe = recipe_for(script, *STACK, "[measure]", "pairs = 4", 'attribution = "off"')
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    done = tfopt("apply", recipe, "-q", "--json", "results.json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    results = json.loads((tmp_path / "results.json").read_text())
+    # a round that the machine disturbed was made once more
+    assert {run["status"] for run in results["runs"]} <= {"ok", "repeated"}
+    counted = [run for run in results["runs"] if run["status"] == "ok"]
+    first = [run["fits"][0]["history"]["loss"][0] for run in counted]
+    assert len(first) == 8
+    assert min(first) > 1.0  # whoever had found weights would have begun lower
+    assert any("(new)" in file for file in results["runs"][0]["written"])
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert {name: after[name] for name in before} == before
+    assert set(after) - set(before) == {"results.json"}
+    assert "writes files" in " ".join(results["warnings"])
+    # a seed of its own for each pair, the same on both sides
+    assert "seeds itself" in " ".join(results["warnings"])
+    losses = {(run["round"], run["variant"]): loss for run, loss in
+              zip(counted, first, strict=True)}  # fmt: skip
+    assert len({losses[round_, "baseline"] for round_ in range(4)}) == 4
+
+
+def test_a_first_contact_writes_a_recipe_or_says_that_nothing_is_worth_it(tmp_path):
+    placed(tmp_path, "pydataset_flights")
+    arguments = ("pydataset_flights.py", "--max-steps", "40", "--pairs", "4")
+    done = tfopt("apply", *arguments, cwd=tmp_path)
+    assert done.code == 0, done.err
+    path = tmp_path / "pydataset_flights.tfopt.toml"
+    assert "Proposed" in done.err
+    if path.exists():
+        assert "Verdict" in done.out
+        assert "cut short for a quick look" in done.out
+        assert "# Measured as " in path.read_text()
+    else:
+        assert "Nothing to measure" in done.out
+
+
+def test_a_recipe_s_plugins_are_measured_on_another_script(tmp_path):
+    script = placed(tmp_path, "bad/reads_argv")
+    recipe = tmp_path / "other.toml"
+    recipe.write_text("\n".join(["[workload]", 'use = "flights"', "epochs = 3", *STACK]))
+    done = tfopt(
+        "plan", recipe, "--set", f'workload.script="{script}"',
+        "--set", 'workload.args=["2", "0.01"]', cwd=tmp_path, env=environment(),
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "chunked" in done.out

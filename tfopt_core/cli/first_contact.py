@@ -109,9 +109,11 @@ def first_contact(asked: Asked, overrides: Sequence[str], limits: Limits) -> Con
         write_file(path, draft.text(), replace=True)
         request, _ = make_request(str(path), overrides, compares=True, debug=asked.debug)
         limited = SpawnRunner(limits=attrs.evolve(limits, called_off=_after(LONGEST_TRY)))
-        found = prepare(request, limited, estimate=True, quick=True)
-        prepared = found[0]
-        return Tried(found, prepared.training_seconds, prepared.stack_seconds, prepared.not_applied)
+        prepared, resolved = prepare(request, limited, quick=True)
+        estimate = diagnosed.estimate
+        whole = None if estimate is None else estimate.seconds
+        prepared = attrs.evolve(prepared, training_seconds=whole)
+        return Tried((prepared, resolved), prepared.stack_estimate, prepared.not_applied)
 
     with make_phases(console, quiet=asked.quiet) as on_phase:
         draft, tried = screened(

@@ -16,6 +16,7 @@ from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.suggest import propose
 from tfopt_core.measure.compared_loops import compare_loops
 from tfopt_core.measure.diagnosed import Bounds, Diagnosed, MatmulUse
+from tfopt_core.measure.estimate import estimated
 from tfopt_core.measure.prepare import resolve_all
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.statistics import median
@@ -63,6 +64,7 @@ def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> 
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
     workload = load(job)
     job = attrs.evolve(job, plugins=resolve_all(job, workload))
+    estimate = estimated(job, workload) if task.quick else None
     built = build(job, workload)
     rounds = time_rounds(built, tell, quick=task.quick)
     parts = parts_of(rounds.rounds)
@@ -78,6 +80,7 @@ def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> 
     diagnosed = attrs.evolve(
         diagnosed,
         in_run=None if compared is None else compared.adapted,
+        estimate=estimate,
         measuring_seconds=perf_counter() - begun,
     )
     send({"type": "measured", "diagnosed": unstructure(diagnosed)})

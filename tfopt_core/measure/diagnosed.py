@@ -9,6 +9,7 @@ import attrs
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.suggest import NoAnswer, Suggestion
 from tfopt_core.measure.adapted import Adapted
+from tfopt_core.measure.estimates import Estimate
 from tfopt_core.measure.step_parts import Part, Round
 
 SCHEMA_VERSION = 1
@@ -50,7 +51,8 @@ class Diagnosed:
     `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
     settings. `suggestions` are sorted by what they can gain; those in `proposed_stack` can be
     stacked together, in that order. `silent` are plugins that could not be asked. `in_run` are
-    loops that were compared within one training, None where none were.
+    loops that were compared within one training, None where none were; `estimate` is about what a
+    training takes, in a first look.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -85,6 +87,7 @@ class Diagnosed:
     rounds: tuple[Round, ...]
     findings: tuple[Finding, ...]
     in_run: Adapted | None = None
+    estimate: Estimate | None = None
     suggestions: tuple[Suggestion, ...] = ()
     proposed_stack: tuple[str, ...] = ()
     silent: tuple[NoAnswer, ...] = ()

@@ -6,6 +6,7 @@ from time import perf_counter
 
 import attrs
 
+from tfopt_core.measure.estimates import Estimate
 from tfopt_core.measure.probing import timed_steps
 from tfopt_core.measure.schedule import BASELINE
 from tfopt_core.training.build import Built, build
@@ -17,11 +18,11 @@ SECONDS = 0.5
 VALIDATION_SHARE = 1 / 3
 
 
-def training_seconds(job: Job, workload: Workload, *, stacked: bool = False) -> float | None:
+def estimated(job: Job, workload: Workload, *, stacked: bool = False) -> Estimate | None:
     """What one training without the stack will take, from its first steps; good for "about".
 
     :param stacked: with the stack.
-    :returns: seconds, None where the number of steps is unknown.
+    :returns: None where the number of steps is unknown.
     :raises Exception: whatever the workload raises in a step; it would do so in every run.
     """
     started = perf_counter()
@@ -33,7 +34,13 @@ def training_seconds(job: Job, workload: Workload, *, stacked: bool = False) -> 
         return None
     step = timed_steps(built, SECONDS)
     set_up = max(0.0, perf_counter() - started - SECONDS)
-    return set_up + built.run.epochs * steps * step
+    return Estimate(step_seconds=step, seconds=set_up + built.run.epochs * steps * step)
+
+
+def training_seconds(job: Job, workload: Workload) -> float | None:
+    """The seconds of `estimated` without the stack."""
+    found = estimated(job, workload)
+    return None if found is None else found.seconds
 
 
 def _steps_per_epoch(built: Built) -> float | None:

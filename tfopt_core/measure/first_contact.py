@@ -13,6 +13,7 @@ import attrs
 from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.hooks.suggest import Suggestion
 from tfopt_core.measure.diagnosed import Diagnosed
+from tfopt_core.measure.estimates import Estimate
 from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
@@ -21,6 +22,8 @@ from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
 BUDGET = "90s"
 # What saves less by its first steps is not worth a place in the stack.
 LEAST_GAIN = 0.03
+# What is paid once is known no better than that from one start.
+DEARER_START = 1.15
 _SEAL = "# unchanged since tfopt wrote it: "
 
 What = Mapping[str, Any]
@@ -133,15 +136,13 @@ def why_chosen(one: Suggestion, diagnosed: Diagnosed) -> str:
 
 @attrs.frozen
 class Tried:
-    """A draft that was prepared: what that found, and about how long a training takes.
+    """A draft that was prepared: what that found, and about how long a training with it takes.
 
-    :param baseline_seconds, stack_seconds: of a whole training; None where its number of steps is
-        unknown.
+    :param estimate: None where the number of steps is unknown.
     """
 
     found: Any
-    baseline_seconds: float | None
-    stack_seconds: float | None
+    estimate: Estimate | None
     not_applied: Mapping[str, str]
 
 
@@ -166,7 +167,8 @@ def screened(
         except TfoptError as error:
             reason = str(error).splitlines()[0]
         if tried is not None:
-            reason = _why_not(one.plugin, tried, best)
+            before = asked.diagnosed.estimate if best is None else best.estimate
+            reason = _why_not(one.plugin, tried, before)
         if reason:
             draft = draft.without(one.plugin, reason)
         else:
@@ -174,19 +176,22 @@ def screened(
     return draft, best
 
 
-def _why_not(plugin: str, tried: Tried, best: Tried | None) -> str:
+def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     """Why a plugin does not stay on top of the best stack so far, "" if it does."""
     if plugin in tried.not_applied:
         return f"not applied: {tried.not_applied[plugin]}"
-    before = tried.baseline_seconds if best is None else best.stack_seconds
-    if before is None or tried.stack_seconds is None:
+    now = tried.estimate
+    if before is None or now is None:
         return ""
-    if tried.stack_seconds < before * (1 - LEAST_GAIN):
-        return ""
-    return (
-        f"a training takes about {tried.stack_seconds:.3g} s with it and {before:.3g} s without, "
-        "by its first steps"
-    )
+    if now.step_seconds > before.step_seconds * (1 - LEAST_GAIN):
+        steps = f"{before.step_seconds * 1e3:.3g} ms to {now.step_seconds * 1e3:.3g} ms"
+        return f"a step does not seem to become faster with it (from about {steps})"
+    if now.seconds > before.seconds * DEARER_START:
+        return (
+            "steps are faster with it, and its start costs more than they save: a training takes "
+            f"about {now.seconds:.3g} s in place of {before.seconds:.3g} s"
+        )
+    return ""
 
 
 # The file

@@ -18,7 +18,7 @@ from tfopt_core.hooks.card import card, math_of
 from tfopt_core.hooks.guards import named_after
 from tfopt_core.hooks.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.measure.estimate import training_seconds
+from tfopt_core.measure.estimate import estimated, training_seconds
 from tfopt_core.measure.looked_at import memory_plan, stage_lines
 from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
@@ -74,7 +74,7 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
         gpus=job.machine.gpus,
         warnings=_warnings(workload, built),
         training_seconds=training_seconds(job, workload) if task.estimate else None,
-        stack_seconds=training_seconds(job, workload, stacked=True) if task.quick else None,
+        stack_estimate=estimated(job, workload, stacked=True) if task.quick else None,
         several_processes=job.runtime.cluster is not None,
         not_applied={name: e.detail for name, e in effects.items() if not e.applied},
     )

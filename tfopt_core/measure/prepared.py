@@ -8,6 +8,7 @@ import attrs
 
 from tfopt_core.hooks import Gpu
 from tfopt_core.hooks.card import Math
+from tfopt_core.measure.estimates import Estimate
 from tfopt_core.measure.memory import MemoryPlan, StageLine
 
 
@@ -45,10 +46,11 @@ class Prepared:
     `quality_direction` is None where neither recipe, workload nor the metric's name tells it.
     `gpus` are those that TensorFlow uses, whatever else the machine has. `training_seconds` is
     about what one training without the stack takes, None where that was not asked or cannot be
-    told; `stack_seconds` likewise with the stack. `not_applied` are the plugins that take no effect, with the reason, as far as the first
-    steps of a script tell. `several_processes` says that the stack spreads a training over them.
-    `stages` are those of the data with the stack, by split, and `memory` what a run will take; both
-    are found out only where detail was asked for. `seconds` is what it took to find all this out.
+    told; `stack_estimate` is about that with the stack. `not_applied` are the plugins that take no
+    effect, with the reason, as far as the first steps of a script tell. `several_processes` says
+    that the stack spreads a training over them. `stages` are those of the data with the stack, by
+    split, and `memory` what a run will take; both are found out only where detail was asked for.
+    `seconds` is what it took to find all this out.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -69,7 +71,7 @@ class Prepared:
     gpus: tuple[Gpu, ...] = ()
     warnings: tuple[str, ...] = ()
     training_seconds: float | None = None
-    stack_seconds: float | None = None
+    stack_estimate: Estimate | None = None
     several_processes: bool = False
     not_applied: dict[str, str] = attrs.field(factory=dict)
     stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)

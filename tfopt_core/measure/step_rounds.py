@@ -37,7 +37,7 @@ FILL = Limits(seconds=0.0, at_most=20.0)
 # No round begins after so many seconds of measuring.
 BUDGET_SECONDS = 23.0
 # For a first look two rounds tell enough to choose what is then measured.
-QUICK_ROUNDS, QUICK_SECONDS = 2, 6.0
+QUICK_ROUNDS, QUICK_SECONDS, QUICK_SHARE = 2, 6.0, 0.5
 SHAPES_SECONDS = 0.5
 
 Tell = Callable[[str], None]
@@ -65,7 +65,7 @@ def time_rounds(
     most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, BUDGET_SECONDS)
     sync = _sync(built)
     tell("tracing the step")
-    loops = _Loops(built, sync)
+    loops = _Loops(built, sync, QUICK_SHARE if quick else 1.0)
     try:
         loops.warm()
         rounds: list[Round] = []
@@ -87,8 +87,13 @@ def time_rounds(
 class _Loops:
     """The loops of one diagnosis, and what stood in the way of each."""
 
-    def __init__(self, built: Built, sync: Callable[[], None] | None) -> None:
+    def __init__(self, built: Built, sync: Callable[[], None] | None, share: float) -> None:
         self.built, self.sync = built, sync
+        # of the time that a round usually takes
+        self.real, self.kept, self.steps_alone, self.read = (
+            attrs.evolve(limit, seconds=limit.seconds * share, at_most=limit.at_most * share)
+            for limit in (REAL, CACHED, GRAPH, DATA)
+        )
         self.warnings: list[str] = []
         self.traced_anew: list[str] = []
         self.batch: Any = None
@@ -119,18 +124,18 @@ class _Loops:
     def round(self) -> Round:
         """One round. What a step is traced for meanwhile is kept."""
         steps = self.built.run.steps_per_epoch
-        real = seconds_a_step(self.fit.run(self.built.run.datasets["train"], REAL), steps)
+        real = seconds_a_step(self.fit.run(self.built.run.datasets["train"], self.real), steps)
         self.traced_anew += self.fit.shapes[self._known_shapes :]
         if self._fill_seconds is not None:
             real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)
         cached = real
         if self._cached is not None:
-            cached = even_seconds_a_step(self.fit.run(self._cached, CACHED), steps)
+            cached = even_seconds_a_step(self.fit.run(self._cached, self.kept), steps)
         self._known_shapes = len(self.fit.shapes)
-        graph = None if self._graph is None else median(self._graph.run(GRAPH))
+        graph = None if self._graph is None else median(self._graph.run(self.steps_alone))
         return Round(
             real=real, cached=cached, graph=graph,
-            data=seconds_a_step(self.data.run(DATA), steps),
+            data=seconds_a_step(self.data.run(self.read), steps),
             peaks={dtype: peak.run(PEAK_SECONDS) for dtype, peak in self.peaks.items()},
         )  # fmt: skip
 

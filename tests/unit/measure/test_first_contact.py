@@ -4,6 +4,7 @@ import pytest
 
 from tfopt_core.errors import InputError, PluginRefused
 from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.measure.estimates import Estimate
 from tfopt_core.measure.first_contact import (
     Draft,
     Tried,
@@ -24,6 +25,7 @@ class Diagnosed:
     input = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
     dispatch = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
     compute = Part(seconds=0.006, share=0.5, low=0.4, high=0.6)
+    estimate = Estimate(step_seconds=0.01, seconds=10.0)
 
 
 def suggestion(name: str, **changes) -> Suggestion:
@@ -41,17 +43,22 @@ def draft(*names: str) -> Draft:
     )  # fmt: skip
 
 
-def attempt(seconds: dict[tuple[str, ...], float | Exception], idle: dict[str, str] | None = None):
-    """What preparing a stack takes, by its plugins; the baseline takes 10 s."""
+def attempt(found: dict[tuple[str, ...], Estimate | Exception], idle: dict[str, str] | None = None):
+    """What a training with a stack takes, by its plugins; the baseline takes 10 s."""
 
     def tried(candidate: Draft) -> Tried:
         names = tuple(one.plugin for one in candidate.stack)
-        taken = seconds[names]
+        taken = found[names]
         if isinstance(taken, Exception):
             raise taken
-        return Tried(names, 10.0, taken, idle or {})
+        return Tried(names, taken, idle or {})
 
     return tried
+
+
+def about(step_milliseconds: float, seconds: float | None = None) -> Estimate:
+    """A training of 1,000 steps."""
+    return Estimate(step_milliseconds / 1e3, seconds or step_milliseconds)
 
 
 def names(stack: Draft) -> list[str]:
@@ -61,20 +68,26 @@ def names(stack: Draft) -> list[str]:
 def test_plugins_that_save_time_stay_each_on_top_of_those_before():
     stays, tried = screened(
         draft("a", "b", "c"),
-        attempt({("a",): 8.0, ("a", "b"): 8.1, ("a", "c"): 6.0}),
+        attempt({("a",): about(8), ("a", "b"): about(8.1), ("a", "c"): about(6)}),
         lambda plugin: None,
     )
     assert names(stays) == ["a", "c"]
     assert tried.found == ("a", "c")
     [left] = stays.left_out
     assert left.plugin == "b"
-    assert "8.1 s with it and 8 s without" in left.reason
+    assert "from about 8 ms to 8.1 ms" in left.reason
+
+
+def test_a_plugin_whose_start_costs_more_than_it_saves_is_left_out():
+    stays, _ = screened(draft("a"), attempt({("a",): about(5, 14)}), lambda plugin: None)
+    assert names(stays) == []
+    assert "about 14 s in place of 10 s" in stays.left_out[0].reason
 
 
 def test_a_plugin_that_fails_is_left_out_with_its_reason():
     stays, _ = screened(
         draft("a", "b"),
-        attempt({("a",): PluginRefused("no such hardware", "a"), ("b",): 5.0}),
+        attempt({("a",): PluginRefused("no such hardware", "a"), ("b",): about(5)}),
         lambda plugin: None,
     )
     assert names(stays) == ["b"]
@@ -83,7 +96,9 @@ def test_a_plugin_that_fails_is_left_out_with_its_reason():
 
 def test_a_plugin_without_effect_is_left_out():
     stays, tried = screened(
-        draft("a"), attempt({("a",): 5.0}, {"a": "there is nothing to cache"}), lambda plugin: None
+        draft("a"),
+        attempt({("a",): about(5)}, {"a": "there is nothing to cache"}),
+        lambda plugin: None,
     )
     assert names(stays) == []
     assert tried is None
@@ -91,7 +106,7 @@ def test_a_plugin_without_effect_is_left_out():
 
 
 def test_where_steps_cannot_be_counted_what_works_stays():
-    stays, _ = screened(draft("a"), lambda one: Tried(one, None, None, {}), lambda plugin: None)
+    stays, _ = screened(draft("a"), lambda one: Tried(one, None, {}), lambda plugin: None)
     assert names(stays) == ["a"]
 
 

@@ -44,7 +44,9 @@ class Trial:
     screen: bool = False
 
 
-def candidates(offer: Offer, step_seconds: float) -> Generator[Trial, InRun, None]:
+def candidates(
+    offer: Offer, step_seconds: float, *, steps_first: bool = False
+) -> Generator[Trial, InRun, None]:
     """What to compare with the reference, given what came of the loops before.
 
     The other choice of XLA comes first, since it matters most; where steps are long, one block of
@@ -52,10 +54,14 @@ def candidates(offer: Offer, step_seconds: float) -> Generator[Trial, InRun, Non
     gained more than these can. How many are enough: the fewest that make a long call.
 
     :param step_seconds: of the reference.
+    :param steps_first: compare more steps a call before XLA, whose compiling may take all the time
+        that there is.
     """
     reference, other = offer.reference, not offer.reference.jit_compile
     steps = _enough_steps(offer, step_seconds)
     gained = 0.0
+    if steps and steps_first:
+        yield Trial(Loop(steps, reference.jit_compile, "chunked"))
     if offer.other_jit_compile and not steps:
         yield Trial(Loop(reference.steps, other, reference.kind))
     elif offer.other_jit_compile:
@@ -67,7 +73,7 @@ def candidates(offer: Offer, step_seconds: float) -> Generator[Trial, InRun, Non
         if not dropped:
             result = yield Trial(Loop(steps, other, "chunked"))
             gained = (result.low or 0.0) if result.verdict == "faster" else 0.0
-    if steps and gained < 1 + DISPATCH_SECONDS / step_seconds:
+    if steps and not steps_first and gained < 1 + DISPATCH_SECONDS / step_seconds:
         yield Trial(Loop(steps, reference.jit_compile, "chunked"))
 
 

@@ -18,7 +18,7 @@ from tfopt_core.training.switching import switching_loop
 from tfopt_core.training.watch import Watch
 
 # A first look takes seconds; where steps are long, nothing is compared.
-SECONDS, AT_MOST = 5.0, 8.0
+SECONDS, AT_MOST = 5.0, 7.0
 ENDLESS_EPOCHS = 10**6
 
 
@@ -43,7 +43,9 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
     made: list[Explorer] = []
 
     def adapt(offer: Offer, sync: Callable[[], None] | None) -> Explorer:
-        made.append(Explorer(offer, sync, seed=built.job.seed, budget_seconds=SECONDS))
+        made.append(
+            Explorer(offer, sync, seed=built.job.seed, budget_seconds=SECONDS, steps_first=True)
+        )
         return made[-1]
 
     # as if it never ended: what is compared here is no part of a training that is kept

@@ -42,6 +42,7 @@ class Explorer:
 
     :param sync: waits for the device, None where a call has waited already.
     :param seed: of the random order of blocks.
+    :param steps_first: compare more steps a call before XLA.
     :param budget_seconds: for comparing, where a share of the whole training is not more.
     :param now: the clock, in nanoseconds.
     :param kept: the loop for the rest of the training, None while loops are compared.
@@ -51,6 +52,7 @@ class Explorer:
     sync: Callable[[], None] | None = None
     seed: int = 0
     budget_seconds: float = BUDGET_SECONDS
+    steps_first: bool = False
     now: Callable[[], int] = perf_counter_ns
     kept: Loop | None = None
     results: dict[Loop, InRun] = attrs.field(factory=dict)
@@ -130,7 +132,7 @@ class Explorer:
             if seconds is None:
                 return self.offer.reference
             self._reference_seconds = seconds  # the first block only tells what comparing costs
-            self._plan = candidates(self.offer, seconds)
+            self._plan = candidates(self.offer, seconds, steps_first=self.steps_first)
             return self._begin(next(self._plan, None))
         alternative = self._contrast.choose()
         if self._contrast.result is None:

@@ -1,0 +1,74 @@
+"""First contact with the scripts of tests/integration/scripts: what `tfopt apply SCRIPT` says of each.
+
+    .venv/bin/python benchmarks/scripts.py [NAME ...]
+
+Prints a line a script: what was proposed and kept, the verdict, the interval, and how long it took.
+Nothing else should run meanwhile; about two minutes a script.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import attrs
+from measured import TFOPT  # type: ignore[import-not-found]
+
+SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
+
+
+@attrs.frozen
+class Line:
+    """What came of one script."""
+
+    name: str
+    stack: str
+    verdict: str
+    speedup: str
+    seconds: float
+
+
+def first_contact(script: Path) -> Line:
+    """Run the command in a folder of its own, on a copy of the script."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copy(script, folder)
+        begun = time.monotonic()
+        done = subprocess.run(
+            [TFOPT, "apply", script.name, "-q", "--json", "out.json"],
+            cwd=folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        seconds = time.monotonic() - begun
+        if not (folder / "out.json").exists():
+            said = " ".join((done.stdout or done.stderr).split())
+            return Line(script.stem, "", f"status {done.returncode}: {said[:100]}", "", seconds)
+        results = json.loads((folder / "out.json").read_text())
+    comparison = results["comparison"]
+    interval = ""
+    if comparison["speedup"] is not None:
+        interval = "{speedup:.2f}x ({low:.2f} to {high:.2f})".format(**comparison)
+    stack = ", ".join(results["resolved"])
+    return Line(script.stem, stack, comparison["verdict"], interval, seconds)
+
+
+def main(names: list[str]) -> None:
+    """Print the table, line by line."""
+    scripts = sorted(SCRIPTS.glob("*.py"))
+    print(f"{'script':<22} {'verdict':<16} {'interval':<24} {'seconds':>7}  stack")
+    for script in scripts:
+        if not names or script.stem in names:
+            line = first_contact(script)
+            print(
+                f"{line.name:<22} {line.verdict:<16} {line.speedup:<24} {line.seconds:7.0f}  "
+                f"{line.stack}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""First contact with the scripts of tests/integration/scripts: what `tfopt apply SCRIPT` says of each.
+"""First contacts: what `tfopt apply SCRIPT` says of each script in tests/integration/scripts.
 
     .venv/bin/python benchmarks/scripts.py [NAME ...]
 
@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 
 import attrs
-from measured import TFOPT  # type: ignore[import-not-found]
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
 
@@ -40,7 +39,7 @@ def first_contact(script: Path) -> Line:
         shutil.copy(script, folder)
         begun = time.monotonic()
         done = subprocess.run(
-            [TFOPT, "apply", script.name, "-q", "--json", "out.json"],
+            [sys.executable, "-m", "tfopt_core", "apply", script.name, "-q", "--json", "out.json"],
             cwd=folder, capture_output=True, text=True, check=False,
         )  # fmt: skip
         seconds = time.monotonic() - begun

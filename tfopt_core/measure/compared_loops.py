@@ -43,9 +43,8 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
     made: list[Explorer] = []
 
     def adapt(offer: Offer, sync: Callable[[], None] | None) -> Explorer:
-        made.append(
-            Explorer(offer, sync, seed=built.job.seed, budget_seconds=SECONDS, steps_first=True)
-        )
+        seed = built.job.seed
+        made.append(Explorer(offer, sync, seed, budget_seconds=SECONDS, steps_first=True))
         return made[-1]
 
     # as if it never ended: what is compared here is no part of a training that is kept

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfopt_core.cli.conducting import Asked, conduct
+from tfopt_core.cli.conducting import Asked, NothingToMeasure, conduct
 from tfopt_core.cli.script_options import ScriptOptions
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
@@ -61,13 +61,14 @@ def apply(
     options = ScriptOptions(
         script=None if script is None else str(script), arguments=tuple(arguments)
     )
-    return conduct(
+    found = conduct(
         Asked(
             target=str(recipe), overrides=_as_texts(overrides), script=options, pairs=pairs,
             budget=budget, save_to=None if save_to is None else Path(save_to), resuming=resume,
             quiet=quiet,
         )
     )  # fmt: skip
+    return None if isinstance(found, NothingToMeasure) else found
 
 
 @contextmanager

@@ -23,6 +23,10 @@ from tfopt_core.cli.options import debug_option, json_option, save_option, set_o
     help="Cut each fit of a script to N steps, for a quick look.",
 )  # fmt: skip
 @click.option(
+    "--fit", type=click.IntRange(min=1), metavar="N",
+    help="Look at and judge the Nth call of fit of a script; all are judged together otherwise.",
+)  # fmt: skip
+@click.option(
     "--write", "write_to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Where the recipe for a script goes, in place of NAME.tfopt.toml.",
 )  # fmt: skip
@@ -50,6 +54,7 @@ def apply(
     script: str | None,
     epochs: int | None,
     max_steps: int | None,
+    fit: int | None,
     write_to: Path | None,
     pairs: int | None,
     budget: str | None,
@@ -68,10 +73,11 @@ def apply(
     the recipe train.tfopt.toml with what is worth trying, and measures that. What stands behind --
     are the script's own arguments. Workload, script and plugins are executed.
     """
-    from tfopt_core.cli.conducting import Asked, conduct
+    from tfopt_core.cli.conducting import Asked, NothingToMeasure, conduct
     from tfopt_core.cli.script_options import ScriptOptions
     from tfopt_core.report.as_json import write_json
     from tfopt_core.report.console import make_console
+    from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.summary import render_summary
 
     results = conduct(
@@ -80,17 +86,19 @@ def apply(
             json_path=json_path, save_to=save_to, resuming=resuming, time_limit=time_limit,
             quiet=quiet, debug=debug,
             script=ScriptOptions(
-                script=script, arguments=arguments, epochs=epochs, max_steps=max_steps
+                script=script, arguments=arguments, epochs=epochs, max_steps=max_steps, fit=fit
             ),
         )
     )  # fmt: skip
-    if results is None:
-        return 0 if require is None else 1
     # with the JSON on standard output, the summary goes where it cannot disturb it
     to_stdout = json_path is not None and str(json_path) == "-"
-    make_console(stderr=to_stdout).print(render_summary(results))
+    console = make_console(stderr=to_stdout)
     if json_path is not None:
         write_json(results, "-" if to_stdout else json_path)
+    if isinstance(results, NothingToMeasure):
+        console.print(render_nothing(results.left_out))
+        return 0 if require is None else 1
+    console.print(render_summary(results))
     return exit_code(results.comparison.verdict, bool(results.failed), results.interrupted, require)
 
 

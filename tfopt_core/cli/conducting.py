@@ -12,6 +12,7 @@ from tfopt_core.cli.first_contact import is_script, keep_outcome, look_at, prepa
 from tfopt_core.cli.request import make_request, seconds_of
 from tfopt_core.cli.script_options import ScriptOptions
 from tfopt_core.errors import InputError
+from tfopt_core.measure.first_contact import LeftOut
 
 if TYPE_CHECKING:
     from tfopt_core.measure.isolate import Runner
@@ -38,8 +39,21 @@ class Asked:
     debug: bool = False
 
 
-def conduct(asked: Asked) -> Results | None:
-    """Measure; None where a look at a script has found nothing that is worth measuring.
+@attrs.frozen(kw_only=True)
+class NothingToMeasure:
+    """A look at a script has found no plugin that is worth measuring.
+
+    :param left_out: what was proposed and does not stay, each with its reason.
+    """
+
+    schema_version: int = 1
+    script: str
+    measured: bool = False
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def conduct(asked: Asked) -> Results | NothingToMeasure:
+    """Measure, unless a look at a script finds nothing that is worth it.
 
     :raises InputError: for whatever is wrong with the recipe, the script or the options.
     :raises TfoptError: for what stands in the way of every run.
@@ -61,7 +75,7 @@ def conduct(asked: Asked) -> Results | None:
             debug=asked.debug,
         )  # fmt: skip
         if contact.prepared is None:
-            return None
+            return NothingToMeasure(script=target, left_out=contact.draft.left_out)
         target = str(contact.path)
     else:
         overrides += _measure_overrides(asked)

@@ -84,12 +84,16 @@ def first_contact(asked: Asked, overrides: Sequence[str], limits: Limits) -> Con
     check_free(path)
     console = make_console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="tfopt-look-") as folder:
-        first = Path(folder) / "first.toml"
-        first.write_text(_bare(asked), encoding="utf-8")
-        request, _ = make_request(
-            str(first), overrides, compares=False, keeps=False, debug=asked.debug
-        )
-        request = attrs.evolve(request, folder=Path(folder) / "runs")
+
+        def request_for(text: str) -> Request:
+            trial = Path(folder) / "trial.toml"
+            trial.write_text(text, encoding="utf-8")
+            request, _ = make_request(
+                str(trial), overrides, compares=False, keeps=False, debug=asked.debug
+            )
+            return attrs.evolve(request, folder=Path(folder) / "runs" / trial.stem)
+
+        request = request_for(_bare(asked))
         with make_phases(console, quiet=asked.quiet) as on_phase:
             on_phase(f"running {asked.script} up to its first fit")
             installed = inspect_plugins()
@@ -101,28 +105,26 @@ def first_contact(asked: Asked, overrides: Sequence[str], limits: Limits) -> Con
                 # of a recipe that nobody has written
                 said = "; ".join(problem.message for problem in error.problems)
                 raise InputError(f"{asked.script}: {said}") from error
-    draft = draft_of(diagnosed, _spec(asked), asked.budget, asked.pairs)
-    if not asked.quiet:
-        console.print(render_look(draft))
+        draft = draft_of(diagnosed, _spec(asked), asked.budget, asked.pairs)
+        if not asked.quiet:
+            console.print(render_look(draft))
 
-    def attempt(draft: Draft) -> Tried:
-        write_file(path, draft.text(), replace=True)
-        request, _ = make_request(str(path), overrides, compares=True, debug=asked.debug)
-        limited = SpawnRunner(limits=attrs.evolve(limits, called_off=_after(LONGEST_TRY)))
-        prepared, resolved = prepare(request, limited, quick=True)
-        estimate = diagnosed.estimate
-        whole = None if estimate is None else estimate.seconds
-        prepared = attrs.evolve(prepared, training_seconds=whole)
-        return Tried((prepared, resolved), prepared.stack_estimate, prepared.not_applied)
+        def attempt(draft: Draft) -> Tried:
+            trial = attrs.evolve(draft, workload=_whole_paths(asked))
+            limited = SpawnRunner(limits=attrs.evolve(limits, called_off=_after(LONGEST_TRY)))
+            prepared, resolved = prepare(request_for(trial.text()), limited, quick=True)
+            estimate = diagnosed.estimate
+            whole = None if estimate is None else estimate.seconds
+            prepared = attrs.evolve(prepared, training_seconds=whole)
+            return Tried((prepared, resolved), prepared.stack_estimate, prepared.not_applied)
 
-    with make_phases(console, quiet=asked.quiet) as on_phase:
-        draft, tried = screened(
-            draft, attempt, lambda plugin: on_phase(f"trying {plugin}, and finding its settings")
-        )
+        with make_phases(console, quiet=asked.quiet) as on_phase:
+            draft, tried = screened(
+                draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings")
+            )
     if tried is not None:
+        check_free(path)
         write_file(path, draft.text(), replace=True)
-    elif path.exists():
-        path.unlink()
     return Contact(draft, path, None if tried is None else tried.found)
 
 
@@ -143,14 +145,19 @@ def _spec(asked: Asked) -> WorkloadSpec:
 
 
 def _bare(asked: Asked) -> str:
-    """A recipe of the script alone, to look at it; paths in it are whole."""
+    """A recipe of the script alone, to look at it."""
     from tfopt_core.recipe.writing import recipe_text
 
-    workload = {**asked.workload, "script": str(Path(asked.script).absolute())}
-    workload.setdefault("folder", str(Path.cwd()))
     return recipe_text(
-        name=Path(asked.script).stem, description="", workload=workload, plugins=(), measure={}
-    )
+        name=Path(asked.script).stem, description="", workload=_whole_paths(asked), plugins=(),
+        measure={},
+    )  # fmt: skip
+
+
+def _whole_paths(asked: Asked) -> dict[str, object]:
+    """The workload for a recipe that lies elsewhere."""
+    whole = {"script": str(Path(asked.script).absolute()), "folder": str(Path.cwd())}
+    return {**asked.workload, **whole}
 
 
 def checked_script(script: str) -> str:
@@ -197,11 +204,11 @@ def look_at(
         script=script, workload={"script": script, **options.workload()}, budget=budget,
         pairs=pairs, write_to=write_to, quiet=quiet, debug=debug,
     )  # fmt: skip
+    if write_to is not None and write_to.absolute().parent != Path.cwd():
+        asked = attrs.evolve(asked, workload=_whole_paths(asked))
     contact = first_contact(asked, overrides, limits)
-    if contact.prepared is None or not quiet:
-        make_console(stderr=contact.prepared is not None).print(
-            render_written(contact.draft, contact.path)
-        )
+    if not quiet:
+        make_console(stderr=True).print(render_written(contact.draft, contact.path))
     return contact
 
 
@@ -213,9 +220,15 @@ def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]
 
 
 def keep_outcome(contact: Contact, results: Results) -> None:
-    """Write the verdict into the recipe that was measured."""
+    """Write the verdict into the recipe that was measured, if nobody has changed it meanwhile."""
+    from tfopt_core.measure.first_contact import is_unchanged
     from tfopt_core.recipe.writing import write_file
 
+    try:
+        if not is_unchanged(contact.path.read_text(encoding="utf-8")):
+            return
+    except (OSError, UnicodeDecodeError):
+        return
     comparison = results.comparison
     lines = [f"Measured as {results.id}: {comparison.statement}."]
     if comparison.quality is not None:

@@ -22,6 +22,7 @@ class ScriptOptions:
     arguments: tuple[str, ...] = ()
     epochs: int | None = None
     max_steps: int | None = None
+    fit: int | None = None
 
     def workload(self) -> dict[str, Any]:
         """The keys of `[workload]` but for the script."""
@@ -29,6 +30,7 @@ class ScriptOptions:
             "args": list(self.arguments) or None,
             "max_epochs": self.epochs,
             "max_steps": self.max_steps,
+            "fit": self.fit,
         }
         return {key: value for key, value in given.items() if value is not None}
 
@@ -37,7 +39,7 @@ class ScriptOptions:
 
         :raises InputError: if the script is not there.
         """
-        told = [f"workload.{key}={json.dumps(value)}" for key, value in self.workload().items()]
+        told = [f"workload.{key}={_toml(value)}" for key, value in self.workload().items()]
         if self.script is None:
             return told
         path = Path(self.script)
@@ -45,7 +47,12 @@ class ScriptOptions:
             raise InputError(f'--script: there is no file "{self.script}"')
         # relative to where the user is, not to where the recipe lies
         return [
-            f"workload.script={json.dumps(str(path.absolute()))}",
-            f"workload.folder={json.dumps(str(Path.cwd()))}",
+            f"workload.script={_toml(str(path.absolute()))}",
+            f"workload.folder={_toml(str(Path.cwd()))}",
             *told,
         ]
+
+
+def _toml(value: Any) -> str:
+    # JSON's strings, numbers and arrays are TOML's, but for characters that JSON writes as pairs
+    return json.dumps(value, ensure_ascii=False)

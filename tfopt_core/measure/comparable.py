@@ -119,7 +119,7 @@ def _workload(a: Measured, b: Measured) -> Iterator[str]:
     asked = [side.recipe.get("workload") or {} for side in (a, b)]
     sizes = []
     if all(asked):
-        for key in ("args", "options"):
+        for key in ("args", "options", "fit", "max_epochs", "max_steps"):
             given = [spec.get(key) or None for spec in asked]
             if given[0] != given[1]:
                 yield _differs("workload", key, *given)

@@ -221,7 +221,7 @@ def save_best(
         for run in runs
         if run.ok
         and run.variant == FULL
-        and run.fit.complete
+        and run.complete
         and (folders[run.id] / MODEL_FILE).exists()
     ]
     if target is None:
@@ -230,11 +230,11 @@ def save_best(
         raise InputError(f'no model was saved to "{target}": no run with the stack ended with one')
     metric, sign = judgement.metric, 1 if judgement.direction == "max" else -1
     worst = -sign * float("inf")
-    best = max(candidates, key=lambda run: sign * run.fit.metrics.get(metric, worst))
+    best = max(candidates, key=lambda run: sign * _value(run, metric, worst))
     replace_file(folders[best.id] / MODEL_FILE, target)
     for run in candidates if not keep else ():
         (folders[run.id] / MODEL_FILE).unlink(missing_ok=True)
-    value = best.fit.metrics.get(metric)
+    value = best.value_of(metric)
     said = "" if value is None else f", {metric} {value:.4f}"
     return f"{target} (run {best.id}{said})"
 
@@ -246,3 +246,8 @@ def _target_in_words(recipe: Recipe) -> str | None:
     if target.at_least is not None:
         return f"{target.metric} >= {target.at_least:g}"
     return f"{target.metric} <= {target.at_most:g}"
+
+
+def _value(run: RunResult, metric: str, missing: float) -> float:
+    value = run.value_of(metric)
+    return missing if value is None else value

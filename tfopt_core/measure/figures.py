@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tfopt_core.measure.judgement import Judgement
@@ -36,12 +37,10 @@ def total_seconds(run: RunResult) -> float:
     """The wall time of a whole training: measured, or projected where the run was cut short."""
     if run.complete:
         return wall_seconds(run)
-    if len(run.timed_fits) == 1:
-        # a run is cut short once it can be projected
-        assert run.fit.projected_seconds is not None
-        return run.timed_fits[0].projected_seconds or 0.0
-    return sum((f.wall_seconds if f.complete else f.projected_seconds) or 0.0
-               for f in run.timed_fits)  # fmt: skip
+    told = [fit.wall_seconds if fit.complete else fit.projected_seconds for fit in run.timed_fits]
+    # a run is cut short once it can be projected
+    assert all(seconds is not None for seconds in told)
+    return math.fsum(seconds for seconds in told if seconds is not None)
 
 
 def _with_slowest(side: Sequence[RunResult]) -> list[float]:

@@ -18,8 +18,12 @@ from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
 
-# For the pairs; those of a small script take less.
-BUDGET = "90s"
+# Four pairs of whole runs are made where they take no longer than this; else as many as fit into
+# the budget, of runs that end once their step time is known.
+WHOLE_SECONDS, BUDGET = 180.0, "5m"
+# What a run of a script takes beside its fits: imports, data, building, evaluating.
+BESIDE_SECONDS = 7.0
+PAIRS = 4
 # What saves less by its first steps is not worth a place in the stack.
 LEAST_GAIN = 0.03
 # What is paid once is known no better than that from one start.
@@ -81,6 +85,7 @@ class Draft:
             heading=[*self._heading(), *([""] if outcome else []), *outcome],
             notes={
                 "measure.budget": "longer is surer",
+                "measure.pairs": 'more are surer; "auto" makes as many as it takes within a budget',
                 "workload.args": "the script's own arguments",
             },
             spare=[
@@ -114,9 +119,15 @@ def draft_of(
     """The recipe that a diagnosis proposes."""
     by_name = {one.plugin: one for one in diagnosed.suggestions}
     stack = tuple(by_name[name] for name in diagnosed.proposed_stack if name in by_name)
-    measure: dict[str, Any] = {"pairs": pairs} if pairs is not None else {}
-    if pairs is None or budget is not None:
-        measure["budget"] = budget or BUDGET
+    measure: dict[str, Any] = {}
+    if pairs is None and budget is None:
+        whole = diagnosed.estimate
+        small = whole is not None and 2 * PAIRS * (whole.seconds + BESIDE_SECONDS) <= WHOLE_SECONDS
+        measure = {"pairs": PAIRS} if small else {"budget": BUDGET}
+    if pairs is not None:
+        measure["pairs"] = pairs
+    if budget is not None:
+        measure["budget"] = budget
     return Draft(spec.script or "", spec.to_dict(), diagnosed, stack, measure=measure)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from cattrs import unstructure
 
-from tfopt_core.hooks import Effect
+from tfopt_core.errors import WorkloadError
 from tfopt_core.measure.summarize import summarize
 from tfopt_core.measure.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 from tfopt_core.training.job import Job
-from tfopt_core.training.script.fitting import FitOfScript
+from tfopt_core.training.script.fitting import FitOfScript, effects_of
 from tfopt_core.training.script.running import ScriptEnd
 
 
@@ -19,11 +19,17 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
     """A `RunResult`'s figures as plain data.
 
     :param fits: in the order of their calls; one that is named in the recipe is judged alone.
-    :raises TrainingDiverged: if a metric of a fit that is judged is no finite number.
+    :raises WorkloadError: if the fit that is named did not come.
     """
     asked = job.recipe.workload.fit
     told = [_told(fit, job) for fit in fits]
-    judged = fits if asked is None else fits[asked - 1 : asked]
+    numbers = [fit.number for fit in fits]
+    if asked is not None and asked not in numbers:
+        raise WorkloadError(
+            f"fit = {asked} is judged, and in this run the script trained by "
+            f"{_calls(len(fits))} of fit only"
+        )
+    judged = [fit for fit in fits if asked in (None, fit.number)]
     return {
         "wall_seconds": sum(fit.outcome.wall_seconds for fit in judged),
         "peak_rss_bytes": peak_rss_bytes(),
@@ -31,25 +37,19 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
         "cpu_seconds": cpu_seconds(),
         "effects": {
             name: {"applied": effect.applied, "detail": effect.detail}
-            for name, effect in _effects(judged).items()
+            for name, effect in effects_of(judged).items()
         },
         "fits": told,
-        "judged": None if asked is None else asked - 1,
+        "judged": None if asked is None else numbers.index(asked),
         "exit_status": end.status,
         "diverged": next((str(fit.diverged) for fit in judged if fit.diverged), None),
     }
 
 
+def _calls(count: int) -> str:
+    return "1 call" if count == 1 else f"{count} calls"
+
+
 def _told(fit: FitOfScript, job: Job) -> dict[str, Any]:
     said = dict(unstructure(summarize(fit.outcome, job.recipe.measure.target)))
     return {**said, "name": fit.name, "wall_seconds": fit.outcome.wall_seconds}
-
-
-def _effects(fits: Sequence[FitOfScript]) -> dict[str, Effect]:
-    """Of all fits: a plugin took effect if it did in one of them; the last word is shown."""
-    found: dict[str, Effect] = {}
-    for fit in fits:
-        for name, effect in fit.effects.items():
-            if effect.applied or name not in found or not found[name].applied:
-                found[name] = effect
-    return found

@@ -53,13 +53,13 @@ def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
     """The statistics alone; None where a run was cut short or lacks the metric."""
     metric = judgement.metric
     if len(pairs) < 2 or any(
-        metric not in run.fit.metrics or not run.fit.complete
+        run.value_of(metric) is None or not run.complete
         for pair in pairs
         for run in (pair.without, pair.with_)
     ):
         return None
-    baseline = [pair.without.fit.metrics[metric] for pair in pairs]
-    optimized = [pair.with_.fit.metrics[metric] for pair in pairs]
+    baseline = [pair.without.value_of(metric) or 0.0 for pair in pairs]
+    optimized = [pair.with_.value_of(metric) or 0.0 for pair in pairs]
     sign = 1.0 if judgement.direction == "max" else -1.0
     differences = [sign * (o - b) for b, o in zip(baseline, optimized, strict=True)]
     # one-sided bounds at level a are the ends of a two-sided interval at level 2 a
@@ -101,7 +101,7 @@ def _without_figures(judgement: Judgement, why: str) -> Quality:
 
 def _cut_short(pairs: Sequence[Pair]) -> bool:
     """Whether some run ended once its step time was known: its metrics are no result."""
-    return any(not run.fit.complete for pair in pairs for run in (pair.without, pair.with_))
+    return any(not run.complete for pair in pairs for run in (pair.without, pair.with_))
 
 
 def _resolution(share: float, judgement: Judgement) -> float | None:

@@ -19,6 +19,7 @@ from tfopt_core.measure.task import Task
 from tfopt_core.training.job import Job
 from tfopt_core.training.script.complaints import Seen, why_nothing_trained
 from tfopt_core.training.script.importing import WhenImported
+from tfopt_core.training.script.limits import cut_in_words
 from tfopt_core.training.script.running import ScriptEnd, run_script
 from tfopt_core.training.script.seeding import Seeding
 
@@ -37,7 +38,13 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
     """Run the script for what the task asks; the final message.
 
     :raises WorkloadError: for a script that gives nothing to look at.
+    :raises InputError: for a stack over several processes.
     """
+    if task.job.runtime.builds_strategy_first:
+        raise InputError(
+            "the stack trains over several processes, which each would run the script; write a "
+            "factory for it"
+        )
     send({"type": "started"})
     script = _Script(task, send)
     with script.placed() as path:
@@ -103,12 +110,12 @@ class _Script:
             return _other_backend(backend)
         asked = self.task.job.recipe.workload.fit
         calls = 0 if self.session is None else self.session.calls
-        if asked is not None and calls:
+        if asked is not None and calls and end.error is None:
             return f"the script calls fit {calls} times only, and fit = {asked} is asked for"
         seen = Seen(fits=calls)
         if self.session is not None:
             surface = self.session.surface
-            seen = Seen(fits=calls, tapes=surface.tapes, batches_alone=surface.batches_alone)
+            seen = Seen(fits=calls, updates=surface.updates, batches_alone=surface.batches_alone)
         return why_nothing_trained(end, seen)
 
     def result(self, end: ScriptEnd) -> dict[str, Any]:
@@ -129,6 +136,9 @@ class _Script:
         return said
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
+        cut = cut_in_words(self.task.job.recipe.workload)
+        if cut is not None and not self.task.isolate:
+            yield cut  # (a measurement says so itself)
         if not self.fits:
             yield self.why_nothing(end)
         seeding = None if self.seeding is None else self.seeding.in_words()
@@ -141,8 +151,8 @@ class _Script:
             yield f"{self.empty_fits} calls of fit() had no data and trained nothing"
         if surface is not None and surface.threads:
             yield f"fit() was called in a thread ({', '.join(sorted(surface.threads))})"
-        if surface is not None and self.fits and (surface.tapes or surface.batches_alone):
-            yield "the script also trains in a loop of its own, which is not measured"
+        if surface is not None and self.fits and (surface.updates or surface.batches_alone):
+            yield "the script also trains outside of fit(), in a loop that is not measured"
         if self.private is not None and self.private.outside:
             shown = ", ".join(self.private.outside[:5])
             yield f"the script writes outside of its folder, which is not kept apart: {shown}"
@@ -191,7 +201,9 @@ class _Script:
         adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
         fit, history = train_fit(workload, built, started, self.send, known, adapt)
         self.fits.append(fit)
-        self._last_model = built.stack.unwrap(built.model) if task.save_to is not None else None
+        judged = task.job.recipe.workload.fit in (None, workload.call.number)
+        if task.save_to is not None and judged:
+            self._last_model = built.stack.unwrap(built.model)
         return history
 
     def _look(self, workload: Any, started: int) -> Any:
@@ -199,10 +211,12 @@ class _Script:
         from tfopt_core.training.script.stopping import stopping_after
 
         asked = self.task.job.recipe.workload.fit or 1
+        call = workload.call
+        if call.number < asked:
+            # with the script's own callbacks: it may load what they have saved
+            return call.make([*call.callbacks, stopping_after(STEPS_OF_OTHERS)], {}, verbose=0)
         if workload.data.steps_per_epoch() == 0:
-            raise WorkloadError(f"fit {workload.call.number}: the training data are empty")
-        if workload.call.number < asked:
-            return workload.call.make([stopping_after(STEPS_OF_OTHERS)], {}, verbose=0)
+            raise WorkloadError(f"fit {call.number}: the training data are empty")
 
         def make() -> Any:
             return type(workload).of(

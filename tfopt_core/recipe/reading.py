@@ -102,6 +102,9 @@ def read_recipe(
     path = Path(target)
     file = str(target) or '""'
     if isinstance(target, str):
+        if target.endswith(".py"):
+            mend = f"`tfopt apply {target}` and `tfopt init {target}` write a recipe for it"
+            return Reading((Problem(file, 0, "", "a script is no recipe", mend),), files=(file,))
         found = find_recipe(target, shipped=shipped)
         if found is None and (not target or not _is_folder(path)):
             mend = did_you_mean(target, names_nearby(Path(), shipped))

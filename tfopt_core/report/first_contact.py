@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 
 from tfopt_core.measure.adapted import Adapted
-from tfopt_core.measure.first_contact import Draft, why_chosen
+from tfopt_core.measure.first_contact import Draft, LeftOut, why_chosen
 from tfopt_core.report import units
 from tfopt_core.report.console import plain
 from tfopt_core.report.diagnosis import Bar, finding_in_words
@@ -55,20 +55,27 @@ def _proposed(draft: Draft) -> Sequence[RenderableType]:
 def render_written(draft: Draft, path: Path) -> RenderableType:
     """What stays of the proposal and where it was written."""
     lines: list[RenderableType] = []
-    if draft.left_out:
-        lines.append(
-            section("Left out", bullets(f"{one.plugin}: {one.reason}" for one in draft.left_out))
-        )
-    if not draft.stack:
-        why = (
-            "nothing of what was proposed seems to save time here"
-            if draft.left_out
-            else "no installed plugin proposes anything for this training"
-        )
-        lines.append(section("Nothing to measure", words(f"{why}; no recipe was written")))
-    else:
+    if draft.stack:
+        lines += _left_out(draft.left_out)
         shown = plain(str(path.name if path.parent == Path.cwd() else path))
         lines.append(
             Group("", words(f"recipe: {shown}   (tfopt train {shown} runs the script with it)"))
         )
     return Group(*lines)
+
+
+def render_nothing(left_out: Sequence[LeftOut]) -> RenderableType:
+    """Why nothing is measured."""
+    why = (
+        "nothing of what was proposed seems to save time here"
+        if left_out
+        else "no installed plugin proposes anything for this training"
+    )
+    said = section("Nothing to measure", words(f"{why}; no recipe was written"))
+    return Group(*_left_out(left_out), said)
+
+
+def _left_out(left_out: Sequence[LeftOut]) -> list[RenderableType]:
+    if not left_out:
+        return []
+    return [section("Left out", bullets(f"{one.plugin}: {one.reason}" for one in left_out))]

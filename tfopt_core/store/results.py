@@ -120,6 +120,11 @@ class RunResult:
         """The fit whose model is judged: the last one, where none is named."""
         return self.fits[-1 if self.judged is None else self.judged]
 
+    def value_of(self, metric: str) -> float | None:
+        """A metric of the judged fit; where none is named, of the last one that reports it."""
+        reported = (fit.metrics.get(metric) for fit in reversed(self.timed_fits))
+        return next((value for value in reported if value is not None), None)
+
     @property
     def timed_fits(self) -> tuple[FitResult, ...]:
         """The fits whose time is judged: all of them, where none is named."""

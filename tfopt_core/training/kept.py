@@ -23,6 +23,10 @@ class KeptFunctions:
     on_trace: Callable[[], None] = lambda: None
     on_traced: Callable[[], None] = lambda: None
 
+    def fit_is_over(self) -> None:
+        """Hold on to nothing of a fit but the function: its data may be large."""
+        self.on_trace = self.on_traced = lambda: None
+
     def forget(self) -> None:
         """The next fit makes its own."""
         self.function, self.key = None, ()

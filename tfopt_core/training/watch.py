@@ -12,7 +12,7 @@ import attrs
 
 from tfopt_core.data import Autotune
 from tfopt_core.data.autotune_model import noting, read_tuning
-from tfopt_core.errors import TrainingDiverged
+from tfopt_core.errors import TrainingDiverged, WorkloadError
 from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
 from tfopt_core.training.chunked import ChunkedFunction
@@ -52,6 +52,8 @@ class Watch:
     :param known: asked now and then, with the blocks so far, whether the step time is known;
         then the training is cut short. None trains to the end.
     :param kept: what earlier fits of the model have left, and later ones will find.
+    :param one_call: whether there is but one call of `fit`: then no plugin may ask for other data.
+    :param validate_again: makes one more validation, where the run's data do not tell how.
     :param tolerant: whether a loss that is no finite number is noted in `diverged` only.
     """
 
@@ -71,6 +73,8 @@ class Watch:
     keeper: Keeper | None = None
     kept: KeptFunctions = attrs.field(factory=KeptFunctions)
     tolerant: bool = False
+    one_call: bool = False
+    validate_again: Callable[[], None] | None = None
     diverged: TrainingDiverged | None = None
     wants_new_data: bool = False
     shared: SharedFunction | None = None
@@ -99,17 +103,13 @@ class Watch:
         model.train_step = step
         self._wrap_train_function()
 
-    def uninstall(self, *, keep: bool = False) -> None:
-        """Leave the model as Keras made it.
-
-        :param keep: leave it the train function too, for its next fit.
-        """
+    def uninstall(self) -> None:
+        """Leave the model as Keras made it."""
         model = self.built.model
         if "train_step" in vars(model):
             del model.train_step
         model.train_function = self._function = None
-        if keep and self.built.training.loop == "keras" and self.distribution is None:
-            model.train_function = self.kept.function
+        self.kept.fit_is_over()
         if self.distribution is not None or self.built.training.loop != "keras":
             options = self.built.training
             count_by(model, options.steps_per_execution if options.loop == "keras" else 1)
@@ -211,6 +211,11 @@ class Watch:
 
     def _obey(self, control: Control) -> None:
         model, run = self.built.model, self.built.run
+        if self.one_call and control.wants_new_data:
+            raise WorkloadError(
+                "a plugin rebuilds the data within a fit, which is a call of the script's own; use "
+                "a factory for such a plugin"
+            )
         if self.keeper is not None and (control.wants_new_data or control.wants_retrace):
             self.keeper.refuse("rebuilds the data or retraces the step")
         if control.wants_retrace:
@@ -223,9 +228,13 @@ class Watch:
             model.stop_training = True
         elif not model.stop_training and self.epochs_done < run.epochs:
             self.wants_new_data = control.wants_new_data
-            if self.wants_new_data or (self.loop is not None and self.loop.wants_segment):
+            if self.wants_new_data or (self._wants_segment):
                 self.before_new_segment()
                 model.stop_training = True
+
+    @property
+    def _wants_segment(self) -> bool:
+        return self.loop is not None and not self.one_call and self.loop.wants_segment
 
     def _wrap_train_function(self) -> None:
         model, loop = self.built.model, self.loop
@@ -249,12 +258,16 @@ class Watch:
             self.kept.function, self.kept.key = function, self._key()
             model.train_function = self.clock.timed(function, lambda: function.made.last_call)
             return
+        if self.kept.key == self._key():
+            model.train_function = self.kept.function  # None, or what an earlier fit has traced
         model.make_train_function()
         self.kept.function, self.kept.key = model.train_function, self._key()
         model.train_function = self.clock.timed(model.train_function)
 
     def _key(self) -> tuple[Any, ...]:
-        return (loop_of(self.built), self.built.plans["train"].batch_size)
+        training = self.built.training
+        size = self.built.plans["train"].batch_size if training.loop != "keras" else None
+        return (loop_of(self.built), size, training.wrap_train_step is None)
 
     def _kept_chunks(self) -> TrainFunction | None:
         """A chunked loop that an earlier fit has traced; one over resident data has other data."""
@@ -299,8 +312,15 @@ class Watch:
 
     def _validate_again(self) -> None:
         """The first validation traces its function: a second one tells what later ones take."""
+        if len(self.clock.validation_seconds) != 1:
+            return
+        if self.validate_again is not None:
+            self.clock.begin_validation()
+            self.validate_again()
+            self.clock.end_validation()
+            return
         validation = self.built.run.datasets.get("validation")
-        if validation is None or len(self.clock.validation_seconds) != 1:
+        if validation is None:
             return
         self.clock.begin_validation()
         if self.distribution is not None:

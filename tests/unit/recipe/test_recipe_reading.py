@@ -176,6 +176,11 @@ def test_what_a_script_decides_does_not_stand_beside_it(complaints: Complaints) 
     ]
 
 
+def test_a_script_in_the_place_of_a_recipe_is_told_what_to_do() -> None:
+    (problem,) = read_recipe("train.py").problems
+    assert problem.mend == "`tfopt apply train.py` and `tfopt init train.py` write a recipe for it"
+
+
 def test_a_script_has_arguments_and_limits_of_its_own(read: Read) -> None:
     text = '[workload]\nscript = "a.py"\nargs = ["--lr", "0.1"]\nmax_steps = 5\nfit = 2\n'
     workload = read(text + "isolate = false").require().workload

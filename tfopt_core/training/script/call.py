@@ -123,6 +123,8 @@ class FitCall:
         :param changed: further arguments.
         :returns: the `keras.callbacks.History`.
         """
+        listed = getattr(self.arguments["callbacks"], "callbacks", [])
+        own = list(listed)
         arguments = {**self.arguments, "callbacks": self._callbacks(callbacks)}
         arguments["epochs"] = self.last_epoch
         arguments["steps_per_epoch"] = self.steps_per_epoch
@@ -133,7 +135,27 @@ class FitCall:
             arguments["class_weight"] = None
         if replaced:
             arguments.update(self._with_data(replaced))
-        return self.fit(self.model, **{**arguments, **changed})
+        try:
+            return self.fit(self.model, **{**arguments, **changed})
+        finally:
+            listed[:] = own  # a `CallbackList` of the script's may be given to another fit
+
+    def validate_again(self, replaced: Mapping[str, Any]) -> None:
+        """Make one more validation as the call makes them; of data that can be read only once,
+        none.
+
+        :param replaced: as `make` takes it.
+        """
+        x, y, weight = self.splits.get("validation", (None, None, None))
+        if "validation" in replaced:
+            x, y, weight = replaced["validation"], None, None
+        if x is None or hasattr(x, "__next__"):
+            return
+        given = self.arguments
+        self.model.evaluate(
+            x, y, sample_weight=weight, steps=given["validation_steps"], verbose=0,
+            batch_size=given["validation_batch_size"] or given["batch_size"],
+        )  # fmt: skip
 
     def _with_data(self, replaced: Mapping[str, Any]) -> dict[str, Any]:
         changed: dict[str, Any] = {"validation_split": 0.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import attrs
 
@@ -15,6 +15,7 @@ from tfopt_core.training.kept import KeptFunctions
 from tfopt_core.training.train_functions import count_by
 
 # What a stack cannot change once a model is compiled: the script did that itself.
+ATTRIBUTE = "_tfopt_compiled"
 SETTLED = ("loss", "metrics", "weighted_metrics", "loss_weights")
 
 
@@ -76,7 +77,7 @@ class Compiled:
         self._use_optimizer(model, before, options, precision)
         if options.jit_compile != before.jit_compile:
             auto = options.jit_compile == "auto"
-            model.jit_compile = model._resolve_auto_jit_compile() if auto else options.jit_compile
+            _compile_by(model, model._resolve_auto_jit_compile() if auto else options.jit_compile)
         if options.loop == "keras":
             count_by(model, options.steps_per_execution)
 
@@ -86,8 +87,7 @@ class Compiled:
             return
         jit_compile, steps = self._before
         self._before = None
-        if model.jit_compile != jit_compile:
-            model.jit_compile = jit_compile
+        _compile_by(model, jit_compile)
         count_by(model, steps)
 
     def _optimizer_of_script(self, model: Any) -> Any:
@@ -126,13 +126,22 @@ class Compiled:
 
 @attrs.define(eq=False)
 class CompiledModels:
-    """The models of a script, by identity; one that is gone is forgotten."""
+    """The models of a script. What is known of one is its own attribute, and ends with it."""
 
-    _by_model: WeakKeyDictionary[Any, Compiled] = attrs.field(factory=WeakKeyDictionary)
+    _seen: WeakSet[Any] = attrs.field(factory=WeakSet)
 
     def of(self, model: Any) -> Compiled:
         """What is known of this model."""
-        return self._by_model.setdefault(model, Compiled())
+        self._seen.add(model)
+        # past the attribute tracking of a Keras layer, which is for what a model saves
+        found: Compiled = vars(model).setdefault(ATTRIBUTE, Compiled())
+        return found
+
+    def put_back(self) -> None:
+        """Leave all of them as the script compiled them."""
+        for model in list(self._seen):
+            self.of(model).put_back(model)
+            vars(model).pop(ATTRIBUTE, None)
 
 
 def _listed(metrics: Any) -> tuple[Any, ...]:
@@ -140,6 +149,13 @@ def _listed(metrics: Any) -> tuple[Any, ...]:
     if metrics is None:
         return ()
     return tuple(metrics) if isinstance(metrics, list | tuple) else (metrics,)
+
+
+def _compile_by(model: Any, jit_compile: Any) -> None:
+    """Have XLA compile what is traced from now on, or not; `evaluate` is traced anew too."""
+    if model.jit_compile != jit_compile:
+        model.jit_compile = jit_compile
+        model.test_function = model.predict_function = None
 
 
 def _as_option(jit_compile: Any) -> bool | str:

@@ -20,12 +20,12 @@ class Seen:
     """What a script has done that concerns training.
 
     :param fits: calls of Keras' `fit`.
-    :param tapes: times a `tf.GradientTape` was entered outside of them.
+    :param updates: times an optimizer updated variables outside of them.
     :param batches_alone: calls of `train_on_batch` outside of them.
     """
 
     fits: int = 0
-    tapes: int = 0
+    updates: int = 0
     batches_alone: int = 0
 
 
@@ -41,7 +41,11 @@ def why_nothing_trained(end: ScriptEnd, seen: Seen) -> str:
             f"{end.error}; install what it needs where tfopt is installed (pip of {sys.executable})"
         )
     if end.error is not None:
+        if seen.fits:
+            return f"the script failed in or after fit {seen.fits}: {end.error}"
         return f"the script failed before it called fit(): {end.error}"
+    if seen.fits:
+        return "the script's calls of fit() had no data and trained nothing"
     if end.exited is not None:
         return f"the script ended by {end.exited} before it called fit()"
     if seen.batches_alone:
@@ -49,10 +53,10 @@ def why_nothing_trained(end: ScriptEnd, seen: Seen) -> str:
             f"the script trains by train_on_batch ({seen.batches_alone:,} calls) in a loop of its "
             f"own and never calls fit(), which is what tfopt measures; {IN_PYTHON}"
         )
-    if seen.tapes:
+    if seen.updates:
         return (
-            "the script trains in a loop of its own (tf.GradientTape) and never calls fit(), which "
-            f"is what tfopt measures; {IN_PYTHON}"
+            "the script trains in a loop of its own (optimizer.apply_gradients) and never calls "
+            f"fit(), which is what tfopt measures; {IN_PYTHON}"
         )
     if "tf_keras" in sys.modules:
         return (

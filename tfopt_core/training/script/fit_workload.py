@@ -158,8 +158,13 @@ class FitWorkload(Workload):
             check_loss_scaling(model, session.precision)
             training = stack.configure_training(run, model)
             training = attrs.evolve(training, **(overrides or {}))
-            training = _whole_calls(training, self.call.steps_per_epoch)
-            self.compiled.apply(model, options, training, session.precision)
+            if training.steps_per_execution != options.steps_per_execution:
+                training = _whole_calls(training, self.call.steps_per_epoch)
+            try:
+                self.compiled.apply(model, options, training, session.precision)
+            except BaseException:
+                self.compiled.put_back(model)
+                raise
         return Built(
             job, self, stack, run, plans, model, session.precision, float32_layers, training
         )

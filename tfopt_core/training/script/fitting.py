@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -22,11 +23,13 @@ from tfopt_core.training.watch import Known, Report, Watch
 class FitOfScript:
     """What came of one call of `fit`.
 
+    :param number: of the call, counted from 1.
     :param name: the model's class and the number of the call: `fit 2 of Sequential`.
     :param effects: every plugin's effect on it, by name.
     :param diverged: what metric was no finite number, and when; None if none was.
     """
 
+    number: int
     name: str
     outcome: FitOutcome
     effects: dict[str, Effect]
@@ -50,7 +53,10 @@ def train_fit(
     :raises Exception: whatever the call itself raises.
     """
     call, model = workload.call, built.model
-    watch = Watch(built, report, known=known, kept=workload.compiled.kept, tolerant=True)
+    watch = Watch(
+        built, report, known=known, kept=workload.compiled.kept, tolerant=True, one_call=True,
+        validate_again=lambda: call.validate_again(workload.replaced(built)),
+    )  # fmt: skip
     watch.epochs_done = call.initial_epoch
     distribution = watch.distribution = distribution_of(built)
     if distribution is not None:
@@ -59,37 +65,58 @@ def train_fit(
         watch.loop = switching_loop(built, watch.clock, adapt, report)
     kept_loop = None
     try:
-        watch.install()
-        watch.begin_fit()
-        replaced: dict[str, Any] = workload.replaced(built)
-        if distribution is not None:
-            replaced = {split: distribution.data(split) for split in built.plans}
-        history = call.make(
-            [*built.training.callbacks, watch.callback()],
-            replaced,
-            class_weight=distribution is None,
+        try:
+            watch.install()
+            watch.begin_fit()
+            replaced: dict[str, Any] = workload.replaced(built)
+            if distribution is not None:
+                replaced = {split: distribution.data(split) for split in built.plans}
+            history = call.make(
+                [*built.training.callbacks, watch.callback()],
+                replaced,
+                class_weight=distribution is None,
+            )
+        finally:
+            ended = perf_counter_ns()
+            if watch.loop is not None:
+                kept_loop = watch.loop.finish()
+            watch.uninstall()
+            if distribution is not None:
+                distribution.uninstall()
+        seen = FitOfScript(
+            number=call.number,
+            name=f"fit {call.number} of {type(model).__name__}",
+            outcome=outcome_of(
+                watch,
+                built,
+                started,
+                ended,
+                initial_epoch=call.initial_epoch,
+                jit_compile=None if kept_loop is None else kept_loop.jit_compile,
+            ),
+            effects=built.stack.report_effects(built.run, model),
+            diverged=watch.diverged,
         )
     finally:
-        ended = perf_counter_ns()
-        if watch.loop is not None:
-            kept_loop = watch.loop.finish()
-        watch.uninstall(keep=watch.loop is None)
-        if distribution is not None:
-            distribution.uninstall()
-    outcome = outcome_of(
-        watch,
-        built,
-        started,
-        ended,
-        initial_epoch=call.initial_epoch,
-        jit_compile=None if kept_loop is None else kept_loop.jit_compile,
-    )
-    effects = built.stack.report_effects(built.run, model)
-    workload.compiled.put_back(model)
-    seen = FitOfScript(
-        name=f"fit {call.number} of {type(model).__name__}",
-        outcome=outcome,
-        effects=effects,
-        diverged=watch.diverged,
-    )
+        # whatever the call has raised, the script may go on
+        workload.compiled.put_back(model)
     return seen, history
+
+
+def effects_of(fits: Sequence[FitOfScript]) -> dict[str, Effect]:
+    """Every plugin's effect on these fits together: it took effect if it did on one of them; where
+    it did not on all, it is said on which, and why."""
+    found: dict[str, Effect] = {}
+    for name in dict.fromkeys(name for fit in fits for name in fit.effects):
+        told = [(fit.number, fit.effects[name]) for fit in fits if name in fit.effects]
+        applied = [effect for _, effect in told if effect.applied]
+        idle = [(number, effect) for number, effect in told if not effect.applied]
+        if not applied or not idle:
+            found[name] = told[-1][1]
+            continue
+        number, effect = idle[0]
+        found[name] = Effect.applied_as(
+            f"in {len(applied)} of {len(told)} fits: {applied[-1].detail}; not in fit {number}: "
+            f"{effect.detail}"
+        )
+    return found

@@ -15,7 +15,7 @@ from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.job import Job
 from tfopt_core.training.script.defaults import ScriptDefaults
-from tfopt_core.training.script.fitting import FitOfScript, train_fit
+from tfopt_core.training.script.fitting import FitOfScript, effects_of, train_fit
 from tfopt_core.training.script.session import Session
 
 LATE = "TensorFlow has started already, and reads this only then; use `tfopt train` for a script"
@@ -30,9 +30,8 @@ class Stacked:
 
     @property
     def effects(self) -> dict[str, Effect]:
-        """Every plugin's effect on the last fit, by name: applied, or why not."""
-        found = dict(self.fits[-1].effects) if self.fits else {}
-        return {**found, **{name: Effect.not_applied(LATE) for name in self.late}}
+        """Every plugin's effect on the fits so far, by name: applied, or why not."""
+        return {**effects_of(self.fits), **{name: Effect.not_applied(LATE) for name in self.late}}
 
 
 @contextmanager
@@ -45,6 +44,9 @@ def stacked_here(job: Job, seed: int | None) -> Iterator[Stacked]:
     import keras
 
     changed = _runtime(job)
+    # what the recipe says of its own workload is none of theirs
+    whole = attrs.evolve(job.recipe.workload, max_epochs=None, max_steps=None)
+    job = attrs.evolve(job, recipe=attrs.evolve(job.recipe, workload=whole))
     stacked = Stacked(late=changed)
     if seed is not None:
         keras.utils.set_random_seed(seed)

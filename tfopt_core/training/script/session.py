@@ -103,7 +103,8 @@ class Session:
         self._scopes.callback(self._surface.remove)
 
     def end(self) -> None:
-        """Leave Keras as it was."""
+        """Leave Keras, and the script's models, as they were."""
+        self.models.put_back()
         self._scopes.close()
 
     # What stands in the place of Keras' own methods.

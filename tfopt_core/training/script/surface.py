@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -20,17 +21,17 @@ class Surface:
 
     A model with methods of its own that call `super()` passes through here too.
 
-    :param tapes: how often a `tf.GradientTape` was entered outside of `fit`.
+    :param updates: how often an optimizer updated variables outside of `fit`, or was traced there.
     :param batches_alone: how often `train_on_batch` was called there.
     """
 
     on_compile: OnCompile
     on_fit: OnFitCall
-    tapes: int = 0
+    updates: int = 0
     batches_alone: int = 0
     threads: set[str] = attrs.field(factory=set)
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
-    _depth: threading.local = attrs.field(factory=threading.local)
+    _fits: int = 0
 
     def install(self) -> None:
         """Stand in from now on."""
@@ -57,33 +58,36 @@ class Surface:
 
         self._replace(keras.Model, "compile", standing_in_for_compile)
         self._replace(keras.Model, "fit", standing_in_for_fit)
-        alone, enter = keras.Model.train_on_batch, tf.GradientTape.__enter__
+        alone, apply = keras.Model.train_on_batch, keras.optimizers.Optimizer.apply
 
         @functools.wraps(alone)
         def counted_train_on_batch(model: Any, *given: Any, **named: Any) -> Any:
-            self.batches_alone += not self._in_fit
+            self.batches_alone += not self._fits
             with self._within_fit():
                 return alone(model, *given, **named)
 
-        @functools.wraps(enter)
-        def counted_enter(tape: Any) -> Any:
-            self.tapes += not self._in_fit
-            return enter(tape)
+        @functools.wraps(apply)
+        def counted_apply(optimizer: Any, *given: Any, **named: Any) -> Any:
+            self.updates += not self._fits
+            return apply(optimizer, *given, **named)
 
+        counted_apply = tf.autograph.experimental.do_not_convert(counted_apply)
         self._replace(keras.Model, "train_on_batch", counted_train_on_batch)
-        self._replace(tf.GradientTape, "__enter__", counted_enter)
+        self._replace(keras.optimizers.Optimizer, "apply", counted_apply)
 
     def remove(self) -> None:
         """Give everything back."""
         while self._put_back:
             self._put_back.pop()()
 
-    @property
-    def _in_fit(self) -> bool:
-        return bool(getattr(self._depth, "fits", 0))
-
-    def _within_fit(self) -> _Within:
-        return _Within(self._depth)
+    @contextlib.contextmanager
+    def _within_fit(self) -> Iterator[None]:
+        # for all threads: a strategy's replicas are traced in threads of their own
+        self._fits += 1
+        try:
+            yield
+        finally:
+            self._fits -= 1
 
     def _replace(self, owner: type[Any], name: str, method: Any) -> None:
         # where it is defined: Keras asks whether a model has a `compile` that is not this one
@@ -91,16 +95,3 @@ class Surface:
         before = vars(defining)[name]
         setattr(defining, name, method)
         self._put_back.append(lambda: setattr(defining, name, before))
-
-
-class _Within:
-    """Counts how deep the thread is in trainings that Keras drives."""
-
-    def __init__(self, depth: threading.local) -> None:
-        self._depth = depth
-
-    def __enter__(self) -> None:
-        self._depth.fits = getattr(self._depth, "fits", 0) + 1
-
-    def __exit__(self, *_: object) -> None:
-        self._depth.fits -= 1

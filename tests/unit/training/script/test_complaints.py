@@ -16,16 +16,22 @@ from tfopt_core.training.script.running import ScriptEnd
          "the script reads standard input"),
         (ScriptEnd(status=1, error="train.py:1: raised ModuleNotFoundError: No module named 'x'",
                    raised=ModuleNotFoundError("x")), Seen(), "install what it needs"),
-        (ScriptEnd(status=0), Seen(tapes=5), "tf.GradientTape"),
-        (ScriptEnd(status=0), Seen(batches_alone=7, tapes=5), "train_on_batch (7 calls)"),
+        (ScriptEnd(status=0), Seen(updates=5), "optimizer.apply_gradients"),
+        (ScriptEnd(status=1, error="train.py:9: raised ValueError"), Seen(fits=2),
+         "failed in or after fit 2: train.py:9"),
+        (ScriptEnd(status=0), Seen(fits=1), "had no data"),
+        (ScriptEnd(status=0), Seen(batches_alone=7, updates=5), "train_on_batch (7 calls)"),
     ],
-    ids=["exit", "error", "input", "missing package", "tape", "train_on_batch"],
+    ids=[
+        "exit", "error", "input", "missing package", "loop", "failed later", "no data",
+        "train_on_batch",
+    ],
 )  # fmt: skip
 def test_the_cause_is_named(end, seen, said):
     assert said in why_nothing_trained(end, seen)
 
 
 def test_own_loops_are_told_what_can_be_applied():
-    said = why_nothing_trained(ScriptEnd(status=0), Seen(tapes=1))
+    said = why_nothing_trained(ScriptEnd(status=0), Seen(updates=1))
     assert "tfopt_core.optimize(dataset, recipe)" in said
     assert "tfopt_core.stacked(recipe)" in said

@@ -47,6 +47,9 @@ def first_contact(script: Path) -> Line:
             said = " ".join((done.stdout or done.stderr).split())
             return Line(script.stem, "", f"status {done.returncode}: {said[:100]}", "", seconds)
         results = json.loads((folder / "out.json").read_text())
+    if not results.get("measured", True):
+        tried = ", ".join(one["plugin"] for one in results["left_out"]) or "nothing"
+        return Line(script.stem, f"(tried: {tried})", "nothing to gain", "", seconds)
     comparison = results["comparison"]
     interval = ""
     if comparison["speedup"] is not None:

@@ -358,3 +358,132 @@ def test_plugins_hear_of_epochs_and_may_stop(tmp_path):
     assert len(history["loss"]) == 2
     assert fits[0].outcome.stop_reason == "enough"
     assert fits[0].effects["stop"].detail == "fit 0, 5 epochs"
+
+
+def test_rebuilding_data_within_a_script_s_fit_is_refused(tmp_path):
+    import attrs
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Rebuild:
+        @hookimpl
+        def on_epoch_end(self, control: Control) -> None:
+            control.rebuild_data()
+
+    with session(tmp_path, Rebuild()), pytest.raises(WorkloadError, match="use a factory"):
+        histories(forms()["arrays"] | {"epochs": 3})
+
+
+def test_whatever_a_callback_raises_the_model_is_as_it_was_compiled(tmp_path):
+    import keras
+
+    class Failing(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            raise KeyboardInterrupt
+
+    with session(tmp_path, Xla(), MixedPrecision(policy="mixed_bfloat16")) as (_, fits):
+        made = network()
+        with pytest.raises(KeyboardInterrupt):
+            made.fit(*examples(), verbose=0, callbacks=[Failing()])
+        assert made.jit_compile is False
+        assert "train_step" not in vars(made)
+        made.fit(*examples(), verbose=0)  # the script goes on
+    assert len(fits) == 1
+
+
+def test_evaluating_after_the_fit_is_not_compiled_by_the_stack_s_xla(tmp_path):
+    with session(tmp_path, Xla()):
+        made = network()
+        made.fit(*examples(), validation_data=examples(), verbose=0)
+        assert made.test_function is None  # the one that the fit's validation has traced
+        assert made.jit_compile is False
+
+
+def test_several_steps_a_call_of_the_script_s_own_stay_with_an_empty_stack(tmp_path):
+    of_four = functools.partial(network, steps_per_execution=4)
+    alone = histories(forms()["repeated"] | {"steps_per_epoch": 6}, model=of_four)
+    with session(tmp_path):
+        within = histories(forms()["repeated"] | {"steps_per_epoch": 6}, model=of_four)
+    assert within == alone
+
+
+def test_a_fit_of_other_steps_a_call_is_traced_anew(tmp_path):
+    from tfopt_runtime.steps_per_execution import StepsPerExecution
+
+    dataset = forms()["repeated"]["x"]
+    with session(tmp_path, StepsPerExecution(steps=4)) as (_, fits):
+        made = network()
+        made.fit(dataset, steps_per_epoch=8, verbose=0)
+        made.fit(dataset, steps_per_epoch=6, verbose=0)
+    assert int(made.optimizer.iterations) == 14
+    assert [fit.outcome.steps for fit in fits] == [8, 6]
+
+
+def test_after_the_session_a_model_trains_as_plain_keras_has_it(tmp_path):
+    with session(tmp_path, Chunked(steps=3, xla=False)):
+        made = network()
+        made.fit(*examples(), verbose=0)
+    assert made.train_function is None
+    before = int(made.optimizer.iterations)
+    made.fit(*examples(), verbose=0)
+    assert int(made.optimizer.iterations) == before + 3
+
+
+def test_models_and_their_data_are_let_go(tmp_path):
+    import gc
+    import weakref
+
+    import keras
+
+    with session(tmp_path):
+        made = network()
+        x, y = examples()
+        made.fit(x, y, verbose=0)
+        model, data = weakref.ref(made), weakref.ref(x)
+        del made, x, y
+        keras.backend.clear_session()
+        gc.collect()
+        assert (model(), data()) == (None, None)
+
+
+def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
+    import tensorflow as tf
+
+    x, y = examples(1200)
+    endless = tf.data.Dataset.from_tensor_slices((x, y)).batch(32).repeat()
+    job_fits = []
+    with session(tmp_path) as (made_session, _):
+
+        def cut(fit: Any, started: int) -> Any:
+            built = fit.built(made_session.job)
+            seen, history = train_fit(
+                fit, built, started, lambda message: None, known=lambda blocks: True
+            )
+            job_fits.append(seen)
+            return history
+
+        made_session.on_fit = cut
+        network().fit(
+            x, y, batch_size=1, epochs=2, validation_data=endless, validation_steps=2, verbose=0
+        )
+    [seen] = job_fits
+    assert seen.outcome.cut_short
+    assert len(seen.outcome.validation_seconds) == 2
+
+
+def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):
+    import keras
+
+    from tfopt_core.training.script.fitting import effects_of
+
+    class EachBatch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            pass
+
+    with session(tmp_path, Chunked(steps=3, xla=False)) as (_, fits):
+        made = network()
+        made.fit(*examples(), verbose=0)
+        made.fit(*examples(), verbose=0, callbacks=[EachBatch()])
+    said = effects_of(fits)["chunked"]
+    assert said.applied
+    assert said.detail.startswith("in 1 of 2 fits: 3 steps a call")
+    assert "not in fit 2: the callback EachBatch acts on every batch" in said.detail

@@ -14,7 +14,6 @@ from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.hooks.suggest import Suggestion
 from tfopt_core.measure.diagnosed import Diagnosed
 from tfopt_core.measure.estimates import Estimate
-from tfopt_core.measure.wording import seconds_in_words
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
 
@@ -24,6 +23,10 @@ WHOLE_SECONDS, BUDGET = 180.0, "5m"
 # What a run of a script takes beside its fits: imports, data, building, evaluating.
 BESIDE_SECONDS = 7.0
 PAIRS = 4
+NOT_HOPEFUL = (
+    "By the first steps none of the plugins that were tried saves time; the one that costs least "
+    "is measured."
+)
 # What saves less by its first steps is not worth a place in the stack.
 LEAST_GAIN = 0.03
 # What is paid once is known no better than that from one start.
@@ -48,6 +51,7 @@ class Draft:
     :param script: as the recipe names it.
     :param diagnosed: what the look has found.
     :param stack: the plugins that stay, in their order.
+    :param hopeful: whether they seem to save time, by the first steps.
     """
 
     script: str
@@ -56,6 +60,7 @@ class Draft:
     stack: tuple[Suggestion, ...]
     left_out: tuple[LeftOut, ...] = ()
     measure: What = attrs.field(factory=dict)
+    hopeful: bool = True
 
     def without(self, plugin: str, reason: str) -> Draft:
         """The draft without a plugin."""
@@ -101,7 +106,7 @@ class Draft:
         return sealed(body)
 
     def _heading(self) -> Iterator[str]:
-        step = seconds_in_words(self.diagnosed.step_seconds)
+        step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"
         shares = ", ".join(
             f"{getattr(self.diagnosed, part).share:.0%} {part}"
             for part in ("input", "dispatch", "compute")
@@ -111,6 +116,8 @@ class Draft:
             f"({shares}). Measure it again with `tfopt apply` and this file; every line may be "
             "changed."
         )
+        if not self.hopeful:
+            yield NOT_HOPEFUL
 
 
 def draft_of(
@@ -165,9 +172,11 @@ def screened(
 
     :param attempt: prepares a draft.
     :param on_try: told of each plugin before it is tried.
-    :returns: the draft, and what preparing it has found; None where no plugin stays.
+    :returns: the draft, and what preparing it has found; None where no plugin stays. Where none
+        seems to save time, but one costs little, that one stays: its pairs will tell.
     """
     asked, best = draft, None
+    second: tuple[Suggestion, Tried] | None = None
     draft = attrs.evolve(draft, stack=())
     for one in asked.stack:
         on_try(one.plugin)
@@ -182,9 +191,26 @@ def screened(
             reason = _why_not(one.plugin, tried, before)
         if reason:
             draft = draft.without(one.plugin, reason)
+            if tried is not None and not draft.stack and _nearer(tried, second, asked):
+                second = (one, tried)
         else:
             draft, best = candidate, tried
+    if best is None and second is not None:
+        one, best = second
+        left_out = tuple(left for left in draft.left_out if left.plugin != one.plugin)
+        draft = attrs.evolve(draft, stack=(one,), left_out=left_out, hopeful=False)
     return draft, best
+
+
+def _nearer(tried: Tried, second: tuple[Suggestion, Tried] | None, asked: Draft) -> bool:
+    """Whether this one costs little, and less than the one before."""
+    whole, now = asked.diagnosed.estimate, tried.estimate
+    if tried.not_applied or whole is None or now is None:
+        return False
+    if now.seconds > whole.seconds * DEARER_START:
+        return False
+    before = None if second is None else second[1].estimate
+    return before is None or now.seconds < before.seconds
 
 
 def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
@@ -197,7 +223,7 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     if now.step_seconds > before.step_seconds * (1 - LEAST_GAIN):
         steps = f"{before.step_seconds * 1e3:.3g} ms to {now.step_seconds * 1e3:.3g} ms"
         return f"a step does not seem to become faster with it (from about {steps})"
-    if now.seconds > before.seconds * DEARER_START:
+    if now.seconds > before.seconds:
         return (
             "steps are faster with it, and its start costs more than they save: a training takes "
             f"about {now.seconds:.3g} s in place of {before.seconds:.3g} s"

@@ -16,7 +16,7 @@ from tfopt_core.errors import InputError, PreparationFailed, WorkloadError
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.measure.isolate import ProcessOutcome, Runner
+from tfopt_core.measure.isolate import OUTPUT_FILE, ProcessOutcome, Runner
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.roles import is_role_folder
 from tfopt_core.measure.schedule import BASELINE, FULL, Turn, Variant
@@ -30,7 +30,9 @@ from tfopt_core.training.runtime import process_environment
 
 # What a run leaves in its folder for later: its output, and the model if one was asked for.
 MODEL_FILE = "model.keras"
-KEPT = ("output.txt", MODEL_FILE)
+KEPT = (OUTPUT_FILE, MODEL_FILE)
+# A script may print a million lines, in each of eight runs: beginning and end are kept.
+OUTPUT_BYTES = 2**20
 OUTPUT_LINES = 12
 # What TensorFlow writes when it starts, before any log level counts.
 _NOISE = re.compile(r"WARNING: All log messages before absl|[IWE]0000 \d\d:\d\d:|[IWE]\d{4} \d\d:")
@@ -245,6 +247,8 @@ def last_words(output: str) -> list[str]:
 def _tidy(folder: Path) -> None:
     """Remove what a process left in its private folder, such as the files of a disk cache."""
     for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.name == OUTPUT_FILE:
+            _shorten(entry)
         if entry.name in KEPT:
             continue
         if entry.is_dir() and not entry.is_symlink() and is_role_folder(entry.name):
@@ -253,6 +257,19 @@ def _tidy(folder: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True)
         else:
             entry.unlink(missing_ok=True)
+
+
+def _shorten(output: Path) -> None:
+    """Keep the first and the last half of what is allowed of an output."""
+    size, half = output.stat().st_size, OUTPUT_BYTES // 2
+    if size <= OUTPUT_BYTES:
+        return
+    with output.open("rb") as file:
+        head = file.read(half)
+        file.seek(size - half)
+        tail = file.read()
+    left_out = f"\n... {size - 2 * half:,} bytes left out ...\n".encode()
+    output.write_bytes(head + left_out + tail)
 
 
 def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 from tfopt_core.measure.adapted import Adapted
-from tfopt_core.measure.first_contact import Draft, LeftOut, why_chosen
+from tfopt_core.measure.first_contact import NOT_HOPEFUL, Draft, LeftOut, why_chosen
 from tfopt_core.report import units
 from tfopt_core.report.console import plain
 from tfopt_core.report.diagnosis import Bar, finding_in_words
@@ -57,6 +58,8 @@ def render_written(draft: Draft, path: Path) -> RenderableType:
     lines: list[RenderableType] = []
     if draft.stack:
         lines += _left_out(draft.left_out)
+        if not draft.hopeful:
+            lines += [Text(""), paragraph(NOT_HOPEFUL)]
         shown = plain(str(path.name if path.parent == Path.cwd() else path))
         lines.append(
             Group("", words(f"recipe: {shown}   (tfopt train {shown} runs the script with it)"))

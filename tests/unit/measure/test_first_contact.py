@@ -84,6 +84,18 @@ def test_a_plugin_whose_start_costs_more_than_it_saves_is_left_out():
     assert "about 14 s in place of 10 s" in stays.left_out[0].reason
 
 
+def test_where_none_seems_to_save_time_the_one_that_costs_least_is_measured():
+    stays, tried = screened(
+        draft("a", "b"), attempt({("a",): about(10.5, 11), ("b",): about(10, 10.5)}),
+        lambda plugin: None,
+    )  # fmt: skip
+    assert names(stays) == ["b"]
+    assert [left.plugin for left in stays.left_out] == ["a"]
+    assert tried is not None
+    assert not stays.hopeful
+    assert "the one that costs least is measured" in stays.text().replace("\n# ", " ")
+
+
 def test_a_plugin_that_fails_is_left_out_with_its_reason():
     stays, _ = screened(
         draft("a", "b"),

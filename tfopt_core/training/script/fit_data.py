@@ -19,11 +19,14 @@ class FitData:
 
     Generators can be read only once, so what reads them is made once.
 
+    :param reads: whether a generator may be begun to be read, by which Keras can no longer read it
+        itself; needed by whoever rewrites or looks at the data.
     :param seed: of the shuffles of plans over arrays, where a plugin changes them.
     """
 
     call: FitCall
     seed: int
+    reads: bool = False
     _read_once: dict[str, Later] = attrs.field(factory=dict)
 
     @property
@@ -48,6 +51,8 @@ class FitData:
         if split not in self._read_once:
             # what reads a generator takes its first batch: it is made once, and only if needed
             self._read_once[split] = Later(lambda: self._adapter(split).get_tf_dataset())
+        if self.reads:
+            return DataPlan.from_dataset(self._read_once[split]())
         source = Source(value=None, origin="dataset", batched=True, deterministic=False)
         return DataPlan((source,), ((source, self._read_once[split]),))
 

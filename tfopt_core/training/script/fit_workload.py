@@ -61,7 +61,7 @@ class FitWorkload(Workload):
         :param ended: have the data of each epoch end, as tools read them: of data that go on, as
             many steps as `fit` is asked for.
         """
-        data = FitData(call, seed)
+        data = FitData(call, seed, reads=ended or bool(session.job.plugins))
         steps = call.steps_per_epoch
         plans = {split: data.plan(split) for split in data.splits}
         return cls(

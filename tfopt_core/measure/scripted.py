@@ -67,6 +67,7 @@ class _Script:
     failure: TfoptError | None = None
     session: Any = None
     _last_model: Any = None
+    _runtime_is_set: bool = False
 
     @contextlib.contextmanager
     def placed(self) -> Iterator[Path]:
@@ -164,6 +165,9 @@ class _Script:
     # What happens while it runs.
 
     def _tensorflow_imported(self) -> None:
+        if self._runtime_is_set:
+            return
+        self._runtime_is_set = True
         from tfopt_core.training.runtime import apply_in_process
 
         apply_in_process(self.task.job.runtime)
@@ -173,6 +177,8 @@ class _Script:
         import keras
 
         from tfopt_core.training.script.session import Session
+
+        self._tensorflow_imported()  # (who imports which, and when, is TensorFlow's own affair)
 
         self._noting(functools.partial(_check_backend, keras.config.backend()))
         job = self.task.job

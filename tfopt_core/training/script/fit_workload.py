@@ -14,6 +14,7 @@ from tfopt_core.hooks import RunContext
 from tfopt_core.hooks.context import StateOwner
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.job import Job
 from tfopt_core.training.precision import check_loss_scaling, keep_in_float32
 from tfopt_core.training.script.call import FitCall
@@ -120,16 +121,25 @@ class FitWorkload(Workload):
         :raises WorkloadError: if a step fails.
         """
         watch = Watch(built, lambda message: None)
+        replaced = self.replaced(built)
+        distribution = watch.distribution = distribution_of(built)
+        if distribution is not None:
+            distribution.install()
+            replaced = {split: distribution.data(split) for split in built.plans}
         watch.install()
         once: dict[str, Any] = {"epochs": self.call.initial_epoch + 1, "validation_freq": 1}
         if self.validation is not None and self.call.arguments["validation_steps"] is None:
             once["validation_steps"] = 1
         try:
-            history = self.call.make([stopping_after(1)], self.replaced(built), verbose=0, **once)
+            history = self.call.make(
+                [stopping_after(1)], replaced, class_weight=distribution is None, verbose=0, **once
+            )
         except Exception as error:
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:
             watch.uninstall()
+            if distribution is not None:
+                distribution.uninstall()
         return tuple(history.history)
 
     def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 from typing import Any
 
@@ -49,6 +49,7 @@ class Session:
     calls: int = 0
     fits_in_threads: int = 0
     _run: RunContext | None = None
+    _scope: Any = None
     _surface: Surface = attrs.field(init=False)
     _inside: threading.local = attrs.field(factory=threading.local)
     _scopes: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
@@ -91,7 +92,9 @@ class Session:
         import tensorflow as tf
 
         if strategy is not tf.distribute.get_strategy():
-            self._scopes.enter_context(strategy.scope())
+            self._scope = strategy.scope()
+            self._scope.__enter__()
+            self._scopes.callback(self._leave_scope)
         self._run = attrs.evolve(
             self._run, strategy=strategy, replicas=strategy.num_replicas_in_sync
         )
@@ -101,6 +104,25 @@ class Session:
             self._scopes.callback(self.seeding.end)
         self._surface.install()
         self._scopes.callback(self._surface.remove)
+
+    @contextlib.contextmanager
+    def outside_scope(self) -> Iterator[None]:
+        """Without the strategy's scope around the script: a fit over replicas is core's own, and
+        Keras must take it for a local one."""
+        if self._scope is None:
+            yield
+            return
+        self._leave_scope()
+        try:
+            yield
+        finally:
+            self._scope = self.run.strategy.scope()
+            self._scope.__enter__()
+
+    def _leave_scope(self) -> None:
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.__exit__(None, None, None)
 
     def end(self) -> None:
         """Leave Keras, and the script's models, as they were."""
@@ -133,7 +155,8 @@ class Session:
         self.calls += 1
         self._inside.fit = True
         try:
-            return self.on_fit(self._workload(call), started)
+            with self.outside_scope():
+                return self.on_fit(self._workload(call), started)
         finally:
             self._inside.fit = False
 

@@ -76,9 +76,7 @@ def _runtime(job: Job) -> tuple[str, ...]:
         )
     if options == RuntimeOptions():
         return ()
-    return tuple(
-        dict.fromkeys(str(c.plugin) for c in stack.all_changes if c.changed and c.plugin)
-    )
+    return tuple(dict.fromkeys(str(c.plugin) for c in stack.all_changes if c.changed and c.plugin))
 
 
 def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
@@ -102,4 +100,3 @@ def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
         folder=job.folder, directory=job.recipe.directory,
     )  # fmt: skip
     return lower(stack.build_dataset(run, split))
-

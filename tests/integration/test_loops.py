@@ -505,16 +505,15 @@ def test_training_can_be_replayed_for_a_certificate_by_the_loops_themselves(tmp_
 
     built = build_here(workload(), folder=tmp_path, seed=5, batch_size=BATCH_SIZE)
     results = {}
-    original = replaying.load
-    try:
-        replaying.load = lambda job: workload()
-        results["first"] = replaying.replay(built.job, tmp_path / "replay")
-        for loop in (CHUNKED, RESIDENT):
-            plugins = (StackedPlugin("it", loop),)
-            job = attrs.evolve(built.job, plugins=plugins)
-            results[named(loop)] = replaying.replay(job, tmp_path / "replay")
-    finally:
-        replaying.load = original
+
+    def load(job):
+        return workload()
+
+    results["first"] = replaying.replay(built.job, tmp_path / "replay", load)
+    for loop in (CHUNKED, RESIDENT):
+        plugins = (StackedPlugin("it", loop),)
+        job = attrs.evolve(built.job, plugins=plugins)
+        results[named(loop)] = replaying.replay(job, tmp_path / "replay", load)
     first = results.pop("first")
     for replayed in results.values():
         assert replayed.weight_difference == 0

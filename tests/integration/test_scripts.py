@@ -2,6 +2,7 @@
 each is."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -14,8 +15,16 @@ pytestmark = pytest.mark.slow
 SCRIPTS = Path(__file__).parent / "scripts"
 UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
 OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "legacy_tf_keras")
-SEEDED = sorted(
-    path.stem for path in SCRIPTS.glob("*.py") if path.stem not in (*UNSEEDED, *OWN_LOOPS)
+# Each form of a script in one of these; TFOPT_ALL_SCRIPTS=1 runs the others too.
+FORMS = (
+    "finetune_clipart", "functional_tfdata", "gan_fashion", "generator_flights",
+    "imbalanced_flights", "load_and_continue", "multi_output_flights", "pydataset_flights",
+    "sequential_fashion", "text_bag_of_words", "vae_fashion", "weather_lstm",
+)  # fmt: skip
+SEEDED = (
+    sorted(path.stem for path in SCRIPTS.glob("*.py") if path.stem not in (*UNSEEDED, *OWN_LOOPS))
+    if os.environ.get("TFOPT_ALL_SCRIPTS")
+    else FORMS
 )
 
 
@@ -116,12 +125,23 @@ def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
     assert len({losses[round_, "baseline"] for round_ in range(4)}) == 4
 
 
+SMALL = """
+import keras
+import numpy as np
+
+source = np.random.default_rng(0)
+x = source.normal(size=(2048, 8)).astype("float32")
+model = keras.Sequential([keras.layers.Dense(8, activation="relu"), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x.sum(axis=1), epochs=2, verbose=0)
+"""
+
+
 def test_a_first_contact_writes_a_recipe_or_says_that_nothing_is_worth_it(tmp_path):
-    placed(tmp_path, "pydataset_flights")
-    arguments = ("pydataset_flights.py", "--max-steps", "40", "--pairs", "4")
-    done = tfopt("apply", *arguments, cwd=tmp_path)
+    (tmp_path / "small.py").write_text(SMALL)
+    done = tfopt("apply", "small.py", "--max-steps", "100", cwd=tmp_path)
     assert done.code == 0, done.err
-    path = tmp_path / "pydataset_flights.tfopt.toml"
+    path = tmp_path / "small.tfopt.toml"
     assert "Proposed" in done.err
     if path.exists():
         assert "Verdict" in done.out

@@ -491,3 +491,22 @@ def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):
     assert said.applied
     assert said.detail.startswith("in 1 of 2 fits: 3 steps a call")
     assert "not in fit 2: the callback EachBatch acts on every batch" in said.detail
+
+
+def test_a_data_set_that_maps_its_arrays_is_known_by_what_it_yields(tmp_path):
+    import tensorflow as tf
+
+    x, y = examples()
+    mapped = tf.data.Dataset.from_tensor_slices((x[:, 0], y)).batch(32)
+    mapped = mapped.map(lambda a, b: (tf.repeat(a[:, None], 8, axis=1), b))
+    specs = []
+    with session(tmp_path) as (made_session, _):
+        own = made_session.on_fit
+
+        def look(fit: Any, started: int) -> Any:
+            specs.append(fit.built(made_session.job).run.element_spec)
+            return own(fit, started)
+
+        made_session.on_fit = look
+        network().fit(mapped, verbose=0)
+    assert specs == [mapped.element_spec]

@@ -253,8 +253,9 @@ def _spec(workload: FitWorkload, datasets: Mapping[str, Any]) -> Any:
     """What a batch looks like, told from arrays without making a data set of them."""
     import tensorflow as tf
 
+    given = workload.call.splits["train"][0]
     source = workload.train.source
-    if source.origin != "arrays" or workload.train.given == ():
+    if isinstance(given, tf.data.Dataset) or source.origin != "arrays":
         return datasets["train"].element_spec
     return tf.nest.map_structure(
         lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), source.value

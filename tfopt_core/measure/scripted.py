@@ -247,7 +247,20 @@ class _Script:
             return {"type": "replayed", "replayed": unstructure(replayed)}
         from tfopt_core.measure.diagnose import diagnose
 
-        return {"type": "diagnosed", "diagnosed": diagnose(task, self.send, load)}
+        def send(message: dict[str, Any]) -> None:
+            self.send(self._told(message))
+
+        return dict(self._told({"type": "diagnosed", "diagnosed": diagnose(task, send, load)}))
+
+    def _told(self, said: Any) -> Any:
+        """Plain data with the user's own paths, wherever they stand in it."""
+        if isinstance(said, str):
+            return self.in_words(said)
+        if isinstance(said, dict):
+            return {key: self._told(value) for key, value in said.items()}
+        if isinstance(said, list | tuple):
+            return [self._told(value) for value in said]
+        return said
 
     def _end_here(self, message: dict[str, Any]) -> NoReturn:
         """Say the last word and end the process, whatever the script would do next: it might catch

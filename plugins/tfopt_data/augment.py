@@ -22,10 +22,10 @@ from tfopt_core.data import (
     Resident,
 )
 from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
     are_layers,
-    draws,
     function_of,
     layers_function,
     made_layers,
@@ -191,7 +191,8 @@ class Augment:
         if self.function is not None:
             function = function_of(load_function(self.function, _folders(run)), seed)
         else:
-            layers = run.state["layers"] = made_layers(self.layers, seed)
+            layers = made_layers(self.layers, seed)
+            run.state["draws"] = [count_in_one_step(one) for one in seed_generators(layers)]
             function = layers_function(layers)
         return remember(run, split, with_augmentation(plan, function, self.on, self.parallel))
 
@@ -207,10 +208,8 @@ class Augment:
     def report_effect(self, run: RunContext) -> Effect:
         """Read back the map from the lowered data, and from the layers that they drew numbers."""
         found = effect(run, "Map")
-        if not found.applied or "layers" not in run.state:
-            return found
-        # how many differs from run to run: calls at once may count as one
-        if draws(run.state["layers"]) == 0:
+        draws = run.state.get("draws", [])
+        if found.applied and draws and not any(drawn_from(state) for state in draws):
             return Effect.not_applied("the layers drew no random number")
         return found
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfopt_core import PluginRefused
 from tfopt_core.errors import describe, did_you_mean
+from tfopt_data.augment_draws import count_in_one_step
 
 # By name, so that a recipe is checked without importing Keras; a test compares them with Keras.
 RANDOM_LAYERS = (
@@ -136,18 +137,6 @@ def function_of(function: Callable[..., Any], seed: str) -> Element:
     return made
 
 
-def draws(layers: Sequence[Any]) -> int | None:
-    """How often the random layers have drawn so far; None where none of them draws."""
-    states = [
-        variable
-        for layer in layers
-        for variable in layer.variables
-        if "seed_generator_state" in variable.path
-    ]
-    # a state is Keras' seed and a count of the draws
-    return sum(int(state.numpy()[1]) for state in states) if states else None
-
-
 def _as_it_is(function: Element, name: str) -> Element:
     """The function under a name, and not converted by autograph, which changes its errors."""
     import tensorflow as tf
@@ -217,7 +206,9 @@ def _generator(seed: str) -> Any:
     import tensorflow as tf
 
     with tf.device("CPU:0"):
-        return keras.random.SeedGenerator(_number(seed))
+        generator = keras.random.SeedGenerator(_number(seed))
+    count_in_one_step(generator)
+    return generator
 
 
 def _number(seed: str) -> int:

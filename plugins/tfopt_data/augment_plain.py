@@ -9,6 +9,7 @@ from typing import Any
 
 from tfopt_core.hooks.literals import keywords, literal
 from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_data.augment_draws import count_in_one_step, seed_generators
 from tfopt_data.augment_layers import COMMON_ARGUMENTS, parameters
 
 
@@ -79,9 +80,11 @@ def write_layers(code: PlainCode, function: Any, tables: Sequence[Mapping[str, A
             said.append(f'seed=seed_of(f"augment-{{seed}}-0-1-{index}")')
         made.append(f"keras.layers.{name}({', '.join(said)})")
     code.imports("import inspect", "import random")
-    code.helper(augmenting, seed_of)
+    code.helper(augmenting, seed_of, seed_generators, count_in_one_step)
     code.before_data('with tf.device("CPU:0"):  # where tf.data runs')
     code.before_data(f"    layers = [{', '.join(made)}]")
+    code.before_data("    for generator in seed_generators(layers):")
+    code.before_data("        count_in_one_step(generator)")
     code.function(function, "augmenting(layers)")
 
 
@@ -94,9 +97,10 @@ def write_function(code: PlainCode, function: Any, place: str) -> None:
     said = [code.load(place), literal(function.takes)]
     if function.seeded:
         code.imports("import random")
-        code.helper(seed_of)
+        code.helper(seed_of, count_in_one_step)
         code.before_data('with tf.device("CPU:0"):  # where tf.data runs')
         seed = 'seed_of(f"augment-{seed}-0-1")'
         code.before_data(f"    generator = keras.random.SeedGenerator({seed})")
+        code.before_data("    count_in_one_step(generator)")
         said.append("generator")
     code.function(function, f"augmenting_by({', '.join(said)})")

@@ -9,6 +9,7 @@ from tfopt_core.hooks.discovery import registrations
 from tfopt_core.hooks.inspection import PluginInfo, inspect_plugins
 from tfopt_core.hooks.start import beginning, in_order
 from tfopt_core.measure.diagnosed import Diagnosed
+from tfopt_core.measure.first_contact import proposed, why_chosen
 from tfopt_core.recipe.writing import PlannedPlugin
 from tfopt_core.report.vocabulary import MATHEMATICS
 
@@ -74,10 +75,7 @@ def _why(info: PluginInfo, *, on: bool) -> str:
 
 def proposed_plugins(diagnosed: Diagnosed) -> list[PlannedPlugin]:
     """The stack that a diagnosis proposes."""
-    known = {suggestion.plugin: suggestion for suggestion in diagnosed.suggestions}
-    plugins = []
-    for name in diagnosed.proposed_stack:
-        said = known[name]
-        bound = "" if said.bound is None else f" A step gets at most {said.bound:.2f}x faster."
-        plugins.append(PlannedPlugin(name, said.settings, why=f"{said.summary}{bound}"))
-    return plugins
+    return [
+        PlannedPlugin(one.plugin, one.settings, why_chosen(one, diagnosed))
+        for one in proposed(diagnosed)
+    ]

@@ -14,6 +14,7 @@ from tfopt_core.hooks.card import MATHS, Traits, card, math_of, traits
 from tfopt_core.hooks.diagnosis import Diagnosis
 from tfopt_core.hooks.discovery import Registration, find, registrations
 from tfopt_core.hooks.settings import configure, plain
+from tfopt_core.hooks.start import in_order
 from tfopt_core.recipe import PluginEntry
 from tfopt_core.recipe.model import Where
 
@@ -99,7 +100,11 @@ def propose(
             candidates.append(candidate)
     candidates.sort(key=_rank)
     marked, taken = _stackable(candidates, in_effect)
-    return Proposal(suggestions=marked, stack=_in_order(taken), silent=tuple(silent))
+    return Proposal(
+        suggestions=marked,
+        stack=in_order({one.suggestion.plugin: one.traits for one in taken}),
+        silent=tuple(silent),
+    )
 
 
 def _asked(
@@ -174,25 +179,6 @@ def _against(candidate: _Candidate, taken: Sequence[_Candidate], in_effect: Sequ
         if candidate.owns_strategy and earlier.owns_strategy:
             return f'builds a strategy, as "{earlier.suggestion.plugin}" does'
     return ""
-
-
-def _in_order(taken: Sequence[_Candidate]) -> tuple[str, ...]:
-    """As `before` and `after` want it, else as they come."""
-    left, placed = list(taken), []
-    while left:
-        ready = next((one for one in left if not _must_wait(one, left)), left[0])
-        left.remove(ready)
-        placed.append(ready.suggestion.plugin)
-    return tuple(placed)
-
-
-def _must_wait(candidate: _Candidate, left: Sequence[_Candidate]) -> bool:
-    name = candidate.suggestion.plugin
-    return any(
-        other.suggestion.plugin in candidate.traits.after or name in other.traits.before
-        for other in left
-        if other is not candidate
-    )
 
 
 def _within_time(ask: Callable[[], _Candidate | None]) -> _Candidate | None:

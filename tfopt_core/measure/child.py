@@ -17,11 +17,11 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from tfopt_core.errors import TfoptError, describe
+from tfopt_core.errors import TfoptError
 from tfopt_core.measure.channel import receive_task
 from tfopt_core.measure.parent_death import die_with_parent
 from tfopt_core.measure.supervise import DUMP_SIGNAL
-from tfopt_core.measure.task import Task
+from tfopt_core.measure.task import Task, error_message
 from tfopt_core.measure.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def main(descriptor: int) -> int:
     except EOFError:
         return 1
     except (Exception, SystemExit) as error:  # unpickling imports the plugins
-        send(_error(error))
+        send(error_message(error))
         return 1
     threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
     if task.kind == "run" and task.job.runtime.builds_strategy_first:
@@ -68,7 +68,7 @@ def main(descriptor: int) -> int:
         # an expected error says itself what is wrong and where
         if task.debug or not isinstance(error, TfoptError):
             traceback.print_exc()
-        send(_error(error))
+        send(error_message(error))
     return 0
 
 
@@ -153,17 +153,6 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
             for name, effect in effects.items()
         },
         "fits": [unstructure(fit)],
-    }
-
-
-def _error(error: BaseException) -> dict[str, Any]:
-    expected = isinstance(error, TfoptError)
-    message = str(error) if expected else describe(error)
-    return {
-        "type": "error",
-        "error": type(error).__name__,
-        "message": message,
-        "exit_code": error.exit_code if isinstance(error, TfoptError) else 3,
     }
 
 

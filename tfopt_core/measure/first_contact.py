@@ -124,8 +124,6 @@ def draft_of(
     diagnosed: Diagnosed, spec: WorkloadSpec, budget: str | None, pairs: int | None
 ) -> Draft:
     """The recipe that a diagnosis proposes."""
-    by_name = {one.plugin: one for one in diagnosed.suggestions}
-    stack = tuple(by_name[name] for name in diagnosed.proposed_stack if name in by_name)
     measure: dict[str, Any] = {}
     if pairs is None and budget is None:
         whole = diagnosed.estimate
@@ -135,7 +133,13 @@ def draft_of(
         measure["pairs"] = pairs
     if budget is not None:
         measure["budget"] = budget
-    return Draft(spec.script or "", spec.to_dict(), diagnosed, stack, measure=measure)
+    return Draft(spec.script or "", spec.to_dict(), diagnosed, proposed(diagnosed), measure=measure)
+
+
+def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
+    """The suggestions that can be stacked together, in their order."""
+    by_name = {one.plugin: one for one in diagnosed.suggestions}
+    return tuple(by_name[name] for name in diagnosed.proposed_stack if name in by_name)
 
 
 def why_chosen(one: Suggestion, diagnosed: Diagnosed) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,12 +95,19 @@ def prepare_in_detail(request: Request, runner: Runner) -> Prepared:
 
 def with_prepared(request: Request, prepared: Prepared) -> Request:
     """The request with the resolved plugins, on the machine as TensorFlow sees it."""
-    resolved = tuple(
-        StackedPlugin(s.name, type(s.plugin)(**_as_fields(plan.settings)))
-        for s, plan in zip(request.plugins, prepared.plugins, strict=True)
-    )
+    resolved = with_settings(request.plugins, [plan.settings for plan in prepared.plugins])
     machine = attrs.evolve(request.machine, gpus=prepared.gpus)
     return attrs.evolve(request, plugins=resolved, machine=machine)
+
+
+def with_settings(
+    plugins: Sequence[StackedPlugin], settings: Sequence[Mapping[str, Any]]
+) -> tuple[StackedPlugin, ...]:
+    """The plugins with these settings, as a process has sent them."""
+    return tuple(
+        StackedPlugin(stacked.name, type(stacked.plugin)(**_as_fields(told)))
+        for stacked, told in zip(plugins, settings, strict=True)
+    )
 
 
 def _check_metrics(request: Request, prepared: Prepared) -> None:

@@ -15,7 +15,7 @@ import attrs
 
 from tfopt_core.errors import InputError, TfoptError, WorkloadError
 from tfopt_core.measure.fits_told import result_of
-from tfopt_core.measure.task import Task
+from tfopt_core.measure.task import Task, error_message
 from tfopt_core.training.job import Job
 from tfopt_core.training.script.complaints import Seen, why_nothing_trained
 from tfopt_core.training.script.importing import WhenImported
@@ -46,7 +46,7 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
             "factory for it"
         )
     send({"type": "started"})
-    script = _Script(task, send)
+    script = ScriptRun(task, send)
     with script.placed() as path:
         end = script.to_its_end(path)
     if task.kind == "run":
@@ -55,7 +55,7 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
 
 
 @attrs.define(eq=False)
-class _Script:
+class ScriptRun:
     """One run of the script, and what it has done so far."""
 
     task: Task
@@ -287,14 +287,7 @@ class _Script:
             raise
 
     def _say_failure_and_end(self, error: TfoptError) -> NoReturn:
-        self._end_here(
-            {
-                "type": "error",
-                "error": type(error).__name__,
-                "message": self.in_words(str(error)),
-                "exit_code": error.exit_code,
-            }
-        )
+        self._end_here(dict(self._told(error_message(error))))
 
 
 def _check_backend(backend: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import attrs
 
+from tfopt_core.errors import TfoptError, describe
 from tfopt_core.training.job import Job
 from tfopt_core.training.keeping import Keeping
 
@@ -82,6 +83,17 @@ ANSWERS = {
     "prepare": ("prepared",), "run": ("result", "served"), "replay": ("replayed",),
     "diagnose": ("diagnosed",),
 }  # fmt: skip
+
+
+def error_message(error: BaseException) -> dict[str, Any]:
+    """The last word of a process that failed; an expected error says itself what is wrong."""
+    expected = isinstance(error, TfoptError)
+    return {
+        "type": "error",
+        "error": type(error).__name__,
+        "message": str(error) if expected else describe(error),
+        "exit_code": error.exit_code if isinstance(error, TfoptError) else 3,
+    }
 
 
 def checked_message(data: Any, kind: Kind) -> dict[str, Any]:

@@ -16,8 +16,6 @@ What is written is what `read_recipe` reads back.
 
 from __future__ import annotations
 
-import os
-import secrets
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +25,7 @@ import attrs
 import tomlkit
 
 from tfopt_core.errors import InputError
+from tfopt_core.files import write_whole
 from tfopt_core.recipe.paths import join_path
 
 COLUMNS = 90
@@ -96,7 +95,7 @@ def write_file(path: Path, text: str, *, replace: bool = False) -> None:
     try:
         data = text.encode("utf-8")
         if replace:
-            _replace(path.resolve(), data)
+            write_whole(path, data)
         else:
             _create(path, data)
     except FileExistsError:
@@ -116,19 +115,6 @@ def _create(path: Path, data: bytes) -> None:
         except OSError:
             path.unlink(missing_ok=True)
             raise
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".tfopt-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _table(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 import sys
 from collections.abc import Mapping, Set
 from numbers import Integral, Real
@@ -15,6 +13,7 @@ from typing import Any, TextIO
 import attrs
 
 from tfopt_core.errors import InputError
+from tfopt_core.files import write_whole
 
 STANDARD_OUTPUT = "-"
 
@@ -51,25 +50,9 @@ def write_json(
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="ascii")
         else:
-            # a link keeps pointing at the file that is replaced
-            _replace(path.resolve(), text)
+            write_whole(path, text.encode("ascii"))
     except OSError as error:
         raise InputError(f'cannot write "{target}": {error.strerror or error}') from error
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".tfopt-{secrets.token_hex(8)}.tmp")
-    try:
-        # os.open, not mkstemp: the file gets the permissions that the user's umask says
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with open(descriptor, "w", encoding="ascii") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _plain_data(value: Any) -> Any:

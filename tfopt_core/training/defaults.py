@@ -14,17 +14,8 @@ from tfopt_core.training.sources import as_plan, batched_plan
 from tfopt_core.training.workload import Workload
 
 
-@attrs.frozen(eq=False)
-class WorkloadDefaults(Defaults):
-    """What a workload trains when no plugin has a say.
-
-    :param batch_size: the global batch size.
-    :param explicit_batch_size: whether the recipe itself asks for it.
-    """
-
-    workload: Workload
-    batch_size: int
-    explicit_batch_size: bool
+class KerasDefaults(Defaults):
+    """What the defaults of all trainings have in common: types, and no strategy of their own."""
 
     def expected(self, hook: str) -> type[Any] | None:
         if hook == "build_dataset":
@@ -40,10 +31,23 @@ class WorkloadDefaults(Defaults):
         return super().expected(hook)
 
     def default_strategy(self, run: RunContext) -> Any:
-        """TensorFlow's default strategy, which distributes nothing."""
+        """The strategy in effect: a script's own, else TensorFlow's, which distributes nothing."""
         import tensorflow as tf
 
         return tf.distribute.get_strategy()
+
+
+@attrs.frozen(eq=False)
+class WorkloadDefaults(KerasDefaults):
+    """What a workload trains when no plugin has a say.
+
+    :param batch_size: the global batch size.
+    :param explicit_batch_size: whether the recipe itself asks for it.
+    """
+
+    workload: Workload
+    batch_size: int
+    explicit_batch_size: bool
 
     @hookimpl
     def build_dataset(self, run: RunContext, split: Literal["train", "validation"]) -> DataPlan:

@@ -176,11 +176,13 @@ def test_what_a_diagnosis_proposes_is_stacked_in_its_order_with_the_reason() -> 
         )  # fmt: skip
 
     suggestions = (suggestion("a", 1.5), suggestion("left out", 1.4), suggestion("b", None))
-    diagnosed: Any = SimpleNamespace(suggestions=suggestions, proposed_stack=("b", "a"))
+    diagnosed: Any = SimpleNamespace(
+        suggestions=suggestions, proposed_stack=("b", "a"), input=SimpleNamespace(share=0.4)
+    )
     planned = proposed_plugins(diagnosed)
     assert [(one.use, one.settings, one.why) for one in planned] == [
-        ("b", {"size": 2}, "Does b."),
-        ("a", {"size": 2}, "Does a. A step gets at most 1.50x faster."),
+        ("b", {"size": 2}, "Does b. Here 40% of a step is input."),
+        ("a", {"size": 2}, "Does a. Here 40% of a step is input, so at most 1.50x."),
     ]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from plugin_drive import Driven
 from tfopt_data.augment import Augment, with_augmentation
+from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import MIXING_LAYERS, OTHER_LAYERS, RANDOM_LAYERS
 from tfopt_data.cache import Cache
 
@@ -39,6 +40,19 @@ def kinds(plan: DataPlan) -> list[str]:
 def augmented(plugin: Augment, plan: DataPlan, **changes: Any) -> Any:
     """The lowered training data."""
     return lower(stack_of(plugin, build_dataset=plan).build_dataset(make_run(**changes), "train"))
+
+
+def keras_layer(table: dict[str, Any], **more: Any) -> Any:
+    import keras
+
+    table = dict(table)
+    return getattr(keras.layers, table.pop("layer"))(**table, **more)
+
+
+def tf_range(count: int) -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.range(count)
 
 
 def brightness(dataset: Any) -> list[float]:
@@ -138,18 +152,40 @@ def test_whole_batches_without_examples_are_refused() -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("parallel", [1, 4, "auto"])
-def test_epochs_and_examples_are_changed_differently(parallel: Any) -> None:
-    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
-    dataset = augmented(Augment(layers=[BRIGHTNESS], parallel=parallel), plan)
+@pytest.mark.parametrize("parallel", [1, 8, "auto"])
+@pytest.mark.parametrize("on", ["examples", "batches"])
+def test_epochs_and_examples_are_changed_differently(parallel: Any, on: Any) -> None:
+    grey = np.full((500, 2, 2, 1), 0.5, "float32")
+    plan = DataPlan.from_arrays(grey, np.arange(500)).batch(4)
+    dataset = augmented(Augment(layers=[BRIGHTNESS], parallel=parallel, on=on), plan)
     first, second = brightness(dataset), brightness(dataset)
-    assert len(first) == 24
-    # neighbours that are computed at once may draw the same numbers now and then
-    assert len(set(first)) > 12
-    assert first != second
-    assert len(set(first) & set(second)) < 3
+    # of 500 numbers of 23 bits, two may be the same by chance
+    assert len(set(first)) > 495
+    assert len(set(first) & set(second)) < 5
     labels = [int(y) for _, y in dataset.unbatch()]
-    assert labels == list(range(24))
+    assert labels == list(range(500))
+
+
+@pytest.mark.tensorflow
+def test_calls_at_once_share_no_random_numbers() -> None:
+    layer, plain = [keras_layer(BRIGHTNESS, seed=3) for _ in "ab"]
+    state = count_in_one_step(layer.generator)
+    calls = tf_range(2000).map(lambda _: layer.generator.next(), num_parallel_calls=8)
+    one_by_one = tf_range(4000).map(lambda _: plain.generator.next())
+    drawn = [tuple(seed) for _ in "12" for seed in calls.as_numpy_iterator()]
+    assert sorted(drawn) == [tuple(seed) for seed in one_by_one.as_numpy_iterator()]
+    assert drawn_from(state) == 4000
+
+
+@pytest.mark.tensorflow
+def test_the_generators_of_layers_within_layers_are_found() -> None:
+    layer = keras_layer({"layer": "RandAugment"})
+    found = seed_generators([layer])
+    states = [id(generator.state) for generator in found]
+    assert len(found) > 1
+    assert set(states) == {
+        id(variable) for variable in layer.variables if "seed_generator" in variable.path
+    }
 
 
 @pytest.mark.tensorflow

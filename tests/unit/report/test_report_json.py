@@ -105,16 +105,13 @@ def test_the_old_file_stays_when_a_step_fails(
         raise OSError(28, "No space left on device")
 
     if step == "write":
-        real = os.fdopen
 
-        class Full(io.TextIOWrapper):
-            def write(self, _: str) -> int:
+        class Full(io.FileIO):
+            def write(self, _: object) -> int:
                 full()
                 return 0
 
-        monkeypatch.setattr(
-            "builtins.open", lambda fd, *_, **__: Full(real(fd, "wb"), encoding="ascii")
-        )
+        monkeypatch.setattr(Path, "open", lambda path, mode: Full(path, mode))
     else:
         monkeypatch.setattr(os, step, full)
     with pytest.raises(InputError, match="No space left on device"):

@@ -11,11 +11,12 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import TfoptError, describe
+from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.channel import receive_task
 from tfopt_core.measure.parent_death import die_with_parent
-from tfopt_core.measure.task import Task
+from tfopt_core.measure.request import with_settings
+from tfopt_core.measure.task import Task, error_message
 
 PROGRAM = "program"
 
@@ -45,7 +46,7 @@ def main(descriptor: int) -> int:
         # an expected error says itself what is wrong and where
         if not isinstance(error, TfoptError) or (task is not None and task.debug):
             traceback.print_exc()
-        message = _error(error)
+        message = error_message(error)
     send(message)
     return 0
 
@@ -73,24 +74,7 @@ def exported(task: Task) -> dict[str, Any]:
 
 def resolved(task: Task, prepared: dict[str, Any]) -> tuple[StackedPlugin, ...]:
     """The task's plugins with the settings that a preparation has found."""
-    return tuple(
-        StackedPlugin(stacked.name, type(stacked.plugin)(**_fields(plan["settings"])))
-        for stacked, plan in zip(task.job.plugins, prepared["plugins"], strict=True)
-    )
-
-
-def _fields(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
-
-
-def _error(error: BaseException) -> dict[str, Any]:
-    expected = isinstance(error, TfoptError)
-    return {
-        "type": "error",
-        "error": type(error).__name__,
-        "message": str(error) if expected else describe(error),
-        "exit_code": error.exit_code if isinstance(error, TfoptError) else 3,
-    }
+    return with_settings(task.job.plugins, [plan["settings"] for plan in prepared["plugins"]])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import attrs
 from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Shuffle
 from tfopt_core.hooks.literals import literal
 from tfopt_core.hooks.plain_code import NoPlainForm
+from tfopt_core.measure.export.names import WorkloadNames
 from tfopt_core.measure.export.pipeline import Pipelines
 from tfopt_core.measure.export.stack_view import StackView
 from tfopt_core.measure.export.training import Training
@@ -23,6 +24,35 @@ class DataCode:
     training: Training
     pipelines: Pipelines
     gathered: Resident | None = attrs.field(init=False)
+
+    @classmethod
+    def of(
+        cls,
+        stack: StackView,
+        names: WorkloadNames,
+        *,
+        seed: int | None,
+        global_seed: int | None,
+    ) -> DataCode:
+        """The code of a stack that was asked.
+
+        :param seed: of the run, where the file takes one in its place.
+        :param global_seed: TensorFlow's own, when the data are built.
+        """
+        training = Training(
+            built=stack.built,
+            before=stack.options_before(),
+            written=stack.says,
+            to_blame=stack.changer_of,
+        )
+        pipelines = Pipelines(
+            names=names,
+            seed=seed,
+            global_seed=global_seed,
+            functions=stack.says.functions,
+            owner=stack.owner,
+        )
+        return cls(stack, training, pipelines)
 
     @gathered.default
     def _find_gathered(self) -> Resident | None:

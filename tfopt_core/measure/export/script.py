@@ -15,12 +15,11 @@ from tfopt_core.hooks.plain_code import NoPlainForm
 from tfopt_core.hooks.plain_layout import wrapped_all
 from tfopt_core.measure.export.data_code import DataCode
 from tfopt_core.measure.export.names import WorkloadNames
-from tfopt_core.measure.export.pipeline import Pipelines
 from tfopt_core.measure.export.program import Program
 from tfopt_core.measure.export.script_text import NoPlace, ScriptText
 from tfopt_core.measure.export.stack_view import StackView, versions
 from tfopt_core.measure.export.start import environment, start
-from tfopt_core.measure.export.training import Training, in_dict
+from tfopt_core.measure.export.training import in_dict
 from tfopt_core.training.build import Built
 from tfopt_core.training.script.fit_data import unchanged
 
@@ -93,23 +92,8 @@ class _Writer:
         self.stack = StackView(built, self.names)
         self.stack.ask()
         self.says = self.stack.says
-        self.training = Training(
-            built=built,
-            before=self.stack.options_before(),
-            written=self.says,
-            to_blame=self.stack.changer_of,
-        )
-        self.data = DataCode(
-            stack=self.stack,
-            training=self.training,
-            pipelines=Pipelines(
-                names=self.names,
-                seed=None,
-                global_seed=place.global_seed,
-                functions=self.says.functions,
-                owner=self.stack.owner,
-            ),
-        )
+        self.data = DataCode.of(self.stack, self.names, seed=None, global_seed=place.global_seed)
+        self.training = self.data.training
         self.before_fit: list[str] = []
         self.functions: list[str] = []
 

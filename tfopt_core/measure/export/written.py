@@ -14,11 +14,9 @@ from tfopt_core.hooks.plain_code import NoPlainForm
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.measure.export.data_code import DataCode
 from tfopt_core.measure.export.names import WorkloadNames
-from tfopt_core.measure.export.pipeline import Pipelines
 from tfopt_core.measure.export.program import Program
 from tfopt_core.measure.export.stack_view import StackView, versions
 from tfopt_core.measure.export.start import environment, start
-from tfopt_core.measure.export.training import Training
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.factory import named_workloads
 from tfopt_core.training.job import Job
@@ -78,23 +76,10 @@ class _Writer:
         self.says = self.stack.says
         self.factory = self._factory()
         self.stack.ask()
-        self.training = Training(
-            built=built,
-            before=self.stack.options_before(),
-            written=self.says,
-            to_blame=self.stack.changer_of,
+        self.data = DataCode.of(
+            self.stack, self.names, seed=self.job.seed, global_seed=self.job.seed
         )
-        self.data = DataCode(
-            stack=self.stack,
-            training=self.training,
-            pipelines=Pipelines(
-                names=self.names,
-                seed=self.job.seed,
-                global_seed=self.job.seed,
-                functions=self.says.functions,
-                owner=self.stack.owner,
-            ),
-        )
+        self.training = self.data.training
 
     def program(self) -> Program:
         """The whole file."""

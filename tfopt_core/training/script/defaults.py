@@ -8,12 +8,12 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data import DataPlan
-from tfopt_core.hooks import RunContext, TrainingOptions, hookimpl
-from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks import TrainingOptions, hookimpl
+from tfopt_core.training.defaults import KerasDefaults
 
 
 @attrs.frozen(eq=False)
-class ScriptDefaults(Defaults):
+class ScriptDefaults(KerasDefaults):
     """What a fit does when no plugin has a say.
 
     :param plans: of its data, by split.
@@ -23,25 +23,6 @@ class ScriptDefaults(Defaults):
     model: Any = None
     plans: Mapping[str, DataPlan] = attrs.field(factory=dict)
     options: TrainingOptions | None = None
-
-    def expected(self, hook: str) -> type[Any] | None:
-        if hook == "build_dataset":
-            return DataPlan
-        if hook == "build_strategy":
-            import tensorflow as tf
-
-            return tf.distribute.Strategy  # type: ignore[no-any-return]
-        if hook == "wrap_model":
-            import keras
-
-            return keras.Model  # type: ignore[no-any-return]
-        return super().expected(hook)
-
-    def default_strategy(self, run: RunContext) -> Any:
-        """The one that is in effect: the script's own, or TensorFlow's default."""
-        import tensorflow as tf
-
-        return tf.distribute.get_strategy()
 
     @hookimpl
     def build_dataset(self, split: Literal["train", "validation"]) -> DataPlan:

@@ -35,6 +35,12 @@ def scaled(x, y):
     return x * 2.0 + 1.0, y
 
 
+def jitter(x, y, seed):
+    import tensorflow as tf
+
+    return x + 0.1 * tf.random.stateless_normal(tf.shape(x), seed), y
+
+
 def model():
     import keras
 
@@ -69,6 +75,11 @@ warmup_epochs = 0.5
 [[plugins]]
 use = "cache"
 storage = "memory"
+[[plugins]]
+use = "augment"
+function = "work.py:jitter"
+on = "batches"
+parallel = 1
 [[plugins]]
 use = "resident"
 xla = false

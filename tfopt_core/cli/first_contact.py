@@ -31,8 +31,8 @@ def is_script(target: str) -> bool:
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
-    """What the command was given.
+class NewScript:
+    """A script that there is no recipe of, and what the command was given beside it.
 
     :param workload: keys of the recipe's `[workload]`, the script among them.
     :param write_to: where the recipe goes, None for beside the user.
@@ -57,7 +57,7 @@ class Contact:
     prepared: tuple[Prepared, Request] | None
 
 
-def first_contact(asked: Asked, overrides: Sequence[str], limits: Limits) -> Contact:
+def first_contact(asked: NewScript, overrides: Sequence[str], limits: Limits) -> Contact:
     """Look at a script for some seconds, and write the recipe that is worth measuring.
 
     :raises InputError: for a script that gives nothing to look at, and for a recipe that is there
@@ -138,13 +138,13 @@ def _after(seconds: float) -> Callable[[], str | None]:
     return late
 
 
-def _spec(asked: Asked) -> WorkloadSpec:
+def _spec(asked: NewScript) -> WorkloadSpec:
     from tfopt_core.recipe import WorkloadSpec
 
     return WorkloadSpec(**asked.workload)  # type: ignore[arg-type]
 
 
-def _bare(asked: Asked) -> str:
+def _bare(asked: NewScript) -> str:
     """A recipe of the script alone, to look at it."""
     from tfopt_core.recipe.writing import recipe_text
 
@@ -154,7 +154,7 @@ def _bare(asked: Asked) -> str:
     )  # fmt: skip
 
 
-def _whole_paths(asked: Asked) -> dict[str, object]:
+def _whole_paths(asked: NewScript) -> dict[str, object]:
     """The workload for a recipe that lies elsewhere."""
     whole = {"script": str(Path(asked.script).absolute()), "folder": str(Path.cwd())}
     return {**asked.workload, **whole}
@@ -200,7 +200,7 @@ def look_at(
         name = f"{Path(target).stem}.tfopt.toml"
         raise InputError(f"--resume goes on with a recipe: tfopt apply {name} --resume")
     script = checked_script(target)
-    asked = Asked(
+    asked = NewScript(
         script=script, workload={"script": script, **options.workload()}, budget=budget,
         pairs=pairs, write_to=write_to, quiet=quiet, debug=debug,
     )  # fmt: skip

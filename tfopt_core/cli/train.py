@@ -100,7 +100,7 @@ def train(
 def _train_script(request: Request, console: Console, *, adapt: bool) -> int:
     """Run a script; its own status."""
     from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.once_script import train_script
+    from tfopt_core.measure.script.once import train_script
     from tfopt_core.measure.supervise import NO_LIMITS
     from tfopt_core.report.training import render_adapted, render_script
 

@@ -75,7 +75,7 @@ def main(descriptor: int) -> int:
 def carry_out(task: Task, send: Send) -> dict[str, Any]:
     """Do what the task says; the final message."""
     if task.job.recipe.workload.script is not None:
-        from tfopt_core.measure.scripted import carry_out as carry_out_script
+        from tfopt_core.measure.script.carry_out import carry_out as carry_out_script
 
         return carry_out_script(task, send)
     from tfopt_core.training.runtime import start_tensorflow

@@ -50,10 +50,10 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
     # as if it never ended: what is compared here is no part of a training that is kept
     built = attrs.evolve(built, run=attrs.evolve(built.run, epochs=ENDLESS_EPOCHS))
     watch = Watch(built, lambda message: None, tolerant=True)
-    watch.loop = switching_loop(built, watch.clock, adapt, lambda message: None)
-    if watch.loop is None:
+    watch.timed.loop = switching_loop(built, watch.clock, adapt, lambda message: None)
+    if watch.timed.loop is None:
         return Compared(made[0].adapted(), ()) if made else None
-    watch.install()
+    watch.timed.install()
     try:
         call.make(
             [_until(lambda: made[0].kept is not None), watch.callback()], {},
@@ -62,8 +62,8 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
     except Exception:  # a loop that cannot train this model: what is known by then stands
         pass
     finally:
-        watch.loop.finish()
-        watch.uninstall()
+        watch.timed.loop.finish()
+        watch.timed.uninstall()
     explorer = made[0]
     loops = tuple(
         ComparedLoop(steps=loop.steps, xla=loop.jit_compile, low=result.low, high=result.high)

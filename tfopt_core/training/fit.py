@@ -81,12 +81,12 @@ def train(
     watch = Watch(built, report, known=known)
     with run.strategy.scope():
         watch.penalties = add_data_loss(model, run.element_spec)
-    distribution = watch.distribution = distribution_of(built)
+    distribution = watch.timed.distribution = distribution_of(built)
     if distribution is not None:
         distribution.install()
     if adapt is not None:
-        watch.loop = switching_loop(built, watch.clock, adapt, report)
-    watch.install()
+        watch.timed.loop = switching_loop(built, watch.clock, adapt, report)
+    watch.timed.install()
     callbacks = segmented_callbacks(
         [*callbacks_of(built.training.callbacks, run.cluster), watch.callback()],
         model,
@@ -107,15 +107,15 @@ def train(
             break
         if watch.wants_new_data:
             built.rebuild_training_data()
-        if watch.loop is not None:
-            watch.loop.begin_segment()
+        if watch.timed.loop is not None:
+            watch.timed.loop.begin_segment()
         model._initial_epoch = None  # where Keras' BackupAndRestore began, which was the first time
     ended = perf_counter_ns()
     if keeper is not None:
         keeper.finish()
-    kept = None if watch.loop is None else watch.loop.finish()
+    kept = None if watch.timed.loop is None else watch.timed.loop.finish()
     communication = None if distribution is None else distribution.communication_seconds()
-    watch.uninstall()
+    watch.timed.uninstall()
     if distribution is not None:
         distribution.uninstall()
     remove_data_loss(model)

@@ -97,7 +97,7 @@ class Keeper:
             self._restore_plugins(values)
             return
         make_iterators(watch.built, values["epochs"])
-        function = watch.function
+        function = watch.timed.of_stack
         if isinstance(function, ResidentFunction):
             function.data.orders.skip(epochs_drawn(watch.built, values["epochs"]))
 
@@ -124,7 +124,7 @@ class Keeper:
         steps = start.values["steps"]
         if not steps:
             return
-        model, function = watch.built.model, watch.function
+        model, function = watch.built.model, watch.timed.of_stack
         self._random_at_epoch_begin = start.values["random_at_epoch_begin"]
         restore_random(self._random_at_epoch_begin)
         # what callbacks did at the epoch's begin, to the learning rate say, they had done before
@@ -134,8 +134,8 @@ class Keeper:
         resident = isinstance(function, ResidentFunction)
         if isinstance(function, ResidentFunction):
             function.begin_within(steps)
-        if watch.shared is not None:
-            watch.shared.begin_within(steps)
+        if watch.timed.shared is not None:
+            watch.timed.shared.begin_within(steps)
         model.train_function = without_steps_done(
             model.train_function,
             steps=steps,

@@ -45,7 +45,7 @@ class FitLoop:
 
         if not model.run_eagerly:
             model.train_step = train_step
-        self.watch.install()
+        self.watch.timed.install()
         inner = model.train_function
 
         def train_function(iterator: Any) -> Any:
@@ -79,7 +79,7 @@ class FitLoop:
 
     def finish(self) -> None:
         """Leave the model as Keras made it."""
-        self.watch.uninstall()
+        self.watch.timed.uninstall()
 
 
 def _recording_callbacks(built: Built, recorder: Recorder) -> Any:

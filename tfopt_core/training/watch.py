@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
@@ -15,21 +14,14 @@ from tfopt_core.data.autotune_model import noting, read_tuning
 from tfopt_core.errors import TrainingDiverged, WorkloadError
 from tfopt_core.hooks import Control
 from tfopt_core.training.build import Built
-from tfopt_core.training.chunked import ChunkedFunction
 from tfopt_core.training.clock import StepClock, TimedBlock
 from tfopt_core.training.devices import device_sync
-from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
 from tfopt_core.training.keeper import Keeper
 from tfopt_core.training.kept import KeptFunctions
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.resident_loop import ResidentFunction
-from tfopt_core.training.switching import SwitchingLoop
-from tfopt_core.training.train_functions import (
-    TrainFunction,
-    count_by,
-    loop_function,
-    loop_of,
-)
+from tfopt_core.training.timed_function import TimedFunction
+from tfopt_core.training.train_functions import loop_of
 
 # Progress is told at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
@@ -44,10 +36,7 @@ Known = Callable[[Sequence[TimedBlock]], bool]
 
 @attrs.define(eq=False)
 class Watch:
-    """Times a model's train function and calls the plugins after each epoch.
-
-    The clock sits around `model.train_function`, not in a batch callback: a callback that acts
-    on batches makes Keras convert the logs of every step.
+    """Has a model's train function timed and calls the plugins after each epoch.
 
     :param known: asked now and then, with the blocks so far, whether the step time is known;
         then the training is cut short. None trains to the end.
@@ -68,17 +57,14 @@ class Watch:
     stop_reason: str | None = None
     cut_short: bool = False
     asking_nanoseconds: int = 0
-    loop: SwitchingLoop | None = None
-    distribution: Distribution | None = None
     keeper: Keeper | None = None
     kept: KeptFunctions = attrs.field(factory=KeptFunctions)
+    timed: TimedFunction = attrs.field(init=False)
     tolerant: bool = False
     one_call: bool = False
     validate_again: Callable[[], None] | None = None
     diverged: TrainingDiverged | None = None
     wants_new_data: bool = False
-    shared: SharedFunction | None = None
-    _function: TrainFunction | None = None
     _told: int = 0
     _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
 
@@ -93,43 +79,18 @@ class Watch:
             on_call=self._after_call,
         )
 
-    def install(self) -> None:
-        """Put the clock around the model's train function, and the plugins' step around its own."""
-        model, wrap = self.built.model, self.built.training.wrap_train_step
-        self.kept.on_trace, self.kept.on_traced = self.clock.count_trace, self._traced_once
-        step = model.train_step if wrap is None else wrap(model.train_step)
-        if not model.run_eagerly:
-            step = self._traced(step)
-        model.train_step = step
-        self._wrap_train_function()
-
-    def uninstall(self) -> None:
-        """Leave the model as Keras made it."""
-        model = self.built.model
-        if "train_step" in vars(model):
-            del model.train_step
-        model.train_function = self._function = None
-        self.kept.fit_is_over()
-        if self.distribution is not None or self.built.training.loop != "keras":
-            options = self.built.training
-            count_by(model, options.steps_per_execution if options.loop == "keras" else 1)
+    @timed.default
+    def _make_timed(self) -> TimedFunction:
+        return TimedFunction(self.built, self.clock, self.kept, self._traced_once)
 
     def begin_fit(self) -> None:
         """A call of `fit` follows, over the data that the run has now."""
         if self.wants_new_data:
             self.wants_new_data = False
             self.clock.new_data(self.epochs_done, self.built.run.steps_per_epoch)
-            if (
-                self.built.training.loop != "keras"
-                or self.loop is not None
-                or self.distribution is not None
-            ):
-                # these know the shapes of the old data, and the resident one the data themselves
-                self._function = None
-                self.kept.forget()
-                self._wrap_train_function()
-        if isinstance(self._function, ResidentFunction):
-            self._function.begin_fit()
+            self.timed.take_new_data()
+        if isinstance(self.timed.of_stack, ResidentFunction):
+            self.timed.of_stack.begin_fit()
 
     def callback(self) -> Any:
         """The Keras callback that tells this watch of epochs and validations; put it last."""
@@ -165,16 +126,11 @@ class Watch:
         if self.built.plans["train"].find(Autotune) is not None:
             # what AUTOTUNE chose can be read from a living iterator only, and `fit` hides it
             model.train_function = noting(model, model.train_function)
-        if self.loop is not None:
-            self.loop.begin_epoch()
+        if self.timed.loop is not None:
+            self.timed.loop.begin_epoch()
         self.clock.begin_epoch(epoch)
         if self.keeper is not None:
             self.keeper.begin_epoch(epoch)
-
-    @property
-    def function(self) -> TrainFunction | None:
-        """The train function of the stack's loop, None for Keras' own."""
-        return self._function
 
     def end_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
         """Keep the epoch's metrics, call the plugins, and do what they ask for.
@@ -219,76 +175,24 @@ class Watch:
         if self.keeper is not None and (control.wants_new_data or control.wants_retrace):
             self.keeper.refuse("rebuilds the data or retraces the step")
         if control.wants_retrace:
-            # what is trainable, say, is read when the function is traced, and never again
-            model.train_function = None
-            self.kept.forget()
-            self._wrap_train_function()
+            self.timed.trace_anew()
         if control.stop_reason is not None:
             self.stop_reason = control.stop_reason
             model.stop_training = True
         elif not model.stop_training and self.epochs_done < run.epochs:
             self.wants_new_data = control.wants_new_data
-            if self.wants_new_data or (self._wants_segment):
+            if self.wants_new_data or self._wants_segment:
                 self.before_new_segment()
                 model.stop_training = True
 
     @property
     def _wants_segment(self) -> bool:
-        return self.loop is not None and not self.one_call and self.loop.wants_segment
-
-    def _wrap_train_function(self) -> None:
-        model, loop = self.built.model, self.loop
-        if loop is not None:
-            count_by(model, loop.steps_counted)
-            loop.forget_functions()
-            model.train_function = self.clock.timed(loop, lambda: loop.steps_made)
-            return
-        if self.distribution is not None:
-            shared = self.shared = self.distribution.train_function()
-            self.clock.steps_per_call = shared.steps
-            count_by(model, shared.steps)
-            model.train_function = self.clock.timed(shared, lambda: shared.made.last_call)
-            return
-        if self.built.training.loop != "keras":
-            self.clock.steps_per_call = steps = loop_of(self.built).steps
-            count_by(model, steps)
-        before = self._function if isinstance(self._function, ResidentFunction) else None
-        function = self._function = loop_function(self.built, before or self._kept_chunks())
-        if function is not None:
-            self.kept.function, self.kept.key = function, self._key()
-            model.train_function = self.clock.timed(function, lambda: function.made.last_call)
-            return
-        if self.kept.key == self._key():
-            model.train_function = self.kept.function  # None, or what an earlier fit has traced
-        model.make_train_function()
-        self.kept.function, self.kept.key = model.train_function, self._key()
-        model.train_function = self.clock.timed(model.train_function)
-
-    def _key(self) -> tuple[Any, ...]:
-        training = self.built.training
-        size = self.built.plans["train"].batch_size if training.loop != "keras" else None
-        return (loop_of(self.built), size, training.wrap_train_step is None)
-
-    def _kept_chunks(self) -> TrainFunction | None:
-        """A chunked loop that an earlier fit has traced; one over resident data has other data."""
-        kept = self.kept.function
-        return kept if isinstance(kept, ChunkedFunction) and self.kept.key == self._key() else None
+        loop = self.timed.loop
+        return loop is not None and not self.one_call and loop.wants_segment
 
     def _traced_once(self) -> None:
         if self.keeper is not None:
             self.keeper.traced()
-
-    def _traced(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        kept = self.kept
-
-        @functools.wraps(step)
-        def train_step(*args: Any, **kwargs: Any) -> Any:
-            kept.on_trace()  # this line runs while the step is traced, and only then
-            result = step(*args, **kwargs)
-            kept.on_traced()
-            return result
-
-        return train_step
 
     def _after_call(self, epoch: int, done: int) -> None:
         self._tell_step(epoch, done)
@@ -323,8 +227,8 @@ class Watch:
         if validation is None:
             return
         self.clock.begin_validation()
-        if self.distribution is not None:
-            validation = self.distribution.data("validation")
+        if self.timed.distribution is not None:
+            validation = self.timed.distribution.data("validation")
         self.built.model.evaluate(validation, verbose=0)
         self.clock.end_validation()
 

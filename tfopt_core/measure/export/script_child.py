@@ -15,7 +15,7 @@ from tfopt_core.measure.export.child import PROGRAM, resolved
 from tfopt_core.measure.export.program import Program
 from tfopt_core.measure.export.script import Place, script_program
 from tfopt_core.measure.export.written import without_the_unwritable
-from tfopt_core.measure.scripted import Load, ScriptRun
+from tfopt_core.measure.script.look import Load, ScriptLook
 from tfopt_core.measure.task import Task
 from tfopt_core.training.build import build
 from tfopt_core.training.job import Job
@@ -36,7 +36,7 @@ def exported_script(task: Task, send: Callable[[dict[str, Any]], None]) -> dict[
 
 
 @attrs.define(eq=False)
-class _Exported(ScriptRun):
+class _Exported(ScriptLook):
     path: Path = attrs.field(factory=Path)
 
     def _looked_at(self, load: Load) -> dict[str, Any]:

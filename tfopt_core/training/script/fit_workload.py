@@ -122,11 +122,11 @@ class FitWorkload(Workload):
         """
         watch = Watch(built, lambda message: None)
         replaced = self.replaced(built)
-        distribution = watch.distribution = distribution_of(built)
+        distribution = watch.timed.distribution = distribution_of(built)
         if distribution is not None:
             distribution.install()
             replaced = {split: distribution.data(split) for split in built.plans}
-        watch.install()
+        watch.timed.install()
         once: dict[str, Any] = {"epochs": self.call.initial_epoch + 1, "validation_freq": 1}
         if self.validation is not None and self.call.arguments["validation_steps"] is None:
             once["validation_steps"] = 1
@@ -137,7 +137,7 @@ class FitWorkload(Workload):
         except Exception as error:
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:
-            watch.uninstall()
+            watch.timed.uninstall()
             if distribution is not None:
                 distribution.uninstall()
         return tuple(history.history)

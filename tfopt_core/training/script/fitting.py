@@ -58,15 +58,15 @@ def train_fit(
         validate_again=lambda: call.validate_again(workload.replaced(built)),
     )  # fmt: skip
     watch.epochs_done = call.initial_epoch
-    distribution = watch.distribution = distribution_of(built)
+    distribution = watch.timed.distribution = distribution_of(built)
     if distribution is not None:
         distribution.install()
     if adapt is not None:
-        watch.loop = switching_loop(built, watch.clock, adapt, report)
+        watch.timed.loop = switching_loop(built, watch.clock, adapt, report)
     kept_loop = None
     try:
         try:
-            watch.install()
+            watch.timed.install()
             watch.begin_fit()
             replaced: dict[str, Any] = workload.replaced(built)
             if distribution is not None:
@@ -78,9 +78,9 @@ def train_fit(
             )
         finally:
             ended = perf_counter_ns()
-            if watch.loop is not None:
-                kept_loop = watch.loop.finish()
-            watch.uninstall()
+            if watch.timed.loop is not None:
+                kept_loop = watch.timed.loop.finish()
+            watch.timed.uninstall()
             if distribution is not None:
                 distribution.uninstall()
         seen = FitOfScript(

@@ -1,0 +1,71 @@
+"""A script that is run up to one of its fits, which is taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.measure.script.run import ScriptRun
+from tfopt_core.training.job import Job
+
+if TYPE_CHECKING:
+    from tfopt_core.training.script.fit_workload import FitWorkload
+
+Load = Callable[[Job], Any]
+
+# A fit before the one that is looked at is only entered.
+STEPS_OF_OTHERS = 2
+
+
+@attrs.define(eq=False)
+class ScriptLook(ScriptRun):
+    """A run that ends at the fit that was asked for; the process with it."""
+
+    def _job(self) -> Job:
+        from tfopt_core.training.devices import as_tensorflow_sees
+
+        job = self.task.job
+        return attrs.evolve(job, machine=as_tensorflow_sees(job.machine))
+
+    def _on_fit(self, workload: FitWorkload, started: int) -> Any:
+        from tfopt_core.training.script.fit_workload import of_call
+        from tfopt_core.training.script.stopping import stopping_after
+
+        asked = self.task.job.recipe.workload.fit or 1
+        call = workload.call
+        if call.number < asked:
+            # with the script's own callbacks: it may load what they have saved
+            return call.make([*call.callbacks, stopping_after(STEPS_OF_OTHERS)], {}, verbose=0)
+        if workload.data.steps_per_epoch() == 0:
+            raise WorkloadError(f"fit {call.number}: the training data are empty")
+
+        def make() -> Any:
+            return type(workload).of(
+                self.session, workload.call, workload.compiled, self.task.job.seed, ended=True
+            )
+
+        return self._end_here(self._looked_at(of_call(make)))
+
+    def _looked_at(self, load: Load) -> dict[str, Any]:
+        task = self.task
+        if task.kind == "prepare":
+            from tfopt_core.measure.prepare import prepare
+
+            return {"type": "prepared", "prepared": prepare(task, load)}
+        if task.kind == "replay":
+            from cattrs import unstructure
+
+            from tfopt_core.training.replay import replay
+
+            assert task.replay_folder is not None
+            replayed = replay(task.job, task.replay_folder, load)
+            return {"type": "replayed", "replayed": unstructure(replayed)}
+        from tfopt_core.measure.diagnose import diagnose
+
+        def send(message: dict[str, Any]) -> None:
+            self.send(self._told(message))
+
+        return dict(self._told({"type": "diagnosed", "diagnosed": diagnose(task, send, load)}))

@@ -18,8 +18,9 @@ from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import Built, build
-from tfopt_core.training.fit import FitOutcome, train
+from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
+from tfopt_core.training.outcome import FitOutcome
 
 
 @attrs.frozen

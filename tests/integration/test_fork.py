@@ -71,7 +71,7 @@ def test_a_forked_run_and_a_spawned_one_have_the_same_losses(tmp_path):
                 task = task_in(project, "noisy", run=f"{len(changes)}{runner is forked}")
                 outcome = runner(task, environment_of(task, **changes), lambda message: None)
                 assert outcome.started == ("forked" if runner is forked else "spawned")
-                histories.append(told(outcome)["fits"][0]["history"])
+                histories.append(told(outcome)["outcomes"][0][0]["history"])
             assert histories[0] == histories[1]
             assert len(histories[0]["loss"]) == 2
 

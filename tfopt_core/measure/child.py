@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import fcntl
 import functools
+import gc
 import json
 import os
 import signal
@@ -69,6 +70,10 @@ def main(descriptor: int) -> int:
         if task.debug or not isinstance(error, TfoptError):
             traceback.print_exc()
         send(error_message(error))
+    if task.kind != "run" or task.measured:
+        # Python's last search for cycles takes a second once Keras is imported. Whatever is not
+        # in a cycle still ends in order; a training of the user's own ends as ever.
+        gc.freeze()
     return 0
 
 
@@ -116,12 +121,10 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
 
     :param joined: a strategy that had to be built first.
     """
-    from cattrs import unstructure
-
     from tfopt_core.measure.cluster_start import check_built
     from tfopt_core.measure.explore import Explorer
     from tfopt_core.measure.project import step_time_is_known
-    from tfopt_core.measure.summarize import summarize
+    from tfopt_core.measure.summarize import told_fit
     from tfopt_core.training.build import build, load
     from tfopt_core.training.fit import train
     from tfopt_core.training.keeper import Keeper
@@ -142,7 +145,6 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
     if task.save_to is not None and (built.run.cluster is None or built.run.cluster.is_chief):
         built.stack.unwrap(built.model).save(task.save_to)
-    fit = summarize(outcome, task.job.recipe.measure.target)
     return {
         "wall_seconds": outcome.wall_seconds,
         "peak_rss_bytes": peak_rss,
@@ -152,7 +154,7 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
             name: {"applied": effect.applied, "detail": effect.detail}
             for name, effect in effects.items()
         },
-        "fits": [unstructure(fit)],
+        "outcomes": [told_fit(outcome)],
     }
 
 

@@ -87,7 +87,7 @@ def train_once(
             turn, request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
             keeping=None if kept is None else kept.keeping(request, prepared),
-            facts=facts,
+            facts=facts, as_it_is=True,
         )  # fmt: skip
         saved_to = None
         model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE

@@ -20,8 +20,9 @@ from tfopt_core.measure.isolate import OUTPUT_FILE, ProcessOutcome, Runner
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.roles import is_role_folder
 from tfopt_core.measure.schedule import BASELINE, FULL, Turn, Variant
+from tfopt_core.measure.summarize import summed_up
 from tfopt_core.measure.task import Task
-from tfopt_core.recipe import Recipe
+from tfopt_core.recipe import Recipe, TargetSpec
 from tfopt_core.store.results import RunResult
 from tfopt_core.training.job import Job
 from tfopt_core.training.keeping import Keeping
@@ -117,7 +118,8 @@ class Processes:
         :param adapt: find the fastest exact loop in the first seconds, and keep it.
         :param keeping: keep checkpoints.
         :param facts: what all processes of the training compare before it.
-        :param as_it_is: a script runs in its own folder, and not in a copy.
+        :param as_it_is: it is a training of the user's own: a script runs in its own folder, and not
+            in a copy.
         :param own_seeds: a script's own seeds stay.
         """
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
@@ -125,7 +127,7 @@ class Processes:
         shutil.rmtree(folder, ignore_errors=True)
         task, environment = self._task("run", turn.variant, turn.seed, folder)
         task = attrs.evolve(task, stop_when_steady=stop_when_steady, adapt=adapt, keeping=keeping)
-        task = attrs.evolve(task, facts=facts or {}, isolate=not as_it_is, own_seeds=own_seeds)
+        task = attrs.evolve(task, facts=facts or {}, measured=not as_it_is, own_seeds=own_seeds)
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)
@@ -136,7 +138,7 @@ class Processes:
             started=outcome.started,
             output_path=str(outcome.output_path) if outcome.output_path else None,
         )  # fmt: skip
-        return _with_outcome(result, outcome)
+        return _with_outcome(result, outcome, self.recipe.measure.target)
 
     def replay(self, variant: Variant, seed: int, shared: Path) -> Replayed | str:
         """Replay a short training, the variant without plugins first; or why that failed.
@@ -200,7 +202,9 @@ class Processes:
         return task, process_environment(self.environment, runtime, debug=self.debug)
 
 
-def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:
+def _with_outcome(
+    result: RunResult, outcome: ProcessOutcome, target: TargetSpec | None
+) -> RunResult:
     message = outcome.message
     tail = "\n".join(last_words(outcome.output_tail)) or None
     if message is None:
@@ -215,7 +219,8 @@ def _with_outcome(result: RunResult, outcome: ProcessOutcome) -> RunResult:
         result = attrs.evolve(result, error=wrong, output_tail=tail)
     try:
         status = "ok" if wrong is None else "failed"
-        told = {**attrs.asdict(result, recurse=False), **said, "status": status}
+        figures = summed_up(said, target)
+        told = {**attrs.asdict(result, recurse=False), **figures, "status": status}
         return structure(told, RunResult)
     except Exception as error:  # whatever the pipe brought, it is the run that failed
         return attrs.evolve(result, error=f"sent no valid result: {error}", output_tail=tail)

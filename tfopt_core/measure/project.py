@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tfopt_core.measure.steady import steady_state
 from tfopt_core.store.results import Block
 from tfopt_core.training.clock import TimedBlock
-from tfopt_core.training.fit import FitOutcome
+from tfopt_core.training.outcome import FitOutcome
 
 # Twenty blocks may be 0.4 s, in which a machine's speed drifts: a steady step time is known only
 # once it was seen for longer.

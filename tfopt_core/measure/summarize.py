@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cattrs import structure, unstructure
 
 from tfopt_core.measure.project import mean_warm_step, projected_seconds
 from tfopt_core.measure.statistics import median
 from tfopt_core.measure.steady import steady_state
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.store.results import Block, FitResult
-from tfopt_core.training.fit import FitOutcome
+from tfopt_core.training.outcome import FitOutcome
+
+
+def told_fit(outcome: FitOutcome, name: str | None = None) -> tuple[dict[str, Any], ...]:
+    """A fit as its process tells it, and beside that its name where a run may have several."""
+    named = {} if name is None else {"name": name, "wall_seconds": outcome.wall_seconds}
+    return unstructure(outcome), named
+
+
+def summed_up(run: Mapping[str, Any], target: TargetSpec | None) -> dict[str, Any]:
+    """What a process told of its run, with the figures of its fits in place of what they took.
+
+    It is left to whoever supervises the processes: in each of them it would take a second to import
+    what searches the step times for changes of level.
+    """
+    told = dict(run)
+    if "outcomes" in told:
+        told["fits"] = [
+            {**unstructure(summarize(structure(outcome, FitOutcome), target)), **named}
+            for outcome, named in told.pop("outcomes")
+        ]
+    return told
 
 
 def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:

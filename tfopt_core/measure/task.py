@@ -31,7 +31,8 @@ class Task:
     :param adapt: a run looks for the fastest exact loop in its first seconds, and keeps it.
     :param keeping: where a run keeps checkpoints, and from which one it goes on; None for none.
     :param replay_folder: where a replay reads and writes what is compared.
-    :param isolate: whether a script writes into a private copy of its folder.
+    :param measured: whether a run is one of a measurement, and not a training of the user's own: a
+        script writes into a private copy of its folder, and the end may be cut short.
     :param own_seeds: whether a script's own seeds stay, and none are set for it.
     :param quick: a diagnosis takes seconds, and compares loops within the training too; a
         preparation also times some steps with the stack.
@@ -49,7 +50,7 @@ class Task:
     adapt: bool = False
     keeping: Keeping | None = None
     replay_folder: Path | None = None
-    isolate: bool = True
+    measured: bool = True
     own_seeds: bool = False
     quick: bool = False
     facts: Mapping[str, str] = attrs.field(factory=dict)

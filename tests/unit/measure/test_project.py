@@ -14,7 +14,7 @@ from tfopt_core.measure.project import (
 )
 from tfopt_core.measure.summarize import summarize
 from tfopt_core.training.clock import TimedBlock
-from tfopt_core.training.fit import FitOutcome
+from tfopt_core.training.outcome import FitOutcome
 
 STEP, SET_UP, TRACE, VALIDATION, FIRST_VALIDATION, EDGE = 0.01, 1.5, 0.8, 0.4, 0.9, 0.05
 STEPS_PER_EPOCH, EPOCHS = 300, 10

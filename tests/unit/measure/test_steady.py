@@ -10,7 +10,7 @@ from tfopt_core.measure.steady import last_segment, steady_state
 from tfopt_core.measure.summarize import epochs_to_target, one_time_seconds
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.store.results import Block
-from tfopt_core.training.fit import FitOutcome
+from tfopt_core.training.outcome import FitOutcome
 
 
 def blocks(level, count, noise=0.01, cold="", seed=1):

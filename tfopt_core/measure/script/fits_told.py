@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cattrs import unstructure
-
 from tfopt_core.errors import WorkloadError
-from tfopt_core.measure.summarize import summarize
+from tfopt_core.measure.summarize import told_fit
 from tfopt_core.measure.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 from tfopt_core.training.job import Job
 from tfopt_core.training.script.fitting import FitOfScript, effects_of
@@ -22,7 +20,6 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
     :raises WorkloadError: if the fit that is named did not come.
     """
     asked = job.recipe.workload.fit
-    told = [_told(fit, job) for fit in fits]
     numbers = [fit.number for fit in fits]
     if asked is not None and asked not in numbers:
         raise WorkloadError(
@@ -39,7 +36,7 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
             name: {"applied": effect.applied, "detail": effect.detail}
             for name, effect in effects_of(judged).items()
         },
-        "fits": told,
+        "outcomes": [told_fit(fit.outcome, fit.name) for fit in fits],
         "judged": None if asked is None else numbers.index(asked),
         "exit_status": end.status,
         "diverged": next((str(fit.diverged) for fit in judged if fit.diverged), None),
@@ -48,8 +45,3 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
 
 def _calls(count: int) -> str:
     return "1 call" if count == 1 else f"{count} calls"
-
-
-def _told(fit: FitOfScript, job: Job) -> dict[str, Any]:
-    said = dict(unstructure(summarize(fit.outcome, job.recipe.measure.target)))
-    return {**said, "name": fit.name, "wall_seconds": fit.outcome.wall_seconds}

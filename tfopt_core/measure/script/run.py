@@ -54,7 +54,7 @@ class ScriptRun(abc.ABC):
         path = (recipe.directory / recipe.workload.script).absolute()
         folder = recipe.working_directory.resolve()
         _forget_own_paths()
-        if not self.task.isolate or recipe.workload.isolate is False:
+        if not self.task.measured or recipe.workload.isolate is False:
             os.chdir(folder)
             yield path
             return

@@ -32,7 +32,7 @@ class ScriptTraining(ScriptRun):
 
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """
-        if not self.fits and self.task.isolate:
+        if not self.fits and self.task.measured:
             raise WorkloadError(self.in_words(self.why_nothing(end)))
         if self.task.save_to is not None and self._last_model is not None:
             self._last_model.save(self.task.save_to)
@@ -46,7 +46,7 @@ class ScriptTraining(ScriptRun):
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
         cut = cut_in_words(self.task.job.recipe.workload)
-        if cut is not None and not self.task.isolate:
+        if cut is not None and not self.task.measured:
             yield cut  # (a measurement says so itself)
         if not self.fits:
             yield self.why_nothing(end)

@@ -12,8 +12,9 @@ from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Effect
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.fit import FitOutcome, outcome_of
+from tfopt_core.training.fit import outcome_of
 from tfopt_core.training.loops import Adapt
+from tfopt_core.training.outcome import FitOutcome
 from tfopt_core.training.script.fit_workload import FitWorkload
 from tfopt_core.training.switching import switching_loop
 from tfopt_core.training.watch import Known, Report, Watch

@@ -23,6 +23,9 @@ demo: venv ## Train a real model faster, and see how sure that is (about two min
 test: venv ## Run all tests
 	@$(PY) -m pytest -q -n 2 --dist worksteal
 
+test-all: venv ## Run the thorough tests too: half an hour
+	@$(PY) -m pytest -q -n 2 --dist worksteal -m ""
+
 check: venv ## Run ruff, mypy and import-linter
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .

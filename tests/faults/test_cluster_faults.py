@@ -176,6 +176,7 @@ def test_a_process_that_waits_for_others_dies_with_its_parent(waiting):
     assert still_there == []
 
 
+@pytest.mark.thorough
 def test_workers_with_other_recipes_refuse_to_train_and_both_say_so(project, tmp_path):
     addresses = free_addresses(2)
     other = make_project(tmp_path / "other", RECIPE, tiny=WORKLOAD)
@@ -195,6 +196,7 @@ def test_workers_with_other_recipes_refuse_to_train_and_both_say_so(project, tmp
         assert "epoch 1/" not in each
 
 
+@pytest.mark.thorough
 def test_a_worker_whose_loss_is_no_number_stops_all_with_that_cause(project):
     done = tfopt("launch", "recipe.toml", "--set", "workload.options.nan_on=1", cwd=project)
     assert done.code == 3, done.err

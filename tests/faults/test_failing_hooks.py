@@ -144,7 +144,15 @@ def test_a_hook_that_raises_in_a_run_fails_that_variant_only(hook, here, capsys)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hook", ["math", "configure_runtime", "build_dataset", "on_epoch_end"])
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "math",
+        pytest.param("configure_runtime", marks=pytest.mark.thorough),
+        pytest.param("build_dataset", marks=pytest.mark.thorough),
+        "on_epoch_end",
+    ],
+)
 def test_the_traceback_is_shown_with_debug_and_only_then(hook, site, tmp_path):
     project = tiny_project(tmp_path, plugin="fails")
     arguments = ("train", "recipe.toml", "--set", f"plugins.fails.where={hook}")

@@ -74,7 +74,13 @@ SOURCE = """
 @pytest.mark.parametrize(
     ("told", "batch_size", "settings", "said"),
     [
-        (by_slurm, 8, LARGER, "global batch 16, learning rate x 2 (linear)"),
+        pytest.param(
+            by_slurm,
+            8,
+            LARGER,
+            "global batch 16, learning rate x 2 (linear)",
+            marks=pytest.mark.thorough,
+        ),
         (by_address, 12, SOURCE, "communication ring, part of the source"),
     ],
 )

@@ -133,6 +133,7 @@ def same(trained: list[dict[str, float]], alone: list[dict[str, float]], *, but:
             3,
             3,
             id="3 workers, 4 steps a call",
+            marks=pytest.mark.thorough,
         ),
         pytest.param(
             ['use = "mirrored"\nlogical_cpu_devices = 2'],

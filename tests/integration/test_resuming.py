@@ -139,7 +139,17 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("plugin", LOOPS.values(), ids=LOOPS.keys())
+# Of those that are alike in how they keep their place, one.
+ALIKE = ("steps a call", "chunked", "bfloat16")
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        pytest.param(plugin, marks=pytest.mark.thorough if name in ALIKE else (), id=name)
+        for name, plugin in LOOPS.items()
+    ],
+)
 def test_every_loop_and_precision_goes_on_to_the_last_digit(plugin, tmp_path):
     assert_goes_on(tmp_path, make_workload, plugin)
 
@@ -153,7 +163,7 @@ def without_chance():
     ))  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [Chunked, Resident])
+@pytest.mark.parametrize("kind", [pytest.param(Chunked, marks=pytest.mark.thorough), Resident])
 def test_loops_that_xla_compiles_go_on_to_rounding(kind, tmp_path):
     assert_goes_on(tmp_path, without_chance, kind(steps=4, xla=True), close=1e-6)
 
@@ -212,7 +222,9 @@ def frozen_by_a_cache():
     return make_workload(data)
 
 
-@pytest.mark.parametrize("make", [drawing_while_read, frozen_by_a_cache])
+@pytest.mark.parametrize(
+    "make", [drawing_while_read, pytest.param(frozen_by_a_cache, marks=pytest.mark.thorough)]
+)
 def test_shuffles_before_a_repeat_or_a_cache_go_on(make, tmp_path):
     assert_goes_on(tmp_path, make)
 
@@ -390,6 +402,7 @@ os._exit(0)  # after several strategies in one process TensorFlow hangs in its e
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [drawing_while_read])
 def test_two_replicas_go_on(make, tmp_path):
     # in a process of its own: devices are made when TensorFlow starts

@@ -81,6 +81,7 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT_BYTES, FILE_LIMIT_BYTES))
 
 
+@pytest.mark.thorough
 def test_disk_that_fills_up_fails_the_run_and_leaves_no_cache_behind(project: Path) -> None:
     done = trained(project, preexec_fn=small_files)
     assert done.code == 3, done.err

@@ -149,8 +149,8 @@ def test_a_hook_that_raises_in_a_run_fails_that_variant_only(hook, here, capsys)
     [
         "math",
         pytest.param("configure_runtime", marks=pytest.mark.thorough),
-        pytest.param("build_dataset", marks=pytest.mark.thorough),
-        "on_epoch_end",
+        "build_dataset",
+        pytest.param("on_epoch_end", marks=pytest.mark.thorough),
     ],
 )
 def test_the_traceback_is_shown_with_debug_and_only_then(hook, site, tmp_path):

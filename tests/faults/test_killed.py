@@ -150,6 +150,7 @@ def test_ctrl_c_at_a_terminal_keeps_what_is_done_and_leaves_no_process(tmp_path)
     assert stored_runs(project) == data["runs"]
 
 
+@pytest.mark.thorough
 def test_ctrl_c_twice_ends_it_at_once(tmp_path):
     project = hanging_project(tmp_path)
     with started("apply", "recipe.toml", cwd=project) as process:

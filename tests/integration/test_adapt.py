@@ -131,6 +131,7 @@ def test_several_steps_a_call_change_no_digit(mix, plain, tmp_path):
     assert all(steps == loop.steps for loop, steps in made)
 
 
+@pytest.mark.thorough
 def test_xla_in_between_is_the_same_training_to_rounding(plain, tmp_path):
     mix = loops((1, False), (16, False), (1, True), (16, True))
     ours = trained(tmp_path, adapt=partial(Scripted, loops=mix))
@@ -192,6 +193,7 @@ def test_where_another_fit_would_train_otherwise_there_is_one(make, plugins, tmp
     assert_same_training(ours, before, within=0)
 
 
+@pytest.mark.thorough
 def test_callbacks_see_one_training(plain, tmp_path):
     import keras
 
@@ -278,6 +280,7 @@ def test_a_loop_that_fails_while_it_is_traced_is_dropped_and_no_batch_is_lost(pl
     assert "no loops here" in failures[Loop(4, False)]
 
 
+@pytest.mark.thorough
 def test_a_loop_that_xla_cannot_compile_is_dropped_and_no_batch_is_lost(plain, tmp_path):
     """That is found when the step runs, after its batch was fetched."""
 
@@ -327,6 +330,7 @@ def test_an_empty_stack_is_offered_more_steps_a_call_and_xla(tmp_path):
     assert offer.total_steps == STEPS
 
 
+@pytest.mark.thorough
 def test_what_the_stack_asks_for_by_name_is_not_compared(tmp_path):
     offer, _ = offered(tmp_path, Xla())
     assert offer.reference == Loop(1, True)
@@ -425,6 +429,7 @@ def test_the_real_thing_trains_the_same_and_says_what_it_found(plain, tmp_path):
     assert all("in-run" in contrast["statement"] for contrast in adapted["contrasts"])
 
 
+@pytest.mark.thorough
 def test_xla_that_fails_on_the_epochs_smaller_last_batch_is_given_up(plain, tmp_path, monkeypatch):
     run = SwitchingLoop._run
 

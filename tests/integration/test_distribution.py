@@ -193,6 +193,7 @@ def test_an_overflow_on_one_worker_alone_is_found_by_all(tmp_path: Path) -> None
     assert "now 16384" in several.run.effects["mixed-precision"].detail.replace("8192", "16384")
 
 
+@pytest.mark.thorough
 def test_workers_go_on_from_a_checkpoint_as_if_none_had_been_killed(tmp_path: Path) -> None:
     """Within an epoch, with averages of batch normalization that are each worker's own."""
     plugins = ['use = "multi-worker"']

@@ -163,6 +163,7 @@ def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path:
     assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs"))
 
 
+@pytest.mark.thorough
 def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path):
     overrides = ("workload.epochs=1", "workload.options.examples=256")
     given = [part for each in overrides for part in ("--set", each)]

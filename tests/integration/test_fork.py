@@ -62,6 +62,7 @@ def told(outcome):
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
+@pytest.mark.thorough
 def test_a_forked_run_and_a_spawned_one_have_the_same_losses(tmp_path):
     project = make_project(tmp_path, "", noisy=RANDOM)
     with ForkRunner() as forked:

@@ -20,6 +20,7 @@ def test_the_recipe_of_a_factory_trains_with_its_stack_in_effect(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_diagnosis_chooses_the_stack(tmp_path):
     # a step of this model is little else than being started
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))

@@ -22,11 +22,8 @@ def printed(cell: nbformat.NotebookNode) -> str:
 def test_the_notebook_runs_and_the_stack_is_in_effect(tmp_path):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     notebook.metadata.kernelspec.name = "python3"
-    first = notebook.cells[1]
-    assert "pairs = 4" in first.source
-    first.source = first.source.replace("pairs = 4", "pairs = 2")  # here it need not be sure
     NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
     cells = [printed(cell) for cell in notebook.cells if cell.cell_type == "code"]
     assert "chunked: applied: 16 steps a call" in cells[1]
     assert cells[2].startswith("loss ")
-    assert "2 pairs" in cells[3]
+    assert "4 pairs" in cells[3]

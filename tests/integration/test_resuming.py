@@ -177,6 +177,7 @@ def unbuilt_of_unknown_length():
     return make_workload(data.filter(lambda x, y: True), unbuilt_model)
 
 
+@pytest.mark.thorough
 def test_an_unbuilt_model_and_data_of_unknown_length_go_on(tmp_path):
     assert_goes_on(tmp_path, unbuilt_of_unknown_length, batch_size=None)
 
@@ -244,6 +245,7 @@ def drawing_generator():
     return make_workload(plan, shuffle=False)
 
 
+@pytest.mark.thorough
 def test_data_that_draw_from_numpy_go_on(tmp_path):
     assert_goes_on(tmp_path, drawing_generator)
 
@@ -285,6 +287,7 @@ class Batches:
         return Data()
 
 
+@pytest.mark.thorough
 def test_a_pydataset_goes_on(tmp_path):
     assert_goes_on(tmp_path, lambda: make_workload(Batches()), batch_size=None)
 

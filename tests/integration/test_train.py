@@ -80,6 +80,7 @@ def test_every_plugin_says_what_it_did(trained):
         assert f"{plugin} applied: " in " ".join(done.out.split())
 
 
+@pytest.mark.thorough
 def test_training_leaves_no_files_of_the_run(trained):
     project, _ = trained
     assert list((project / ".tfopt" / "runs").iterdir()) == []
@@ -92,6 +93,7 @@ def test_a_saved_model_loads_predicts_and_trains_on_where_tfopt_is_not_installed
     assert "LOADED" in done.out
 
 
+@pytest.mark.thorough
 def test_adapt_says_what_it_compared_and_what_it_keeps(tmp_path):
     recipe = """
         [workload]
@@ -110,6 +112,7 @@ def test_adapt_says_what_it_compared_and_what_it_keeps(tmp_path):
     assert "trained 3 epochs" in said
 
 
+@pytest.mark.thorough
 def test_mirrored_trains_over_two_logical_cpu_devices(tmp_path):
     recipe = """
         [workload]

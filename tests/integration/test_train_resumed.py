@@ -133,6 +133,7 @@ def test_a_folder_of_others_is_refused_and_left_alone(project):
     assert (project / "small.py").exists()
 
 
+@pytest.mark.thorough
 def test_without_the_options_nothing_is_kept(tmp_path):
     project = make_project(tmp_path, RECIPE, small=SMALL)
     done = tfopt("train", "recipe.toml", cwd=project)

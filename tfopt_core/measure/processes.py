@@ -118,8 +118,8 @@ class Processes:
         :param adapt: find the fastest exact loop in the first seconds, and keep it.
         :param keeping: keep checkpoints.
         :param facts: what all processes of the training compare before it.
-        :param as_it_is: it is a training of the user's own: a script runs in its own folder, and not
-            in a copy.
+        :param as_it_is: a training of the user's own: a script runs in its own folder, not in a
+            copy.
         :param own_seeds: a script's own seeds stay.
         """
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)

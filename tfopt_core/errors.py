@@ -30,6 +30,8 @@ import attrs
 
 MESSAGE_LENGTH = 300
 
+# Keras prints parts of its messages in bold.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Where TensorFlow and Keras say in which node of which graph it was, before and after the cause.
 _BOILERPLATE = re.compile(
     r"^Graph execution error:$|^Detected at node .*$|^ +File \".*$|^Stack trace for op.*$"
@@ -43,7 +45,7 @@ def describe(error: BaseException) -> str:
 
     TensorFlow's messages hold graphs of dozens of lines; `--debug` shows them whole.
     """
-    message = " ".join(_BOILERPLATE.sub("", str(error)).split())
+    message = " ".join(_BOILERPLATE.sub("", _COLOUR.sub("", str(error))).split())
     if len(message) > MESSAGE_LENGTH:
         message = f"{message[:MESSAGE_LENGTH]} ..."
     return f"raised {type(error).__name__}" + (f": {message}" if message else "")

@@ -7,7 +7,11 @@ import attrs
 
 @attrs.frozen
 class Estimate:
-    """About how long a steady step takes, and a whole training with its start."""
+    """About how long a steady step takes, and a whole training of so many steps with its start.
+
+    :param steps: those of all epochs; what a validation takes is counted in steps too.
+    """
 
     step_seconds: float
     seconds: float
+    steps: float

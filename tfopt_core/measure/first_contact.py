@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, TfoptError
+from tfopt_core.errors import InputError, RecipeError, TfoptError
 from tfopt_core.hooks.suggest import Suggestion
 from tfopt_core.measure.diagnosed import Diagnosed
 from tfopt_core.measure.estimates import Estimate
@@ -29,8 +29,8 @@ NOT_HOPEFUL = (
 )
 # What saves less by its first steps is not worth a place in the stack.
 LEAST_GAIN = 0.03
-# What is paid once is known no better than that from one start.
-DEARER_START = 1.15
+# What is paid once is known no better than that from one start, as a factor and in seconds.
+DEARER_START, LEAST_SAVED_SECONDS = 1.15, 0.25
 _SEAL = "# unchanged since tfopt wrote it: "
 
 What = Mapping[str, Any]
@@ -189,7 +189,7 @@ def screened(
         try:
             tried = attempt(candidate)
         except TfoptError as error:
-            reason = str(error).splitlines()[0]
+            reason = _first_line(error)
         if tried is not None:
             before = asked.diagnosed.estimate if best is None else best.estimate
             reason = _why_not(one.plugin, tried, before)
@@ -204,6 +204,13 @@ def screened(
         left_out = tuple(left for left in draft.left_out if left.plugin != one.plugin)
         draft = attrs.evolve(draft, stack=(one,), left_out=left_out, hopeful=False)
     return draft, best
+
+
+def _first_line(error: TfoptError) -> str:
+    """Without the place in a recipe that nobody has written."""
+    if isinstance(error, RecipeError):
+        return error.problems[0].message
+    return str(error).splitlines()[0]
 
 
 def _nearer(tried: Tried, second: tuple[Suggestion, Tried] | None, asked: Draft) -> bool:
@@ -227,6 +234,12 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     if now.step_seconds > before.step_seconds * (1 - LEAST_GAIN):
         steps = f"{before.step_seconds * 1e3:.3g} ms to {now.step_seconds * 1e3:.3g} ms"
         return f"a step does not seem to become faster with it (from about {steps})"
+    saved = (before.step_seconds - now.step_seconds) * now.steps
+    if saved < LEAST_SAVED_SECONDS:
+        return (
+            f"steps are faster with it, which saves about {saved:.2g} s of a training: less than "
+            "what one start and the next differ by"
+        )
     if now.seconds > before.seconds:
         return (
             "steps are faster with it, and its start costs more than they save: a training takes "

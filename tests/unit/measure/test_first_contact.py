@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfopt_core.errors import InputError, PluginRefused
+from tfopt_core.errors import InputError, PluginRefused, Problem, RecipeError
 from tfopt_core.hooks.suggest import Suggestion
 from tfopt_core.measure.estimates import Estimate
 from tfopt_core.measure.first_contact import (
@@ -25,7 +25,7 @@ class Diagnosed:
     input = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
     dispatch = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
     compute = Part(seconds=0.006, share=0.5, low=0.4, high=0.6)
-    estimate = Estimate(step_seconds=0.01, seconds=10.0)
+    estimate = Estimate(step_seconds=0.01, seconds=10.0, steps=1000)
 
 
 def suggestion(name: str, **changes) -> Suggestion:
@@ -58,7 +58,7 @@ def attempt(found: dict[tuple[str, ...], Estimate | Exception], idle: dict[str, 
 
 def about(step_milliseconds: float, seconds: float | None = None) -> Estimate:
     """A training of 1,000 steps."""
-    return Estimate(step_milliseconds / 1e3, seconds or step_milliseconds)
+    return Estimate(step_milliseconds / 1e3, seconds or step_milliseconds, steps=1000)
 
 
 def names(stack: Draft) -> list[str]:
@@ -82,6 +82,24 @@ def test_a_plugin_whose_start_costs_more_than_it_saves_is_left_out():
     stays, _ = screened(draft("a"), attempt({("a",): about(5, 14)}), lambda plugin: None)
     assert names(stays) == []
     assert "about 14 s in place of 10 s" in stays.left_out[0].reason
+
+
+def test_a_plugin_that_saves_less_than_starts_differ_by_is_left_out():
+    short = Estimate(0.005, 1.5, steps=40)
+    stays, _ = screened(draft("a"), attempt({("a",): short}), lambda plugin: None)
+    assert not stays.hopeful
+    faster = Estimate(0.004, 2.0, steps=40)
+    stays, _ = screened(
+        draft("a", "b"), attempt({("a",): about(5), ("a", "b"): faster}), lambda plugin: None
+    )
+    assert names(stays) == ["a"]
+    assert "saves about 0.04 s of a training" in stays.left_out[0].reason
+
+
+def test_a_plugin_that_the_script_cannot_take_is_left_out_without_a_place_in_a_recipe():
+    problem = Problem("/tmp/x/trial.toml", 8, "workload.script", "fit 1 raised TypeError")
+    stays, _ = screened(draft("a"), attempt({("a",): RecipeError((problem,))}), lambda plugin: None)
+    assert stays.left_out[0].reason == "fit 1 raised TypeError"
 
 
 def test_where_none_seems_to_save_time_the_one_that_costs_least_is_measured():

@@ -1,0 +1,54 @@
+"""How long a training will take, before there was one."""
+
+import numpy as np
+import pytest
+from in_process import build_here
+
+from tfopt_core import DataPlan, Workload
+from tfopt_core.measure.estimate import estimated
+
+pytestmark = pytest.mark.tensorflow
+
+X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
+
+
+def model():
+    import keras
+
+    return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+
+
+def estimate_of(train, folder, batch_size=None):
+    workload = Workload(
+        train=train, validation=None, build_model=model, optimizer="sgd", loss="mse", metrics=[],
+        batch_size=None,
+    )  # fmt: skip
+    built = build_here(workload, folder=folder, epochs=3, batch_size=batch_size)
+    return estimated(built.job, built.workload)
+
+
+def unknown_length():
+    """TensorFlow cannot tell how many elements pass a filter."""
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices((X, X[:, :1]))
+    return data.filter(lambda x, y: tf.reduce_all(x > -1e9)).batch(8)
+
+
+def test_steps_of_data_of_unknown_length_are_counted_by_reading_them(tmp_path):
+    found = estimate_of(unknown_length(), tmp_path)
+    assert found is not None
+    assert found.steps == 3 * 5
+    assert found.seconds > found.steps * found.step_seconds > 0
+
+
+def test_a_generator_is_not_used_up_to_count_it(tmp_path):
+    def examples():
+        yield from zip(X, X[:, :1], strict=True)
+
+    assert estimate_of(DataPlan.from_generator(examples), tmp_path, batch_size=4) is None
+
+
+def test_data_that_take_long_to_read_are_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfopt_core.measure.estimate.COUNT_SECONDS", 0.0)
+    assert estimate_of(unknown_length(), tmp_path) is None

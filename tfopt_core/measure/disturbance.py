@@ -21,7 +21,7 @@ SHORTEST_SECONDS = 0.2
 
 # Stolen time slows a run by as much as it is; 2% is the band of indifference.
 STEAL_SHARE = 0.02
-# Below it stand the parent that redraws, the kernel's own threads and the error of ticks; above
+# Below it stand the ends of our processes, the kernel's own threads and the error of ticks; above
 # it the run shares caches, memory and the turbo clock with something that works.
 OTHER_CPU_SHARE = 0.10
 # A quota holds the threads back in bursts of up to 0.1 s, so a step or two shows it whole.
@@ -45,7 +45,8 @@ def disturbance(
     (some task waited), "io_stall_share", "memory_pressure_share" (some) and "memory_stall_share"
     (all waited) of the interval; "thermal_throttles" and "swapped_pages" are counts.
 
-    :param own_cpu_seconds: what the run's processes used in the same interval; None if unknown.
+    :param own_cpu_seconds: what the run's processes and this one used in the same interval; None if
+        unknown.
     """
     figures: dict[str, float | None] = {
         "thermal_throttles": _rise(before.thermal_throttles, after.thermal_throttles),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import process_time
 from typing import Any
 
 import attrs
@@ -152,13 +153,15 @@ class Rounds:
                 round=turn.round, pairs=self.planned_pairs,
             )
         )  # fmt: skip
-        before = self.world.counters()
+        before, own = self.world.counters(), process_time()
         run = processes_of(self.request, self.runner).run(
             turn, f"{measurement}-{index:02d}", self._teller(),
             save=self.request.save_to is not None and turn.variant.name == FULL,
             stop_when_steady=self.course.length == "steady",
         )  # fmt: skip
-        seen = disturbance(before, self.world.counters(), run.cpu_seconds)
+        own = process_time() - own  # this process draws, and sums the run up
+        ours = None if run.cpu_seconds is None else run.cpu_seconds + own
+        seen = disturbance(before, self.world.counters(), ours)
         run = attrs.evolve(run, disturbance=seen)
         self.store.add_run(measurement, run)
         self.runs.append(run)

@@ -46,9 +46,9 @@ class FakeRunner:
 
     def __init__(
         self, walls=None, prepare_error=None, noise=0.003, math="exact", training_seconds=None,
-        disturbed=lambda number: False, several_processes=False,
+        disturbed=lambda number: False, several_processes=False, busy_share=0.0,
     ):  # fmt: skip
-        self.several_processes = several_processes
+        self.several_processes, self.busy_share = several_processes, busy_share
         self.now, self.steal, self.number = 100.0, 0.0, -1
         self.training_seconds, self.disturbed = training_seconds, disturbed
         self.steps_per_epoch = 10
@@ -77,7 +77,7 @@ class FakeRunner:
         tell({"type": "epoch", "epoch": 0, "metrics": {"val_accuracy": 0.5}})
         source, noise = self.noise
         return outcome({"type": "result", "run": {
-            "wall_seconds": wall * (1 + source.gauss(0, noise)),
+            "wall_seconds": wall * (1 + source.gauss(0, noise)), "cpu_seconds": 0.0,
             "peak_rss_bytes": 1, "peak_device_bytes": None,
             "effects": {p.name: {"applied": True, "detail": "set"} for p in task.job.plugins},
             "fits": [unstructure(self._fit(task, wall))],
@@ -125,7 +125,11 @@ def world_of(runner, busy=None):
         counters=lambda: Counters(
             seconds=runner.now,
             cpus=1,
-            cpu_seconds={"total": runner.now, "busy": 0.0, "steal": runner.steal},
+            cpu_seconds={
+                "total": runner.now,
+                "busy": runner.busy_share * runner.now,
+                "steal": runner.steal,
+            },
         ),
     )
 
@@ -444,6 +448,16 @@ def test_an_undisturbed_machine_repeats_nothing(world):
     results, _ = world(FakeRunner(), pairs=4)
     assert all(run.status == "ok" for run in results.runs)
     assert results.warnings == ()
+
+
+def test_only_what_other_processes_take_disturbs_a_run(world, monkeypatch):
+    runner = FakeRunner(busy_share=0.2)
+    results, _ = world(runner, pairs=4)
+    assert any(run.status == "repeated" for run in results.runs)
+    monkeypatch.setattr("tfopt_core.measure.rounds.process_time", lambda: 0.2 * runner.now)
+    runner = FakeRunner(busy_share=0.2)  # and all of it by this process
+    results, _ = world(runner, pairs=4)
+    assert all(run.status == "ok" for run in results.runs)
 
 
 def test_a_machine_that_stays_disturbed_is_not_waited_for(world):

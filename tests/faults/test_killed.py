@@ -89,6 +89,7 @@ def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp
     assert "nothing to resume" in again.err
 
 
+@pytest.mark.thorough
 def test_resuming_after_an_edit_is_refused_and_says_what_was_edited(tmp_path):
     project = hanging_project(tmp_path)
     with started("apply", "recipe.toml", cwd=project) as process:

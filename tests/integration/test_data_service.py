@@ -176,6 +176,7 @@ def test_one_worker_shuffles_each_epoch_anew(tmp_path: Path) -> None:
     stack.report_effects(attrs.evolve(run, datasets={"train": dataset}), None)
 
 
+@pytest.mark.thorough
 def test_train_uses_it_and_leaves_nobody_behind(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project", RECIPE)
     mark = str(tmp_path)  # inherited by every process of the command, however deep

@@ -188,6 +188,7 @@ def test_plugins_that_fail_are_named_and_harm_nobody(baseline):
     assert "Gave no answer" in baseline.page
 
 
+@pytest.mark.thorough
 def test_a_stack_is_diagnosed_where_that_is_asked_for(project, quick, baseline):
     stacked = diagnose(project, "--stack").data
     assert stacked["stack"] == ["cache", "mixed-precision"]

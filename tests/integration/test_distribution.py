@@ -178,6 +178,7 @@ def test_parameter_servers_train_as_well_and_count_every_step(
     assert several.run.fit.steps == steps
 
 
+@pytest.mark.thorough
 def test_an_overflow_on_one_worker_alone_is_found_by_all(tmp_path: Path) -> None:
     """Otherwise one skips the step and the other waits for it in the all-reduce, for ever."""
     several = trained(

@@ -104,6 +104,7 @@ def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
+@pytest.mark.thorough
 def test_a_fork_that_gives_no_sign_of_life_is_replaced_by_a_new_process(tmp_path, monkeypatch):
     # what a fork of a process does that had used TensorFlow
     (tmp_path / "sitecustomize.py").write_text(

@@ -52,6 +52,7 @@ def test_recipes_lists_every_recipe_that_ships(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_copied_recipe_can_be_planned_and_is_not_overwritten(tmp_path):
     first = tfopt("recipes", "copy", "quickstart", cwd=tmp_path)
     assert first.code == 0, first.err

@@ -59,7 +59,10 @@ def pictures() -> Workload:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("xla", [True, False], ids=["XLA", "no XLA"])
+@pytest.mark.parametrize(
+    "xla",
+    [pytest.param(True, marks=pytest.mark.thorough, id="XLA"), pytest.param(False, id="no XLA")],
+)
 def test_a_chunked_loop_goes_on_with_pictures_of_another_size(xla, tmp_path):
     losses = []
     for loop in ((), (Chunked(steps=2, xla=xla),)):

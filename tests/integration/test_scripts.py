@@ -19,8 +19,7 @@ UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
 OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "legacy_tf_keras")
 # The forms that differ most from each other; test_script_session.py has every form of `fit`.
 FORMS = (
-    "gan_fashion", "load_and_continue", "multi_output_flights", "pydataset_flights",
-    "text_bag_of_words",
+    "gan_fashion", "load_and_continue", "pydataset_flights", "text_bag_of_words",
 )  # fmt: skip
 SEEDED = [
     pytest.param(path.stem, marks=() if path.stem in FORMS else pytest.mark.thorough)

@@ -70,6 +70,7 @@ def put_together(parts: list[list[list[list[int]]]]) -> list[list[list[int]]]:
     drop=st.booleans(),
     mapped=st.booleans(),
 )
+@pytest.mark.thorough
 def test_the_parts_of_all_workers_are_the_batches_of_one_device_in_every_epoch(
     count: int, size: int, workers: int, drop: bool, mapped: bool
 ) -> None:
@@ -86,6 +87,7 @@ def test_the_parts_of_all_workers_are_the_batches_of_one_device_in_every_epoch(
 @pytest.mark.tensorflow
 @settings(max_examples=15, deadline=None)
 @given(count=st.integers(4, 40), part=st.integers(1, 4), workers=st.integers(2, 4))
+@pytest.mark.thorough
 def test_shares_of_the_source_hold_every_id_once_an_epoch_in_equally_many_steps(
     count: int, part: int, workers: int
 ) -> None:

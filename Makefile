@@ -20,10 +20,10 @@ demo: venv ## Train a real model faster, and see how sure that is (about two min
 	@.venv/bin/tfopt apply quickstart
 
 # Two at a time: most of a test is the start of a process, which one core does.
-test: venv ## Run all tests
+test: venv ## Run the tests but for the long ones: about 16 minutes
 	@$(PY) -m pytest -q -n 2 --dist worksteal
 
-test-all: venv ## Run the thorough tests too: half an hour
+test-all: venv ## Run all tests, as CI does: about 25 minutes
 	@$(PY) -m pytest -q -n 2 --dist worksteal -m ""
 
 check: venv ## Run ruff, mypy and import-linter

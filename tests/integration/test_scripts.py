@@ -156,7 +156,7 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
     assert written == bool(tried) == (contact.prepared is not None)
     if written:
         text = (tmp_path / "small.tfopt.toml").read_text()
-        assert all(f"{plugin}" in text for plugin in tried | left_out)
+        assert all(f'use = "{plugin}"' in text for plugin in tried | left_out)
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ from tfopt_core.store.results import Block, FitResult
 from tfopt_core.training.outcome import FitOutcome
 
 
-def told_fit(outcome: FitOutcome, name: str | None = None) -> tuple[dict[str, Any], ...]:
+def told_fit(outcome: FitOutcome, name: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """A fit as its process tells it, and beside that its name where a run may have several."""
     named = {} if name is None else {"name": name, "wall_seconds": outcome.wall_seconds}
     return unstructure(outcome), named

@@ -123,7 +123,7 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     """
     from tfopt_core.measure.cluster_start import check_built
     from tfopt_core.measure.explore import Explorer
-    from tfopt_core.measure.project import step_time_is_known
+    from tfopt_core.measure.cutting import cut_rule
     from tfopt_core.measure.summarize import told_fit
     from tfopt_core.training.build import build, load
     from tfopt_core.training.fit import train
@@ -134,9 +134,7 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     built = build(task.job, workload, joined=joined)
     if joined is not None:
         check_built(built)
-    # without the number of steps nothing could be projected from a run that is cut short
-    cut = task.stop_when_steady and built.run.steps_per_epoch is not None and joined is None
-    known = step_time_is_known if cut else None
+    known = None if joined is not None else cut_rule(task.longest_seconds, built.run)
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     chief = built.run.cluster is None or built.run.cluster.is_chief
     keeper = None if task.keeping is None else Keeper(task.keeping, send, writes=chief)

@@ -104,7 +104,7 @@ class Processes:
         tell: Tell,
         *,
         save: bool = False,
-        stop_when_steady: bool = False,
+        longest_seconds: float | None = None,
         adapt: bool = False,
         keeping: Keeping | None = None,
         facts: Mapping[str, str] | None = None,
@@ -114,7 +114,8 @@ class Processes:
         """Train one turn of the schedule; failures are results too.
 
         :param save: keep the trained model in the run's folder.
-        :param stop_when_steady: stop once the steady step time is known.
+        :param longest_seconds: stop once the step time is known, and after so many seconds of timed
+            steps in any case; None trains to the end.
         :param adapt: find the fastest exact loop in the first seconds, and keep it.
         :param keeping: keep checkpoints.
         :param facts: what all processes of the training compare before it.
@@ -126,7 +127,7 @@ class Processes:
         # what a killed run left there, the lock of a disk cache say, would harm this one
         shutil.rmtree(folder, ignore_errors=True)
         task, environment = self._task("run", turn.variant, turn.seed, folder)
-        task = attrs.evolve(task, stop_when_steady=stop_when_steady, adapt=adapt, keeping=keeping)
+        task = attrs.evolve(task, longest_seconds=longest_seconds, adapt=adapt, keeping=keeping)
         task = attrs.evolve(task, facts=facts or {}, measured=not as_it_is, own_seeds=own_seeds)
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)

@@ -2,65 +2,115 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from tfopt_core.measure.steady import steady_state
-from tfopt_core.store.results import Block
+import attrs
+
+from tfopt_core.measure.steady import steady_from
 from tfopt_core.training.clock import TimedBlock
 from tfopt_core.training.outcome import FitOutcome
 
-# Twenty blocks may be 0.4 s, in which a machine's speed drifts: a steady step time is known only
-# once it was seen for longer.
-STEADY_SECONDS = 2.0
-# On a noisy machine under half of all runs ever get steady (Barrett et al. 2017). A run that is cut
-# short must end all the same: then its mean step, and not a level, is what is projected.
-UNSTEADY_SECONDS = 8.0
+UNKNOWN_STEPS = "the number of steps of an epoch is not known"
+NO_STEP = "no step was timed that is not part of the start-up"
+NO_EDGE = "the run was cut before the second epoch began, so what an epoch's start costs is not known"
 
 
-def step_time_is_known(blocks: Sequence[TimedBlock]) -> bool:
-    """Whether a run may end: steady after two seconds of warm blocks, or not so after eight."""
-    warm = sum(block.seconds for block in blocks if not block.cold)
-    if warm < STEADY_SECONDS:
-        return False
-    if warm >= UNSTEADY_SECONDS:
-        return True
-    return steady_state([Block(b.steps, b.seconds, b.epoch, b.cold) for b in blocks]).steady
+@attrs.frozen
+class MeanStep:
+    """The mean seconds of a step, stalls included, and the relative standard error of that mean
+    (infinite where too few blocks tell it)."""
+
+    seconds: float
+    error: float
 
 
-def projected_seconds(
-    outcome: FitOutcome, one_time_seconds: float, step_seconds: float | None
-) -> float | None:
-    """The whole training's wall time: C + s * steps, and what each epoch costs beside its steps.
+@attrs.frozen
+class Projection:
+    """What the whole training would take in seconds, or why that cannot be told."""
 
-    :param one_time_seconds: what is paid once, the first validation's share included.
-    :param step_seconds: the steady step time.
-    :returns: seconds; None where the number of steps or the step time is unknown.
+    seconds: float | None
+    why_not: str = ""
+
+
+def mean_step(blocks: Sequence[TimedBlock]) -> MeanStep | None:
+    """Return the mean step over the warm blocks since the last change of level.
+
+    A mean, not a median: stalls belong to what a training takes. The first block of a later epoch
+    is left out, since it holds what the epoch's start costs (a shuffle buffer that is filled
+    again), which comes once an epoch. Where every block is the first of its epoch, all count.
+
+    :returns: None without a warm block.
     """
-    if outcome.steps_per_epoch is None or step_seconds is None:
-        return None
-    an_epoch = outcome.steps_per_epoch * step_seconds + _later_validation(outcome) + _edge(outcome)
-    return one_time_seconds + outcome.planned_epochs * an_epoch
-
-
-def mean_warm_step(blocks: Sequence[Block]) -> float | None:
-    """Mean seconds of a step over all warm blocks, None without any."""
-    warm = [block for block in blocks if not block.cold]
+    ordinary = [block for block in _but_first_of_later_epochs(blocks) if not block.cold]
+    warm = ordinary or [block for block in blocks if not block.cold]
+    warm = warm[steady_from(warm) :]
     steps = sum(block.steps for block in warm)
-    return sum(block.seconds for block in warm) / steps if steps else None
+    if not steps:
+        return None
+    seconds = math.fsum(block.seconds for block in warm) / steps
+    return MeanStep(seconds, _relative_error(warm, seconds))
 
 
-def _later_validation(outcome: FitOutcome) -> float:
-    """Mean seconds of a validation after the first, which is part of the one-time cost."""
-    _, *later = outcome.validation_seconds or (0.0,)
-    return _mean(later) if later else _mean(outcome.validation_seconds)
+def first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
+    """Return the first block of each epoch but the first, of those that hold no trace."""
+    first: dict[int, TimedBlock] = {}
+    for block in blocks:
+        first.setdefault(block.epoch, block)
+    return [block for block in list(first.values())[1:] if not block.cold]
 
 
-def _edge(outcome: FitOutcome) -> float:
-    """Mean seconds between one epoch's last validation and the next one's first step: Keras ends
-    an iterator and starts another. Nothing, where the fit did not come that far."""
-    pairs = zip(outcome.epoch_end_seconds, outcome.epoch_begin_seconds[1:], strict=False)
-    return _mean([begin - end for end, begin in pairs])
+def project(outcome: FitOutcome) -> Projection:
+    """Project the whole training's wall time.
+
+    What was observed counts as it was; the steps, epoch starts and validations that are left are
+    taken at the mean of those that were seen. The start of an epoch must have been seen once, if
+    the training has more than one.
+    """
+    epochs, an_epoch = outcome.planned_epochs, outcome.steps_per_epoch
+    if an_epoch is None:
+        return Projection(None, UNKNOWN_STEPS)
+    step = mean_step(outcome.blocks)
+    if step is None:
+        return Projection(None, NO_STEP)
+    starts = first_of_later_epochs(outcome.blocks)
+    if epochs > 1 and not starts:
+        return Projection(None, NO_EDGE)
+    edges = outcome.edge_seconds
+    observed = outcome.setup_seconds + math.fsum((*edges, *(b.seconds for b in outcome.blocks)))
+    left = (epochs * an_epoch - outcome.steps) * step.seconds
+    # more than its steps take
+    of_starts = [block.seconds - block.steps * step.seconds for block in starts]
+    left += (epochs - len({block.epoch for block in outcome.blocks})) * _mean(of_starts)
+    # callbacks act at the end of the last epoch too
+    left += (epochs - len(edges)) * _mean(edges)
+    return Projection(observed + left + _validations(outcome))
+
+
+def _but_first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
+    """An epoch begins where its number changes."""
+    return [
+        block
+        for before, block in zip((None, *blocks), blocks, strict=False)
+        if before is None or before.epoch == block.epoch
+    ]
+
+
+def _relative_error(blocks: Sequence[TimedBlock], step_seconds: float) -> float:
+    """The standard error of a ratio of two means, seconds over steps, relative to it."""
+    count = len(blocks)
+    if count < 2:
+        return math.inf
+    squares = math.fsum((b.seconds - b.steps * step_seconds) ** 2 for b in blocks)
+    mean_seconds = math.fsum(b.seconds for b in blocks) / count
+    return math.sqrt(squares / (count - 1) / count) / mean_seconds
+
+
+def _validations(outcome: FitOutcome) -> float:
+    """The seconds of all validations: the first one traces, the later ones take their mean."""
+    first, *later = outcome.validation_seconds or (0.0,)
+    return first + (outcome.planned_epochs - 1) * (_mean(later) if later else first)
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    return math.fsum(values) / len(values) if values else 0.0

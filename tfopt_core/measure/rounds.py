@@ -11,6 +11,7 @@ import attrs
 from tfopt_core.measure import progress
 from tfopt_core.measure.conclude import Stop, judgement_of
 from tfopt_core.measure.course import Course
+from tfopt_core.measure.cutting import longest_seconds
 from tfopt_core.measure.disturbance import disturbance, disturbed_in_words
 from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.judgement import Judgement
@@ -157,7 +158,7 @@ class Rounds:
         run = processes_of(self.request, self.runner).run(
             turn, f"{measurement}-{index:02d}", self._teller(),
             save=self.request.save_to is not None and turn.variant.name == FULL,
-            stop_when_steady=self.course.length == "steady",
+            longest_seconds=self._longest_seconds(),
         )  # fmt: skip
         own = process_time() - own  # this process draws, and sums the run up
         ours = None if run.cpu_seconds is None else run.cpu_seconds + own
@@ -172,6 +173,12 @@ class Rounds:
                 seconds_left=self._seconds_left(),
             )
         )  # fmt: skip
+
+    def _longest_seconds(self) -> float | None:
+        """After how many seconds of timed steps a run is cut; None trains to the end."""
+        if self.course.length != "steady":
+            return None
+        return longest_seconds(self.request.recipe.measure.budget_seconds)
 
     def _teller(self) -> Callable[[dict[str, Any]], None]:
         """What turns a process' messages into events."""

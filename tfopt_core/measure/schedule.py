@@ -98,14 +98,15 @@ class Schedule:
     def turns(self, round_: int, variants: Sequence[Variant]) -> list[Turn]:
         """One round: every variant once, all under the round's own seed.
 
-        Two variants alternate ABBA from a random start, which a linear drift of the machine's
-        speed does not bias; more of them are put in random order.
+        Each two rounds of two variants are ABBA or BAAB: a linear drift of the machine's speed
+        biases neither. Which one is drawn anew, since a load that comes and goes would otherwise
+        keep step with the order. More variants are put in random order.
         """
         seed = random.Random(f"{self.seed} seed of round {round_}").randrange(1, 2**31)
         order = list(variants)
         if len(order) == 2:
-            start = random.Random(f"{self.seed} start").randrange(2)
-            if (start + round_) % 2:
+            first = random.Random(f"{self.seed} order of rounds {round_ // 2}").randrange(2)
+            if (first + round_) % 2:
                 order.reverse()
         else:
             random.Random(f"{self.seed} order of round {round_}").shuffle(order)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cattrs import structure, unstructure
 
-from tfopt_core.measure.project import mean_warm_step, projected_seconds
+from tfopt_core.measure.project import Projection, mean_step, project
 from tfopt_core.measure.statistics import median
 from tfopt_core.measure.steady import steady_state
 from tfopt_core.recipe import TargetSpec
@@ -46,19 +47,22 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
     steady = steady_state(blocks)
     reached = epochs_to_target(outcome.history, target) if target else None
     one_time = one_time_seconds(outcome, blocks, steady.step_seconds)
-    projected = None
-    if outcome.cut_short:
-        step = steady.step_seconds if steady.steady else mean_warm_step(blocks)
-        projected = projected_seconds(outcome, one_time, step)
+    mean = mean_step(outcome.blocks)
+    projection = project(outcome) if outcome.cut_short else Projection(None)
     return FitResult(
         one_time_seconds=one_time,
         blocks=blocks,
         steady=steady.steady,
         step_seconds=steady.step_seconds,
+        mean_step_seconds=None if mean is None else mean.seconds,
+        mean_step_error=None if mean is None or mean.error == math.inf else mean.error,
         examples_per_second=_examples_per_second(outcome.batch_size, steady.step_seconds),
         trainable_parameters=outcome.trainable_parameters,
         epochs=outcome.epochs,
         steps=outcome.steps,
+        planned_epochs=outcome.planned_epochs,
+        steps_per_epoch=outcome.steps_per_epoch,
+        batch_size=outcome.batch_size,
         epochs_to_target=reached,
         seconds_to_target=_seconds_to(reached, outcome),
         jit_compile=outcome.jit_compile,
@@ -69,7 +73,8 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         history={name: tuple(values) for name, values in outcome.history.items()},
         stop_reason=outcome.stop_reason,
         complete=not outcome.cut_short,
-        projected_seconds=projected,
+        projected_seconds=projection.seconds,
+        why_not_projected=projection.why_not,
         replicas=outcome.replicas,
         workers=outcome.workers,
         communication_step_seconds=outcome.communication_step_seconds,

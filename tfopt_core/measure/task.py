@@ -27,7 +27,8 @@ class Task:
     :param estimate: a preparation also times some steps without the stack.
     :param detail: a preparation also looks at each stage of the data and at the memory of a run.
     :param save_to: where the trained model goes, None to keep none.
-    :param stop_when_steady: a run ends once its steady step time is known.
+    :param longest_seconds: a run ends once its step time is known, and after so many seconds of
+        timed steps in any case; None trains to the end.
     :param adapt: a run looks for the fastest exact loop in its first seconds, and keeps it.
     :param keeping: where a run keeps checkpoints, and from which one it goes on; None for none.
     :param replay_folder: where a replay reads and writes what is compared.
@@ -46,7 +47,7 @@ class Task:
     estimate: bool = False
     detail: bool = False
     save_to: Path | None = None
-    stop_when_steady: bool = False
+    longest_seconds: float | None = None
     adapt: bool = False
     keeping: Keeping | None = None
     replay_folder: Path | None = None

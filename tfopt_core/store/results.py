@@ -12,7 +12,8 @@ SCHEMA_VERSION = 1
 # "repeated": the machine was disturbed, so the round was measured again and the run set aside.
 # "served": a process that computed nothing of its own, for a training that others have done.
 RunStatus = Literal["ok", "failed", "repeated", "served"]
-Kind = Literal["end-to-end", "steady", "in-run", "time-to-target"]
+# "steady": totals that are projected. "steps": steps alone, where no total can be projected.
+Kind = Literal["end-to-end", "steady", "steps", "in-run", "time-to-target"]
 
 
 @attrs.frozen
@@ -38,11 +39,13 @@ class FitResult:
     """One fit of a run.
 
     `one_time_seconds` are tracing, compilation and cache filling; `step_seconds` is the median
-    of the steady blocks, None if there are none; `metrics` are the last epoch's, `history` all
-    epochs'. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
+    of the steady blocks, None if there are none; `mean_step_seconds` is their mean, stalls
+    included, and `mean_step_error` the relative standard error of that; `metrics` are the last
+    epoch's, `history` all epochs'. `epochs` and `steps` are those that were trained, of
+    `planned_epochs` times `steps_per_epoch`. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
     training) are None without a target or if it was not reached. A fit that ended once its step
     time was known is not `complete`: its metrics are no result, and `projected_seconds` is what
-    the whole training would take, None where that cannot be told. `replicas` are the devices that
+    the whole training would take, None where that cannot be told, for `why_not_projected`. `replicas` are the devices that
     trained together, on `workers` processes; `communication_step_seconds` is what summing the
     gradients of a step over them takes alone, None where it was not timed. `name` and
     `wall_seconds` are those of one of a script's calls of `fit`.
@@ -64,6 +67,12 @@ class FitResult:
     stop_reason: str | None = None
     complete: bool = True
     projected_seconds: float | None = None
+    why_not_projected: str = ""
+    planned_epochs: int | None = None
+    steps_per_epoch: int | None = None
+    batch_size: int | None = None
+    mean_step_seconds: float | None = None
+    mean_step_error: float | None = None
     replicas: int = 1
     workers: int = 1
     communication_step_seconds: float | None = None

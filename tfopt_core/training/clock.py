@@ -54,6 +54,7 @@ class StepClock:
     validation_seconds: list[float] = attrs.field(factory=list)
     epoch_begins: list[int] = attrs.field(factory=list)
     epoch_ends: list[int] = attrs.field(factory=list)
+    edge_seconds: list[float] = attrs.field(factory=list)
     first_step_start: int | None = None
     _traces: int = 0
     _fresh_epoch: int = 0
@@ -63,6 +64,8 @@ class StepClock:
     _steps: int = 0
     _start: int = 0
     _validation_start: int = 0
+    _steps_end: int | None = None
+    _validated: int = 0
 
     def count_trace(self) -> None:
         """Called by the code that is traced, so once for each trace."""
@@ -76,6 +79,10 @@ class StepClock:
         """An epoch's first step is about to fetch its input."""
         self._epoch, self._done, self._steps = epoch, 0, 0
         self._start = self.now()
+        if self._steps_end is not None:
+            edge = self._start - self._steps_end - self._validated
+            self.edge_seconds.append(edge / 1e9)
+        self._steps_end, self._validated = None, 0
         self.epoch_begins.append(self._start)
         if self.first_step_start is None:
             self.first_step_start = self._start
@@ -148,6 +155,8 @@ class StepClock:
             if self.sync is not None:
                 self.sync()
             self._close(self.now())
+        if self._steps_end is None:
+            self._steps_end = self.now()
 
     def begin_validation(self) -> None:
         """A validation within `fit` starts."""
@@ -156,7 +165,9 @@ class StepClock:
 
     def end_validation(self) -> None:
         """A validation within `fit` is done."""
-        self.validation_seconds.append((self.now() - self._validation_start) / 1e9)
+        took = self.now() - self._validation_start
+        self._validated += took
+        self.validation_seconds.append(took / 1e9)
 
     def end_epoch(self) -> None:
         """The epoch is done, its validation included."""

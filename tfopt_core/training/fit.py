@@ -49,7 +49,7 @@ def train(
         watch.timed.loop = switching_loop(built, watch.clock, adapt, report)
     watch.timed.install()
     callbacks = segmented_callbacks(
-        [*callbacks_of(built.training.callbacks, run.cluster), watch.callback()],
+        watch.around(callbacks_of(built.training.callbacks, run.cluster)),
         model,
         epochs=run.epochs,
         steps=run.steps_per_epoch,
@@ -116,6 +116,7 @@ def outcome_of(
         validation_seconds=tuple(clock.validation_seconds),
         epoch_begin_seconds=tuple((begin - started) / 1e9 for begin in clock.epoch_begins),
         epoch_end_seconds=tuple((end - started) / 1e9 for end in clock.epoch_ends),
+        edge_seconds=tuple(clock.edge_seconds),
         cut_short=watch.cut_short,
         planned_epochs=run.epochs,
         steps_per_epoch=run.steps_per_epoch,

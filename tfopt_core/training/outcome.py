@@ -12,7 +12,9 @@ class FitOutcome:
     """What one fit took and reached. Seconds count from the start of its build.
 
     `setup_seconds` lie before the first step; `epoch_begin_seconds` and `epoch_end_seconds` hold
-    one figure an epoch, of the last one too where the fit was `cut_short` in it; `epochs` are
+    one figure an epoch, of the last one too where the fit was `cut_short` in it; `edge_seconds`
+    lie between the last step of an epoch and the begin of the next, without the validation (what
+    callbacks do, and Keras' new iterator); `epochs` are
     those that were finished, of `planned_epochs`;
     `batch_size` is None where the workload batches its own data. Of a training that was `resumed`
     from a checkpoint, `epochs` and `history` are those of all of it, the other figures only those
@@ -27,6 +29,7 @@ class FitOutcome:
     validation_seconds: tuple[float, ...]
     epoch_begin_seconds: tuple[float, ...]
     epoch_end_seconds: tuple[float, ...]
+    edge_seconds: tuple[float, ...] = ()
     cut_short: bool
     planned_epochs: int
     steps_per_epoch: int | None

@@ -26,9 +26,9 @@ from tfopt_core.training.train_functions import loop_of
 # Progress is told at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
 
-# Whether the step time is known is asked after so many blocks, and each time after half as many
+# Whether the step time is known is asked after so many blocks, and each time after a tenth as many
 # again: the search for changes of level costs more the more blocks there are.
-FIRST_CHECK_BLOCKS, CHECK_GROWTH = 20, 1.5
+FIRST_CHECK_BLOCKS, CHECK_GROWTH = 10, 1.1
 
 Report = Callable[[dict[str, Any]], None]
 Known = Callable[[Sequence[TimedBlock]], bool]
@@ -91,6 +91,22 @@ class Watch:
             self.timed.take_new_data()
         if isinstance(self.timed.of_stack, ResidentFunction):
             self.timed.of_stack.begin_fit()
+
+    def around(self, callbacks: Sequence[Any]) -> list[Any]:
+        """Return the callbacks of a fit with those of this watch around them.
+
+        The first one sees an epoch's last step end before any callback acts on it, the last one
+        sees what all of them have done.
+        """
+        import keras
+
+        clock = self.clock
+
+        class StepsEnd(keras.callbacks.Callback):  # type: ignore[misc]
+            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+                clock.end_steps()
+
+        return [StepsEnd(), *callbacks, self.callback()]
 
     def callback(self) -> Any:
         """The Keras callback that tells this watch of epochs and validations; put it last."""

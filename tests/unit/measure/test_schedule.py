@@ -31,18 +31,22 @@ class Needs(Some):
 A, B, C = StackedPlugin("a", Some()), StackedPlugin("b", Needs()), StackedPlugin("c", Some())
 
 
-@given(st.integers(0, 2**31))
-def test_two_variants_alternate_abba(seed):
+def orders_of(seed, rounds):
+    """Which variant begins each round: "b" for the baseline, "f" for the full stack."""
     schedule = Schedule(seed)
-    orders = [
-        [turn.variant.name for turn in schedule.turns(r, baseline_and_full([A]))] for r in range(4)
-    ]
-    assert orders[0] == orders[1][::-1] == orders[2] == orders[3][::-1]
+    turns = (schedule.turns(round_, baseline_and_full([A])) for round_ in range(rounds))
+    return "".join(first.variant.name[0] for first, _ in turns)
 
 
-def test_the_start_is_random():
-    starts = {Schedule(s).turns(0, baseline_and_full([A]))[0].variant.name for s in range(20)}
-    assert starts == {"baseline", "full"}
+@given(st.integers(0, 2**31))
+def test_each_two_rounds_are_abba_or_baab(seed):
+    orders = orders_of(seed, 12)
+    assert {orders[i : i + 2] for i in range(0, 12, 2)} <= {"bf", "fb"}
+
+
+def test_which_of_both_comes_is_drawn_anew_for_each_two_rounds():
+    drawn = {orders_of(seed, 6) for seed in range(200)}
+    assert drawn == {a + b + c for a in ("bf", "fb") for b in ("bf", "fb") for c in ("bf", "fb")}
 
 
 def test_a_round_shares_one_seed_that_no_other_round_has():

@@ -72,7 +72,7 @@ class ScriptTraining(ScriptRun):
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.measure.explore import Explorer
-        from tfopt_core.measure.project import step_time_is_known
+        from tfopt_core.measure.cutting import cut_rule
         from tfopt_core.training.script.fitting import train_fit
 
         task = self.task
@@ -80,8 +80,7 @@ class ScriptTraining(ScriptRun):
             self.empty_fits += 1
             return workload.call.make(workload.call.callbacks, {})
         built = workload.built(task.job)
-        cut = task.stop_when_steady and built.run.steps_per_epoch is not None
-        known = step_time_is_known if cut else None
+        known = cut_rule(task.longest_seconds, built.run)
         adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
         fit, history = train_fit(workload, built, started, self.send, known, adapt)
         self.fits.append(fit)

@@ -73,7 +73,7 @@ def train_fit(
             if distribution is not None:
                 replaced = {split: distribution.data(split) for split in built.plans}
             history = call.make(
-                [*built.training.callbacks, watch.callback()],
+                watch.around(built.training.callbacks),
                 replaced,
                 class_weight=distribution is None,
             )

@@ -1,0 +1,97 @@
+"""Trainings of known length whose steps stall now and then, timed and cut as real ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import numpy as np
+
+from tfopt_core.training.clock import BLOCK_STEPS, TimedBlock
+from tfopt_core.training.outcome import FitOutcome
+from tfopt_core.training.watch import CHECK_GROWTH, FIRST_CHECK_BLOCKS
+
+SET_UP, TRACE = 1.0, 0.8
+
+# The seconds of an epoch's steps; the source draws what is random.
+Epoch = Callable[[np.random.Generator, int], np.ndarray]
+
+
+@attrs.frozen(kw_only=True)
+class Training:
+    """A training: its epochs, and what each of their steps takes.
+
+    :param step: seconds of a step without stalls.
+    :param noise: standard deviation of the logarithm of a step's seconds.
+    :param stalls: drawn for each epoch, added to its steps.
+    :param edge: seconds between two epochs.
+    """
+
+    epochs: int = 20
+    steps: int = 600
+    step: float = 0.005
+    noise: float = 0.05
+    stalls: Epoch = lambda source, steps: np.zeros(steps)
+    edge: float = 0.02
+
+    def run(self, source, known=None, speed=1.0) -> tuple[FitOutcome, float]:
+        """What a process tells of it, and what the whole training takes.
+
+        :param known: says of the blocks so far whether the run may be cut.
+        :param speed: of this process against others.
+        """
+        quiet = self.step * np.exp(source.normal(0, self.noise, (self.epochs, self.steps)))
+        stalls = np.stack([self.stalls(source, self.steps) for _ in range(self.epochs)])
+        seconds = (quiet + stalls) / speed
+        seconds[0, 0] += TRACE
+        total = SET_UP + float(seconds.sum()) + self.epochs * self.edge
+        blocks, edges = self._blocks_until(seconds, known)
+        done = sum(block.steps for block in blocks)
+        return FitOutcome(
+            wall_seconds=total, setup_seconds=SET_UP, blocks=tuple(blocks), validation_seconds=(),
+            epoch_begin_seconds=(), epoch_end_seconds=(), edge_seconds=edges,
+            cut_short=done < self.epochs * self.steps, planned_epochs=self.epochs,
+            steps_per_epoch=self.steps, epochs=done // self.steps, steps=done, batch_size=32,
+            replicas=1, trainable_parameters=1, jit_compile=False, float32_layers=(),
+            stop_reason=None, history={},
+        ), total  # fmt: skip
+
+    def _blocks_until(self, seconds, known) -> tuple[list[TimedBlock], tuple[float, ...]]:
+        blocks, check = [], FIRST_CHECK_BLOCKS
+        for epoch, of_epoch in enumerate(seconds):
+            for place, chunk in enumerate(of_epoch.reshape(-1, BLOCK_STEPS)):
+                cold = "trace" if epoch == place == 0 else ""
+                blocks.append(TimedBlock(BLOCK_STEPS, float(chunk.sum()), epoch, cold))
+                if known is not None and len(blocks) >= check:
+                    check = CHECK_GROWTH * len(blocks)
+                    if known(blocks):
+                        return blocks, (self.edge,) * epoch
+        return blocks, (self.edge,) * (self.epochs - 1)
+
+
+def some_steps(share: float, seconds: float) -> Epoch:
+    """Stalls at random steps, a share of all."""
+    return lambda source, steps: seconds * (source.random(steps) < share)
+
+
+def every_nth_step(nth: int, seconds: float) -> Epoch:
+    """A stall at every nth step, from a random one on."""
+
+    def stalls(source, steps):
+        return seconds * ((np.arange(steps) + source.integers(nth)) % nth == 0)
+
+    return stalls
+
+
+def first_step(seconds: float) -> Epoch:
+    """What an epoch's first step waits for: a shuffle buffer that is filled again."""
+    return lambda source, steps: seconds * np.exp(source.normal(0, 0.05)) * (np.arange(steps) == 0)
+
+
+STALLS = {
+    "clean": lambda source, steps: np.zeros(steps),
+    "2% of steps +50 ms": some_steps(0.02, 0.05),
+    "every 200th step +0.4 s": every_nth_step(200, 0.4),
+    "1 s of refill an epoch": first_step(1.0),
+    "3 s of refill an epoch": first_step(3.0),
+}

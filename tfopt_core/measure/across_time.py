@@ -15,7 +15,7 @@ from tfopt_core.store.results import Comparison, RunResult
 StacksVerdict = Literal["faster", "slower", "no difference", "disturbed", "inconclusive"]
 
 # Of which figure it is true, where that is not the wall time of a whole training.
-_GOALS = {"time-to-target": " to the target", "steady": " (projected)"}
+_GOALS = {"time-to-target": " to the target", "steady": " (projected)", "steps": " in its steps"}
 
 
 def level_of(a: Comparison, b: Comparison) -> float:

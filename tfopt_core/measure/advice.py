@@ -10,9 +10,11 @@ from tfopt_core.store.results import Attribution, Comparison, RunResult
 # What isolating each plugin tells, by the verdict on all of them.
 ISOLATE = {
     "faster": "see which plugin earns it",
+    "steps faster": "see which plugin earns it",
     "quality open": "see which plugin earns it",
     "worse": "see which plugin earns it",
     "slower": "see which plugin harms",
+    "steps slower": "see which plugin harms",
     "no difference": "see whether one plugin harms what another gains",
 }
 
@@ -44,7 +46,7 @@ def next_steps(
         )
     quality = comparison.quality
     match comparison.verdict:
-        case "quality open" if comparison.kind == "steady":
+        case "quality open" if comparison.kind in ("steady", "steps"):
             steps.append(
                 "settle the quality with whole trainings: --set measure.length=full, and a "
                 "--budget that holds four pairs of them"
@@ -59,7 +61,12 @@ def next_steps(
             steps.append("take out the plugins that change the arithmetic, one at a time")
         case "inconclusive" | "disturbed":
             steps.append("measure on an idle machine, or train longer per run")
-        case "no difference" | "slower":
+        case "unlike":
+            steps.append(
+                "have both sides train alike: take out what stops early or leaves examples out, or "
+                "judge by [measure.target]"
+            )
+        case "no difference" | "slower" | "steps slower":
             steps.append("try other plugins: `tfopt plugins` says what each is for")
     steps_made = max((run.fit.steps for run in runs if run.ok), default=0)
     repaid_at = comparison.break_even_step

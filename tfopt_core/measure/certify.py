@@ -24,6 +24,8 @@ class Certificate:
         largest magnitude.
     :param examples: how many of an epoch were compared, None where none were.
     :param batches: how many steps were replayed.
+    :param other_examples: whether the stack trains on other examples than the baseline, or on more
+        or fewer of them, which no comparison of whole trainings allows for.
     """
 
     kind: Literal["certified", "diverges", "impossible"]
@@ -32,6 +34,7 @@ class Certificate:
     max_weight_difference: float | None = None
     examples: int | None = None
     batches: int | None = None
+    other_examples: bool = False
 
     @property
     def certified(self) -> bool:
@@ -66,7 +69,8 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
         if baseline.reproducible is False:
             cause = "the workload's data differ each time that they are built, with one seed too"
             return _concluded(drawn, "impossible", f"no certificate: {cause}")
-        return _concluded(drawn, "diverges", f"declared {math}, but {difference}")
+        drawn = attrs.evolve(drawn, other_examples=difference.examples)
+        return _concluded(drawn, "diverges", f"declared {math}, but {difference.statement}")
     if math == "rounding":
         return _concluded(drawn, "diverges", _rounds(drawn))
     if max(loss or 0.0, weight or 0.0) > SAME:

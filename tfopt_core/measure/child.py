@@ -122,8 +122,8 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     :param joined: a strategy that had to be built first.
     """
     from tfopt_core.measure.cluster_start import check_built
-    from tfopt_core.measure.explore import Explorer
     from tfopt_core.measure.cutting import cut_rule
+    from tfopt_core.measure.explore import Explorer
     from tfopt_core.measure.summarize import told_fit
     from tfopt_core.training.build import build, load
     from tfopt_core.training.fit import train

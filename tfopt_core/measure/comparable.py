@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.measure.figures import compared_seconds
+from tfopt_core.measure.figures import compared_seconds, not_projected
 from tfopt_core.measure.judgement import Judgement
 from tfopt_core.measure.pairs import Pair, pairs_of
 from tfopt_core.measure.schedule import BASELINE, FULL
@@ -20,7 +20,7 @@ MEMORY_TOLERANCE = 0.05
 SIZES = ("epochs", "batch_size")
 VERSIONS = ("python", "tensorflow", "keras", "numpy")
 # Verdicts that say that there is nothing to compare.
-UNJUDGED = frozenset({"none", "not applied", "void", "suspicious"})
+UNJUDGED = frozenset({"none", "not applied", "void", "suspicious", "unlike"})
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +49,7 @@ class Measured:
         for run in self.judged_runs():
             if not run.fits or run.wall_seconds is None:
                 raise ValueError("runs have no wall time")
-            if any(not f.complete and f.projected_seconds is None for f in run.timed_fits):
+            if self.results.comparison.kind != "steps" and not_projected(run) is not None:
                 raise ValueError("runs have no projected time")
         figures = compared_seconds(self.pairs, _judgement(self.results.comparison))
         if isinstance(figures, str):
@@ -73,6 +73,7 @@ def _judgement(comparison: Comparison) -> Judgement:
     return Judgement(
         metric="", direction="max", tolerance=None, examples=None, target=None, sequential=False,
         math="changes" if comparison.kind == "time-to-target" else "exact",
+        per_step=comparison.kind == "steps",
     )  # fmt: skip
 
 

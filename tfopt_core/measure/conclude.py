@@ -12,7 +12,9 @@ from tfopt_core.errors import InputError
 from tfopt_core.measure.advice import next_steps
 from tfopt_core.measure.attribute import attribute, unattributed
 from tfopt_core.measure.course import Course
+from tfopt_core.measure.cutting import ENOUGH
 from tfopt_core.measure.disturbance import disturbed_in_words
+from tfopt_core.measure.figures import not_projected
 from tfopt_core.measure.isolate import FELL_BACK
 from tfopt_core.measure.judgement import Judgement, stack_math
 from tfopt_core.measure.observations import observations
@@ -21,6 +23,7 @@ from tfopt_core.measure.pace import round_seconds as seconds_of_round
 from tfopt_core.measure.pairs import pairs_of
 from tfopt_core.measure.prepared import Prepared
 from tfopt_core.measure.processes import MODEL_FILE, replace_file, run_folder
+from tfopt_core.measure.ratios import ratios
 from tfopt_core.measure.request import Request
 from tfopt_core.measure.scaling import scaling
 from tfopt_core.measure.schedule import FULL, Contrast, baseline_and_full, leave_one_out
@@ -51,6 +54,7 @@ def judgement_of(
         target=measure.target,
         sequential=measure.pairs == "auto",
         projected=any(run.ok and not run.complete for run in runs),
+        per_step=any(run.ok and not_projected(run) is not None for run in runs),
         certificate=course.certificate,
     )
 
@@ -91,10 +95,10 @@ def conclude(
         judged = ()
     else:
         comparison = compare((*judged, *failed), judgement, round_seconds)
-    rows = attribute(
-        judged, list(prepared.resolved), [c for c in contrasts if c.with_ == FULL],
-        [c for c in contrasts if c.with_ != FULL], judgement,
-    )  # fmt: skip
+    left_out = [c for c in contrasts if c.with_ == FULL]
+    alone = [c for c in contrasts if c.with_ != FULL]
+    rows = attribute(judged, list(prepared.resolved), left_out, alone, judgement)
+    rest = unattributed(judged, rows, left_out, alone, judgement) or (None, None, None)
     return Results(
         id=id_,
         created_at=created_at,
@@ -106,7 +110,10 @@ def conclude(
         runs=tuple(runs),
         comparison=comparison,
         attribution=rows,
-        unattributed=unattributed(judged, rows, judgement),
+        unattributed=rest[0],
+        unattributed_low=rest[1],
+        unattributed_high=rest[2],
+        ratios=ratios(judged, judgement) if comparison.speedup is not None else (),
         scaling=scaling(judged, comparison, rows),
         workload=recipe.workload.said,
         baseline=prepared.baseline,
@@ -176,6 +183,7 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
         rounds = "1 round was" if len(repeated) == 1 else f"{len(repeated)} rounds were"
         said.append(f"{rounds} repeated because the machine was disturbed; the first runs of them "
                     "are kept and count for nothing")  # fmt: skip
+    said += _of_cut_runs([run for run in runs if run.ok])
     fell_back = sum(run.started == FELL_BACK for run in runs)
     if fell_back:
         said.append(
@@ -192,6 +200,27 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
             f"gone: {shown}{more}"
         )
     return tuple(sentence for sentence in said if sentence is not None)
+
+
+def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
+    """What runs that ended before their training did leave open."""
+    said = []
+    whys = [why for run in runs if (why := not_projected(run)) is not None]
+    if whys:
+        said.append(
+            f"no total is projected: {whys[0]} ({len(whys)} of {len(runs)} runs); the verdict is "
+            "about the steps alone, and a larger --budget lets each run go on for longer"
+        )
+    errors = [
+        fit.mean_step_error or 0.0 for run in runs for fit in run.timed_fits if not fit.complete
+    ]
+    vague = [error for error in errors if error >= ENOUGH]
+    if vague:
+        said.append(
+            f"{len(vague)} of {len(runs)} runs reached their limit of timed steps before the mean "
+            f"step was known to {ENOUGH:.0%}: its standard error is {max(vague):.1%} at worst"
+        )
+    return said
 
 
 def isolating_seconds(request: Request, runs: Sequence[RunResult], pairs: int) -> float | None:

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from tfopt_core.hooks.card import Math
 from tfopt_core.training.replayed import ReadEpoch
 
 
+@attrs.frozen
+class DataDifference:
+    """How the data of two sides differ, in words, and whether by their examples or only by their
+    order."""
+
+    statement: str
+    examples: bool
+
+
 def data_difference(
     math: Math, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
-) -> str | None:
+) -> DataDifference | None:
     """How the stack's data differ from the baseline's, None if not as far as they were read.
 
     :param math: "exact" data have the same batches in the same order; "order" and "rounding" allow
         another order, of the same examples.
     """
     for number, (ours, theirs) in enumerate(zip(baseline, stack, strict=False), start=1):
-        difference = None
         if ours.whole and theirs.whole:
-            difference = _examples(number, baseline, stack)
-        if difference is None and math == "exact":
-            difference = _order(number, baseline, stack)
-        if difference is not None:
-            return difference
+            examples = _examples(number, baseline, stack)
+            if examples is not None:
+                return DataDifference(examples, examples=True)
+        if math == "exact":
+            order = _order(number, baseline, stack)
+            if order is not None:
+                return DataDifference(order, examples=False)
     return None
 
 

@@ -1,8 +1,8 @@
 """What disturbed a run, from two readings of the machine's counters. Pure functions.
 
-Every cause is blind to the run's own timing, so a run may be repeated for it without bias
-(MEASUREMENT.md, section 5). Memory and heat may be the run's own doing: it is said where only runs
-with the stack were hit.
+A run may be repeated without bias only for a cause from outside: what others took of the CPUs.
+Memory, heat and a quota may be the run's own doing (MEASUREMENT.md, section 5): they are named, and
+where they hit one side alone they stand against a claim.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from tfopt_core.measure.pairs import Pair
 from tfopt_core.measure.schedule import FULL
 from tfopt_core.measure.telemetry import Counters
 from tfopt_core.store.results import RunResult
@@ -33,6 +34,13 @@ THERMAL_THROTTLES = 0
 SWAPPED_PAGES = 0
 # What no run does to itself.
 FOREIGN = (("steal_share", STEAL_SHARE), ("other_cpu_share", OTHER_CPU_SHARE))
+# What a run may do to itself: it takes too much memory, or computes until the machine is held back.
+OWN = (
+    ("throttled_share", THROTTLED_SHARE, "throttling by a quota"),
+    ("memory_stall_share", MEMORY_STALL_SHARE, "memory pressure"),
+    ("thermal_throttles", THERMAL_THROTTLES, "thermal throttling"),
+    ("swapped_pages", SWAPPED_PAGES, "swapping"),
+)
 
 
 def disturbance(
@@ -95,6 +103,30 @@ def causes(disturbance: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def from_outside(disturbance: Mapping[str, float]) -> bool:
+    """Return whether something disturbed a run that it cannot have caused itself."""
+    return any(disturbance.get(name, 0.0) > limit for name, limit in FOREIGN)
+
+
+def on_one_side(pairs: Sequence[Pair]) -> str | None:
+    """Return what hit only runs of one side and may be that side's own doing, in words.
+
+    `swapping in 2 of 4 runs of "full" and in none of "baseline"`; None if nothing did.
+    """
+    for name, limit, words in OWN:
+        without = [p.without for p in pairs if p.without.disturbance.get(name, 0.0) > limit]
+        with_ = [p.with_ for p in pairs if p.with_.disturbance.get(name, 0.0) > limit]
+        if bool(without) != bool(with_):
+            hit, side, other = without, pairs[0].without, pairs[0].with_
+            if with_:
+                hit, side, other = with_, other, side
+            return (
+                f'{words} in {len(hit)} of {len(pairs)} runs of "{side.variant}" and in none of '
+                f'"{other.variant}"'
+            )
+    return None
+
+
 def disturbed_in_words(runs: Sequence[RunResult]) -> str | None:
     """`3 of 8 runs were disturbed: at worst steal 12% of CPU time, swapping`, for a warning.
 
@@ -106,15 +138,15 @@ def disturbed_in_words(runs: Sequence[RunResult]) -> str | None:
     hit = [run for run in runs if run.ok and causes(run.disturbance)]
     # its own memory and heat are counted too: a cache that swaps, say
     only_full = len(hit) > 1 and {run.variant for run in hit} == {FULL}
-    if any(run.disturbance.get(name, 0.0) > limit for run in hit for name, limit in FOREIGN):
-        only_full = False
+    only_full = only_full and not any(from_outside(run.disturbance) for run in hit)
     own = " (only with the whole stack: it may be its own doing)" if only_full else ""
     return f"{found[1]} runs were disturbed{own}: {found[0]}"
 
 
 def no_difference_claimed(runs: Sequence[RunResult], figures: str, of_kind: str = "") -> str | None:
-    """What stands in place of "no measurable difference": noise that we know of may hide one.
+    """Return what stands in place of "no measurable difference": known noise may hide one.
 
+    :param runs: those that the claim would rest on.
     :param figures: the speedup with its interval, in words.
     :param of_kind: of which figure it is true, such as " to the target".
     :returns: None if no run was disturbed.

@@ -1,4 +1,4 @@
-"""The figure by which runs are compared: wall time, or time to the target."""
+"""The figure by which runs are compared: wall time, time to the target, or seconds of steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tfopt_core.measure.judgement import Judgement
 from tfopt_core.measure.pairs import Pair, wall_seconds
-from tfopt_core.store.results import RunResult
+from tfopt_core.store.results import FitResult, RunResult
 
 
 def compared_seconds(
@@ -19,6 +19,12 @@ def compared_seconds(
     as MLPerf has it.
     """
     sides = [p.without for p in pairs], [p.with_ for p in pairs]
+    if judgement.kind == "steps":
+        steps = [[seconds_in_steps(run) for run in side] for side in sides]
+        if any(seconds is None for side in steps for seconds in side):
+            return "void: of some runs the time of a step is not known"
+        before, after = ([s for s in side if s is not None] for side in steps)
+        return before, after
     if judgement.kind != "time-to-target":
         return [total_seconds(run) for run in sides[0]], [total_seconds(run) for run in sides[1]]
     figures = []
@@ -41,6 +47,35 @@ def total_seconds(run: RunResult) -> float:
     # a run is cut short once it can be projected
     assert all(seconds is not None for seconds in told)
     return math.fsum(seconds for seconds in told if seconds is not None)
+
+
+def seconds_in_steps(run: RunResult) -> float | None:
+    """Return what the steps of a whole training take at their mean: no start-up, no epoch starts.
+
+    None where that is not known.
+    """
+    fits = run.timed_fits
+    known = [
+        fit.mean_step_seconds * steps
+        for fit in fits
+        if fit.mean_step_seconds is not None and (steps := planned_steps(fit)) is not None
+    ]
+    return math.fsum(known) if known and len(known) == len(fits) else None
+
+
+def planned_steps(fit: FitResult) -> int | None:
+    """Return the steps of a fit, those that a run left out when it was cut short too."""
+    if fit.complete:
+        return fit.steps
+    if fit.planned_epochs is None or fit.steps_per_epoch is None:
+        return None
+    return fit.planned_epochs * fit.steps_per_epoch
+
+
+def not_projected(run: RunResult) -> str | None:
+    """Return why no total can be told of a run that was cut short; None if one can be."""
+    cut = [fit for fit in run.timed_fits if not fit.complete and fit.projected_seconds is None]
+    return (cut[0].why_not_projected or "the total is not known") if cut else None
 
 
 def _with_slowest(side: Sequence[RunResult]) -> list[float]:

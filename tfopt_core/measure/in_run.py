@@ -20,7 +20,7 @@ from tfopt_core.measure.statistics import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.measure.verdict import confidence_in_words
+from tfopt_core.measure.wording import ends_in_words
 
 Verdict = Literal[
     "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped", "screened",
@@ -144,12 +144,4 @@ def _judged(alternative: str, reference: str, interval: Interval) -> tuple[Verdi
 
 def _figures(interval: Interval) -> str:
     """`98% interval 2.95 to 3.26, 8 blocks of each`."""
-    _, *ends = speedup_interval(interval)
-    digits = 2
-    while digits < 5 and any(round(end, digits) == 1 for end in ends):
-        digits += 1  # an end must show on which side of 1 it lies
-    low, high = (f"{end:.{digits}f}" for end in ends)
-    return (
-        f"{confidence_in_words(interval)} interval {low} to {high}, "
-        f"{2 * interval.count} blocks of each"
-    )
+    return f"{ends_in_words(interval)}, {2 * interval.count} blocks of each"

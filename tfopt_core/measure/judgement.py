@@ -30,6 +30,7 @@ class Judgement:
     :param sequential: whether the number of pairs is decided at looks (98% intervals) or was
         fixed before (95%).
     :param projected: whether some run was cut short, so that totals are projected.
+    :param per_step: whether no total can be projected of some run, so that steps are compared.
     :param certificate: what a replay of fixed batches showed, None where none was made.
     """
 
@@ -41,6 +42,7 @@ class Judgement:
     target: TargetSpec | None
     sequential: bool
     projected: bool = False
+    per_step: bool = False
     certificate: Certificate | None = None
 
     @property
@@ -54,10 +56,12 @@ class Judgement:
         return QUALITY_LOOK_LEVEL if self.sequential else FIXED_LEVEL
 
     @property
-    def kind(self) -> Literal["end-to-end", "steady", "time-to-target"]:
+    def kind(self) -> Literal["end-to-end", "steady", "steps", "time-to-target"]:
         """A stack that changes the algorithm is judged by its time to the target."""
         if self.math == "changes":
             return "time-to-target"
+        if self.per_step:
+            return "steps"
         return "steady" if self.projected else "end-to-end"
 
     def tolerance_for(self, baseline: float) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tfopt_core.measure.judgement import Judgement
 from tfopt_core.measure.pairs import Pair, pairs_of
 from tfopt_core.measure.statistics import MINIMUM_PAIRS, t_interval
-from tfopt_core.measure.verdict import confidence_in_words
+from tfopt_core.measure.wording import confidence_in_words
 from tfopt_core.store.results import RunResult
 from tfopt_core.training.penalties import differs_from_loss
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfopt_core.measure.disturbance import causes
+from tfopt_core.measure.disturbance import from_outside
 from tfopt_core.measure.figures import compared_seconds
 from tfopt_core.measure.judgement import Judgement
 from tfopt_core.measure.pairs import pairs_of
@@ -56,14 +56,15 @@ def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> boo
     looked_at = [run for run in runs if run.round < rounds]
     verdict = compare(looked_at, judgement).verdict
     # runs that are cut short never tell of the quality, however many there are
-    open_for_good = verdict == "quality open" and judgement.kind == "steady"
+    open_for_good = verdict == "quality open" and judgement.kind in ("steady", "steps")
     return verdict in SETTLED or open_for_good
 
 
 def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:
-    """Whether a round was disturbed, and may be made once more.
+    """Return whether a round was disturbed from outside, and may be made once more.
 
-    For causes that are blind to the timing; once, and not where repeating was in vain before.
+    A run that slows itself down is kept: to repeat it until it does not would hide what the stack
+    costs. Once only, and not where repeating was in vain before.
     """
     of_round = [run for run in runs if run.round == round_]
     if not _disturbed(of_round) or any(not run.ok for run in of_round):
@@ -85,4 +86,4 @@ def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | N
 
 
 def _disturbed(runs: Sequence[RunResult]) -> bool:
-    return any(run.ok and causes(run.disturbance) for run in runs)
+    return any(run.ok and from_outside(run.disturbance) for run in runs)

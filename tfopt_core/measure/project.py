@@ -13,7 +13,9 @@ from tfopt_core.training.outcome import FitOutcome
 
 UNKNOWN_STEPS = "the number of steps of an epoch is not known"
 NO_STEP = "no step was timed that is not part of the start-up"
-NO_EDGE = "the run was cut before the second epoch began, so what an epoch's start costs is not known"
+NO_EDGE = (
+    "the run was cut before the second epoch began, so what an epoch's start costs is not known"
+)
 
 
 @attrs.frozen

@@ -28,6 +28,8 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
     lies above -tolerance. Worse: the upper bound lies below it. A certified stack needs no such
     bound; it is called worse only if it surely is, for then the replay missed something.
 
+    A metric that is no finite number at the end of a run establishes nothing, certificate or not.
+
     :returns: None without a certificate, where a finished run lacks the metric or there are fewer
         than two pairs.
     """

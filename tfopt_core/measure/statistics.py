@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import attrs
 
@@ -18,6 +19,14 @@ QUALITY_LOOK_LEVEL = 0.0216
 # Timings of real runs never agree like this.
 SUSPICIOUS_DEVIATION = 1e-6
 MINIMUM_PAIRS = 4
+# Few pairs miss what happens in few runs: a stack that stalls in a fifth of its runs, and takes as
+# long as the baseline on average, comes out as 1.10x in 44% of measurements of four pairs. So a
+# gain whose interval reaches below this ratio takes more pairs (tests/unit/measure/
+# test_verdicts_under_noise.py; 17% remain with eight pairs, 7% with twelve).
+SMALL_GAIN = 1.10
+PAIRS_FOR_SMALL_GAINS = 8
+# Of measurements, so many are to show an effect that is called detectable.
+POWER = 0.9
 
 
 @attrs.frozen
@@ -75,14 +84,53 @@ def speedup_interval(interval: Interval) -> tuple[float, float, float]:
     return math.exp(interval.mean), math.exp(interval.low), math.exp(interval.high)
 
 
+def shown_direction(interval: Interval) -> Literal["faster", "slower"] | None:
+    """Return what an interval of log ratios shows; None if it shows neither.
+
+    It lies on one side of 0, and rests on enough pairs for a difference of its size.
+    """
+    nearest = min(abs(interval.low), abs(interval.high))
+    if interval.low <= 0 <= interval.high:
+        return None
+    if nearest < math.log(SMALL_GAIN) and interval.count < PAIRS_FOR_SMALL_GAINS:
+        return None
+    return "faster" if interval.low > 0 else "slower"
+
+
 def pairs_needed(interval: Interval) -> int:
     """About how many pairs in all it takes until the interval no longer holds the mean's
-    opposite sign: (t s / |mean|)^2, by the interval's own t."""
+    opposite sign: (t s / |mean|)^2, by the interval's own t; as many as a small gain takes at
+    least, where it does not hold it now."""
+    if not interval.low <= 0 <= interval.high:
+        return max(interval.count + 1, PAIRS_FOR_SMALL_GAINS)
     if interval.mean == 0:
         return 10_000
     half_width_of_one = (interval.high - interval.mean) * math.sqrt(interval.count)
     needed = math.ceil((half_width_of_one / abs(interval.mean)) ** 2)
     return max(interval.count + 1, min(needed, 10_000))
+
+
+def detectable_ratio(interval: Interval) -> float:
+    """Return the smallest speedup that so many pairs would have shown in nine of ten measurements.
+
+    Solved for the noncentral t distribution, with the deviation of these pairs in place of the
+    true one; where the pairs are too few for a small gain, the interval must clear that too.
+    """
+    least = math.log(SMALL_GAIN) if interval.count < PAIRS_FOR_SMALL_GAINS else 0.0
+    noncentrality = _noncentrality(1 - interval.level / 2, interval.count - 1)
+    return math.exp(least + noncentrality * interval.deviation / math.sqrt(interval.count))
+
+
+@functools.cache
+def _noncentrality(probability: float, freedom: int) -> float:
+    """That of the t distribution which exceeds the quantile with a probability of `POWER`."""
+    from scipy import optimize, stats
+
+    quantile = _t_quantile(probability, freedom)
+    # a noncentral t of few degrees of freedom lies far out: 40 is beyond any that is needed
+    return float(
+        optimize.brentq(lambda d: stats.nct.sf(quantile, freedom, d) - POWER, 0.0, 40.0, xtol=1e-6)
+    )
 
 
 def median(values: Sequence[float]) -> float:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.measure.disturbance import no_difference_claimed
-from tfopt_core.measure.figures import compared_seconds
+from tfopt_core.measure.amounts import examples, not_finite, unlike_amounts
+from tfopt_core.measure.break_even import break_even_step, not_repaid
+from tfopt_core.measure.disturbance import no_difference_claimed, on_one_side
+from tfopt_core.measure.figures import compared_seconds, total_seconds
 from tfopt_core.measure.judgement import INDIFFERENCE, Judgement
-from tfopt_core.measure.pairs import Pair, applied_plugins, pairs_of, wall_seconds
+from tfopt_core.measure.pairs import Pair, applied_plugins, pairs_of
 from tfopt_core.measure.quality import compare_quality
 from tfopt_core.measure.schedule import FULL
 from tfopt_core.measure.statistics import (
@@ -17,24 +19,26 @@ from tfopt_core.measure.statistics import (
     LOOKS,
     MINIMUM_PAIRS,
     Interval,
+    detectable_ratio,
     log_ratios,
-    median,
     pairs_needed,
+    shown_direction,
     speedup_interval,
     t_interval,
 )
 from tfopt_core.measure.suspicion import identical_timings
-from tfopt_core.measure.wording import seconds_in_words
+from tfopt_core.measure.wording import gain_in_words, interval_in_words, seconds_in_words
 from tfopt_core.store.results import Comparison, Quality, RunResult
 
 # Past so many pairs nobody waits, and what is left to find is of no interest to anybody.
 RESOLVABLE_PAIRS = 100
-# What is added to "faster" and "slower": of which figure that is true.
-_OF_KIND = {"time-to-target": " to the target", "steady": " (projected)"}
+# Of which figure "no measurable difference" and the like are true.
+_OF_KIND = {"time-to-target": " to the target", "steady": " (projected)", "steps": " of a step"}
 # Verdicts after which more pairs could change nothing that is printed.
-SETTLED = frozenset(
-    {"faster", "slower", "no difference", "disturbed", "worse", "not applied", "suspicious", "void"}
-)
+SETTLED = frozenset({
+    "faster", "slower", "steps faster", "steps slower", "no difference", "disturbed", "worse",
+    "unlike", "not applied", "suspicious", "void",
+})  # fmt: skip
 
 
 def compare(
@@ -96,50 +100,58 @@ def _judged(
     speedup, low, high = speedup_interval(interval)
     measured = attrs.evolve(
         draft, speedup=speedup, low=low, high=high, confidence=interval.confidence,
-        break_even_step=break_even_step(pairs),
+        break_even_step=break_even_step(pairs, judgement.level),
+        detectable=detectable_ratio(interval),
     )  # fmt: skip
-    verdict, statement = _statement(measured, interval, runs, pair_seconds)
-    if verdict == "no difference":
+    verdict, statement = _statement(measured, interval, pairs, judgement)
+    if verdict in ("faster", "steps faster", "quality open", "worse"):
+        claim = _no_claim(statement, pairs, runs)
+        verdict, statement = claim or (verdict, statement)
+    elif verdict == "no difference":
         judged = [run for pair in pairs for run in (pair.without, pair.with_)]
         disturbed = no_difference_claimed(
             judged, interval_in_words(interval), _OF_KIND.get(measured.kind, "")
         )
         if disturbed is not None:
             verdict, statement = "disturbed", disturbed
+    elif verdict == "inconclusive":
+        statement = _inconclusive(interval, pair_seconds)
     if judgement.kind == "end-to-end":
-        statement += _not_repaid(measured, pairs)
+        statement += not_repaid(measured.break_even_step, pairs)
     return attrs.evolve(measured, verdict=verdict, statement=statement)
 
 
 def _statement(
-    measured: Comparison, interval: Interval, runs: Sequence[RunResult], pair_seconds: float | None
+    measured: Comparison, interval: Interval, pairs: Sequence[Pair], judgement: Judgement
 ) -> tuple[str, str]:
+    """The verdict that the figures alone support."""
     assert measured.low is not None
     assert measured.high is not None
     figures = interval_in_words(interval)
-    target = _OF_KIND.get(measured.kind, "")
-    if measured.low > 1:
-        failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
-        if failed:
-            return "none", (
-                f"no verdict: the runs that ended well are faster{target} ({figures}), but "
-                f"{failed} with the stack failed"
-            )
-        return _faster(measured, figures, target)
-    if measured.high < 1:
-        return "slower", f"slower{target}: {figures}"
-    if measured.low >= 1 / (1 + INDIFFERENCE) and measured.high <= 1 + INDIFFERENCE:
+    of_kind = _OF_KIND.get(measured.kind, "")
+    unlike = None if judgement.math == "changes" else _unlike(pairs, judgement)
+    if unlike is not None:
+        return "unlike", f"{unlike}; time{of_kind} {figures}{_by_example(pairs, judgement)}"
+    shown = shown_direction(interval)
+    if shown == "faster":
+        return _faster(measured, figures, of_kind)
+    if shown == "slower":
+        if measured.kind == "steps":
+            return "steps slower", f"steps are slower: {figures}"
+        return "slower", f"slower{of_kind}: {figures}"
+    band = 1 / (1 + INDIFFERENCE), 1 + INDIFFERENCE
+    if band[0] <= measured.low <= 1 <= measured.high <= band[1]:
         return "no difference", (
-            f"no measurable difference{target} (within {INDIFFERENCE:.0%}): {figures}"
+            f"no measurable difference{of_kind} (within {INDIFFERENCE:.0%}): {figures}"
         )
-    return "inconclusive", _inconclusive(interval, figures, pair_seconds)
+    return "inconclusive", ""
 
 
-def _faster(measured: Comparison, figures: str, target: str) -> tuple[str, str]:
+def _faster(measured: Comparison, figures: str, of_kind: str) -> tuple[str, str]:
     assert measured.high is not None
     band = f" (within the {INDIFFERENCE:.0%} band)" if measured.high < 1 + INDIFFERENCE else ""
     if measured.kind == "time-to-target":
-        return "faster", f"faster{target}: {figures}{band}"
+        return "faster", f"faster{of_kind}: {figures}{band}"
     quality = measured.quality
     if quality is not None and quality.verdict == "worse":
         assert quality.difference is not None
@@ -148,10 +160,13 @@ def _faster(measured: Comparison, figures: str, target: str) -> tuple[str, str]:
             f"{abs(quality.difference):.4f} ({figures})"
         )
     if quality is not None and quality.verdict != "not established":
-        return "faster", f"faster{target}: {figures}{band}"
-    if measured.kind == "steady":
+        if measured.kind == "steps":
+            return "steps faster", f"steps are faster: {figures}{band}"
+        return "faster", f"faster{of_kind}: {figures}{band}"
+    if measured.kind in ("steady", "steps"):
+        projected = of_kind if measured.kind == "steady" else ""
         return "quality open", (
-            f"steps are faster; quality not established: {figures}{band}{target}"
+            f"steps are faster; quality not established: {figures}{band}{projected}"
         )
     reported = quality is not None and quality.baseline is not None
     why = "" if reported else " (the metric was not reported)"
@@ -162,59 +177,65 @@ def _fell(quality: Quality) -> str:
     return "fell" if quality.direction == "max" else "rose"
 
 
-def _inconclusive(interval: Interval, figures: str, pair_seconds: float | None) -> str:
+def _no_claim(
+    statement: str, pairs: Sequence[Pair], runs: Sequence[RunResult]
+) -> tuple[str, str] | None:
+    """The verdict in place of a gain that may not be claimed; None if it may be."""
+    failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
+    if failed:
+        return "none", (
+            f"no verdict: {failed} runs with the stack failed; of those that ended well holds: "
+            f"{statement}"
+        )
+    invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
+    if invalid is not None:
+        return "void", f"no verdict: {invalid} ({statement})"
+    one_sided = on_one_side(pairs)
+    if one_sided is not None:
+        return "disturbed", (
+            f"no verdict: {one_sided}, which may be its own doing and is not the same in every "
+            f"measurement ({statement})"
+        )
+    return None
+
+
+def _unlike(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
+    """How the trainings of both sides differ in what they trained on; None if they do not."""
+    amounts = unlike_amounts(pairs)
+    if amounts is not None:
+        return f"training of unlike length: {amounts}"
+    certificate = judgement.certificate
+    if certificate is not None and certificate.other_examples:
+        return f"training of other data: {certificate.statement}"
+    return None
+
+
+def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
+    """`; time for each example 1.01x (95% interval ...)`; empty where examples are not known."""
+    sides: list[list[float]] = [[], []]
+    for pair in pairs:
+        for side, run in zip(sides, (pair.without, pair.with_), strict=True):
+            count = examples(run)
+            if not count or judgement.kind == "steps":
+                return ""
+            side.append(total_seconds(run) / count)
+    interval = t_interval(log_ratios(*sides), judgement.level)
+    return f"; time for each example {interval_in_words(interval)}"
+
+
+def _inconclusive(interval: Interval, pair_seconds: float | None) -> str:
+    figures = interval_in_words(interval)
+    gain = gain_in_words(detectable_ratio(interval))
+    power = f"; {interval.count} pairs would have shown a gain of {gain} in 9 of 10 cases"
     needed = pairs_needed(interval)
     past_the_last_look = interval.level != FIXED_LEVEL and interval.count >= LOOKS[-1]
     if past_the_last_look or needed > RESOLVABLE_PAIRS:
-        return f"inconclusive: not resolvable at this machine's noise ({figures})"
+        return f"inconclusive: not resolvable at this machine's noise ({figures}){power}"
     more = needed - interval.count
     time = f" (about {seconds_in_words(more * pair_seconds)})" if pair_seconds else ""
-    return f"inconclusive: needs about {more} more pairs{time}; so far {figures}"
-
-
-def interval_in_words(interval: Interval) -> str:
-    """`1.25x (98% interval 1.24 to 1.26, 4 pairs)`."""
-    speedup, *ends = speedup_interval(interval)
-    digits = 2
-    while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in ends):
-        digits += 1  # an end must show on which side of 1 it lies
-    low, high = (f"{end:.{digits}f}" for end in ends)
-    return (
-        f"{speedup:.2f}x ({confidence_in_words(interval)} interval {low} to {high}, "
-        f"{interval.count} pairs)"
-    )
-
-
-def confidence_in_words(interval: Interval) -> str:
-    """`98%`, with a decimal where a whole number would claim certainty."""
-    percent = 100 * interval.confidence
-    return f"{percent:.0f}%" if percent < 99 else f"{percent:.1f}%"
-
-
-def break_even_step(pairs: Sequence[Pair]) -> int | None:
-    """The step after which a dearer start is repaid by faster steps; None if there is none, or
-    if a run has no steady step time to tell it by.
-
-    (C_opt - C_base) / (s_base - s_opt), from the medians over the pairs.
-    """
-    one_time, steps = [], []
-    for side in ([p.without for p in pairs], [p.with_ for p in pairs]):
-        seconds = [
-            run.fit.step_seconds
-            for run in side
-            if run.fit.step_seconds is not None and run.fit.steady
-        ]
-        if len(seconds) < len(side):
-            return None
-        one_time.append(median([run.fit.one_time_seconds for run in side]))
-        steps.append(median(seconds))
-    dearer, gain = one_time[1] - one_time[0], steps[0] - steps[1]
-    return round(dearer / gain) if dearer > 0 and gain > 0 else None
-
-
-def _not_repaid(measured: Comparison, pairs: Sequence[Pair]) -> str:
-    walls = [median([wall_seconds(run) for run in side])
-             for side in ([p.without for p in pairs], [p.with_ for p in pairs])]  # fmt: skip
-    if measured.break_even_step is None or walls[1] < walls[0]:
-        return ""
-    return f"; start-up cost not repaid before step {measured.break_even_step:,}"
+    if not interval.low <= 0 <= interval.high:
+        return (
+            f"inconclusive: a difference this small takes {needed} pairs, {more} more{time}; so far "
+            f"{figures}{power}"
+        )
+    return f"inconclusive: needs about {more} more pairs{time}; so far {figures}{power}"

@@ -103,9 +103,11 @@ def render_attribution(results: Results) -> tuple[RenderableType, ...]:
         return ()
     states = {line.name: line for line in plugin_lines(results)}
     rows = [(words(item.plugin), _contribution(item, states)) for item in results.attribution]
-    if results.unattributed is not None:
-        rest = f"{units.ratio_text(results.unattributed)}, which no single plugin's credit explains"
-        rows.append((words("unattributed", "dim"), words(rest, "dim")))
+    rest = (results.unattributed, results.unattributed_low, results.unattributed_high)
+    # where the interval holds 1, nothing is known to be left
+    if _is_shown(*rest):
+        text = f"{_with_interval(*rest)}, which no single plugin's credit explains"
+        rows.append((words("unattributed", "dim"), words(text, "dim")))
     return (section("What each plugin contributes", grid(rows, NAME_WIDTH)),)
 
 
@@ -115,11 +117,25 @@ def _contribution(item: Attribution, states: dict[str, PluginLine]) -> Renderabl
         return words(line.text)
     # without the name, which stands beside it
     statement = words(item.statement.removeprefix(f"{item.plugin}: "))
-    if item.credit is None or item.left_out is None or item.alone is None:
+    parts = [
+        f"{name} {_with_interval(*figures)}"
+        for name, figures in (
+            ("credit", (item.credit, item.credit_low, item.credit_high)),
+            ("alone", (item.alone, item.alone_low, item.alone_high)),
+        )
+        if _is_shown(*figures)
+    ]
+    if item.alone is None or not parts:
         return statement  # it holds the only figure there is
-    credit = (
-        f"credit {units.ratio_text(item.credit)}: taken out {units.ratio_text(item.left_out)}, "
-        f"alone {units.ratio_text(item.alone)}; interaction with the others "
-        f"{units.ratio_text(item.left_out / item.alone)}"
-    )
-    return Group(statement, words(credit, "dim"))
+    return Group(statement, words("; ".join(parts), "dim"))
+
+
+def _is_shown(ratio: float | None, low: float | None, high: float | None) -> bool:
+    """Whether there is an interval, and it excludes no difference."""
+    return ratio is not None and low is not None and high is not None and not low <= 1 <= high
+
+
+def _with_interval(ratio: float | None, low: float | None, high: float | None) -> str:
+    """`1.25x (1.20 to 1.31)`."""
+    texts = [units.ratio_text(end or 0.0) for end in (ratio, low, high)]
+    return f"{texts[0]} ({texts[1].removesuffix('x')} to {texts[2].removesuffix('x')})"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 import attrs
 
-from tfopt_core.measure.figures import total_seconds
+from tfopt_core.measure.figures import not_projected, total_seconds
 from tfopt_core.measure.schedule import BASELINE, FULL
 from tfopt_core.report import units
-from tfopt_core.store.results import FitResult, Results, RunResult
+from tfopt_core.store.results import FigureRatio, FitResult, Results, RunResult
 from tfopt_core.training.penalties import differs_from_loss
 
 Read = Callable[[RunResult], float | None]
 Show = Callable[[float], str]
-Gain = Callable[[float, float], str]
 
 # What Keras logs beside the metrics.
 _NO_METRICS = frozenset({"lr", "learning_rate"})
@@ -23,7 +22,7 @@ _NO_METRICS = frozenset({"lr", "learning_rate"})
 
 @attrs.frozen
 class Row:
-    """One line of the table, in words; `gain` is empty where it would mislead."""
+    """One line of the table, in words; `gain` is empty where the pairs do not show one."""
 
     label: str
     baseline: str
@@ -34,11 +33,7 @@ class Row:
 def figure_groups(results: Results) -> tuple[tuple[Row, ...], ...]:
     """The rows in their groups: time, memory, quality, model. Groups without a row are left out."""
     sides = results.of_variant(BASELINE), results.of_variant(FULL)
-    times = _times(sides, results)
-    if results.comparison.speedup is None:
-        # without a verdict on the time a ratio of medians would pass for one
-        times = tuple(attrs.evolve(row, gain="") for row in times)
-    groups = (times, _memory(sides), _quality(sides), _model(sides))
+    groups = (_times(sides, results), _memory(sides, results), _quality(sides), _model(sides))
     return tuple(rows for rows in groups if rows)
 
 
@@ -63,15 +58,12 @@ class _Side:
 Sides = tuple[Sequence[RunResult], Sequence[RunResult]]
 
 
-def _row(sides: Sides, label: str, read: Read, show: Show, gain: Gain) -> tuple[Row, ...]:
+def _row(sides: Sides, label: str, read: Read, show: Show, gain: str = "") -> tuple[Row, ...]:
     """The row of a figure, or nothing where no run has it."""
     before, after = (_side(runs, read) for runs in sides)
     if not before.values and not after.values:
         return ()
-    # a median over those runs alone that got there would flatter: no gain from it
-    told = before.complete and after.complete
-    gained = gain(median(before.values), median(after.values)) if told else ""
-    return (Row(label, before.shown(show), after.shown(show), gained),)
+    return (Row(label, before.shown(show), after.shown(show), gain),)
 
 
 def _side(runs: Sequence[RunResult], read: Read) -> _Side:
@@ -83,21 +75,30 @@ def _of_fit(read: Callable[[FitResult], float | None]) -> Read:
     return lambda run: read(run.fit) if run.fits else None
 
 
-def _shorter(before: float, after: float) -> str:
-    return units.ratio_text(before / after) if before > 0 and after > 0 else ""
+@attrs.frozen
+class _Gains:
+    """The ratios of a measurement, in words; empty where the interval of one holds 1."""
 
+    by_figure: Mapping[str, FigureRatio]
 
-def _untold(before: float, after: float) -> str:
-    """Figures that were not steady are shown, but no gain is told from them."""
-    return ""
+    @classmethod
+    def of(cls, results: Results) -> _Gains:
+        return cls({ratio.figure: ratio for ratio in results.ratios if ratio.shown})
 
+    def less(self, figure: str) -> str:
+        """Of a figure that is better low: `1.25x`."""
+        ratio = self.by_figure.get(figure)
+        return "" if ratio is None else units.ratio_text(ratio.ratio)
 
-def _more(before: float, after: float) -> str:
-    return units.ratio_text(after / before) if before > 0 else ""
+    def more(self, figure: str) -> str:
+        """Of a figure that is better high: `1.25x`."""
+        ratio = self.by_figure.get(figure)
+        return "" if ratio is None else units.ratio_text(1 / ratio.ratio)
 
-
-def _change(before: float, after: float) -> str:
-    return units.percent_text(after / before - 1) if before > 0 else ""
+    def change(self, figure: str) -> str:
+        """`+12%`."""
+        ratio = self.by_figure.get(figure)
+        return "" if ratio is None else units.percent_text(1 / ratio.ratio - 1)
 
 
 def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
@@ -107,55 +108,60 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     step_time = _of_fit(lambda fit: fit.step_seconds)
     rate = _of_fit(lambda fit: fit.examples_per_second)
     one_time = _of_fit(lambda fit: fit.one_time_seconds)
+    gains = _Gains.of(results)
     rows = (
-        *_wall_time(sides, results.comparison.kind),
-        *_row(sides, step, step_time, units.seconds_text, _shorter if steady else _untold),
-        *_row(sides, "examples a second", rate, units.rate_text, _more if steady else _untold),
-        *_row(sides, "one-time cost", one_time, units.seconds_text, _shorter),
+        *_wall_time(sides, results.comparison.kind, gains),
+        *_row(sides, step, step_time, units.seconds_text, gains.less("step_seconds")),
+        *_row(sides, "examples a second", rate, units.rate_text, gains.more("examples_per_second")),
+        *_row(sides, "one-time cost", one_time, units.seconds_text, gains.less("one_time_seconds")),
     )
     if not results.target:
         return rows
     epochs = _of_fit(lambda fit: fit.epochs_to_target)
     time = _of_fit(lambda fit: fit.seconds_to_target)
     to_target = (
-        *_row(sides, "epochs to target", epochs, units.count_text, _shorter),
-        *_row(sides, "time to target", time, units.seconds_text, _shorter),
+        *_row(sides, "epochs to target", epochs, units.count_text, gains.less("epochs_to_target")),
+        *_row(sides, "time to target", time, units.seconds_text, gains.less("seconds_to_target")),
     )
     missed = Row("time to target", "not reached", "not reached")
     return rows + (to_target or ((missed,) if fits else ()))
 
 
-def _wall_time(sides: Sides, kind: str) -> tuple[Row, ...]:
-    if kind != "steady":
-        return _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, _shorter)
+def _wall_time(sides: Sides, kind: str, gains: _Gains) -> tuple[Row, ...]:
+    gain = gains.less("wall_seconds")
+    if kind not in ("steady", "steps"):
+        return _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, gain)
     # such runs end when the step time is known: how long they took compares nothing
-    return (
-        *_row(sides, "wall time, projected", _total_seconds, units.seconds_text, _shorter),
-        *_row(sides, "until stopped", lambda run: run.wall_seconds, units.seconds_text, _untold),
-    )
+    stopped = _row(sides, "until stopped", lambda run: run.wall_seconds, units.seconds_text)
+    if kind == "steps":
+        mean = _of_fit(lambda fit: fit.mean_step_seconds)
+        return (*_row(sides, "step time, mean", mean, units.seconds_text), *stopped)
+    total = _row(sides, "wall time, projected", _total_seconds, units.seconds_text, gain)
+    return (*total, *stopped)
 
 
 def _total_seconds(run: RunResult) -> float | None:
-    return total_seconds(run) if run.fits else None
+    return total_seconds(run) if run.fits and not_projected(run) is None else None
 
 
-def _memory(sides: Sides) -> tuple[Row, ...]:
+def _memory(sides: Sides, results: Results) -> tuple[Row, ...]:
     several = any(run.fit.workers > 1 for runs in sides for run in runs if run.fits)
     whose = ", of the chief" if several else ""
+    gains = _Gains.of(results)
     return (
         *_row(
             sides,
             f"peak memory{whose}",
             lambda run: run.peak_rss_bytes,
             units.bytes_text,
-            _change,
+            gains.change("peak_rss_bytes"),
         ),
         *_row(
             sides,
             f"peak device memory{whose}",
             lambda run: run.peak_device_bytes,
             units.bytes_text,
-            _change,
+            gains.change("peak_device_bytes"),
         ),
     )
 
@@ -172,8 +178,18 @@ def _quality(sides: Sides) -> tuple[Row, ...]:
             losses = losses[:1]
         known = {f"{split}loss", f"{split}data_loss", *_NO_METRICS}
         for name in (*losses, *(name for name in own if name not in known)):
-            rows += _row(sides, name, _metric(name), units.metric_text, units.difference_text)
+            rows += _row(
+                sides, name, _metric(name), units.metric_text, _apart(sides, _metric(name))
+            )
     return tuple(rows)
+
+
+def _apart(sides: Sides, read: Read) -> str:
+    """How far the medians of a metric lie apart; empty where not every run has it."""
+    before, after = (_side(runs, read) for runs in sides)
+    if not before.complete or not after.complete:
+        return ""
+    return units.difference_text(median(before.values), median(after.values))
 
 
 def _metric(name: str) -> Read:
@@ -188,11 +204,16 @@ def _penalized(sides: Sides, split: str) -> bool:
 
 def _model(sides: Sides) -> tuple[Row, ...]:
     count = _of_fit(lambda fit: fit.trainable_parameters)
-    return _row(sides, "trainable parameters", count, units.count_text, _parameters)
+    before, after = (_side(runs, count) for runs in sides)
+    change = ""
+    if before.complete and after.complete:
+        change = _parameters(median(before.values), median(after.values))
+    return _row(sides, "trainable parameters", count, units.count_text, change)
 
 
 def _parameters(before: float, after: float) -> str:
+    """How much larger the stack's model is: a count, which needs no interval."""
     if before == after:
         return "same"
-    change = _change(before, after)
+    change = units.percent_text(after / before - 1) if before > 0 else ""
     return change if change not in ("", "0%") else "differ"

@@ -16,7 +16,10 @@ from tfopt_core.store.results import Comparison, Results, RunResult
 
 # So much of the first failed run's output says what happened; the file has the rest.
 TAIL_LINES = 10
-_STYLES = {"faster": "bold green", "slower": "bold red", "worse": "bold red"}
+_STYLES = {
+    "faster": "bold green", "steps faster": "bold green", "slower": "bold red",
+    "steps slower": "bold red", "worse": "bold red",
+}  # fmt: skip
 _OPEN_STYLE = "bold yellow"
 _QUALITY_STYLES = {"worse": "red", "not established": "yellow"}
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from tfopt_core.measure.selftest import NOMINAL_RATE, PAIRS, Trial
+from tfopt_core.measure.wording import gain_in_words
+from tfopt_core.report import units
 from tfopt_core.report.layout import Page, bullets, grid, paragraph, section, words
 from tfopt_core.report.summary import machine_in_words
 
@@ -35,12 +38,29 @@ def render_selftest(trials: Sequence[Trial]) -> RenderableType:
     return Page(tuple(parts))
 
 
+def _resolution(trials: Sequence[Trial]) -> str:
+    """`: a gain of 3% would be seen in 9 of 10 cases, in 95 s`, from the trials of the no-op."""
+    found = [
+        (trial.results.comparison.detectable, trial.results.seconds)
+        for trial in trials
+        if trial.control == "nothing"
+    ]
+    gains = [gain for gain, _ in found if gain is not None]
+    if not gains:
+        return ""
+    seconds = units.seconds_text(median([seconds for _, seconds in found]))
+    return (
+        f": a gain of {gain_in_words(median(gains))} would be seen in 9 of 10 cases, in {seconds}"
+    )
+
+
 def _verdict(trials: Sequence[Trial]) -> tuple[str, str]:
     wrong = [trial for trial in trials if not trial.as_expected]
     if not wrong:
         return (
             f"{PAIRS} pairs of short trainings on one thread tell a loss of 5% from nothing on "
-            "this machine; trainings on all threads may vary more, and their intervals say so"
+            f"this machine{_resolution(trials)}; trainings on all threads may vary more, and their "
+            "intervals say so"
         ), "bold green"
     missed = sum(trial.control == "sleeps" for trial in wrong)
     alarms = len(wrong) - missed

@@ -107,4 +107,8 @@ def _caption(results: Results) -> str:
     caption = f"Single rows are medians of {runs}; the verdict's interval is what was tested."
     if results.comparison.kind == "steady":
         caption += " Runs stopped once their step time was known: the totals are projected."
+    if results.comparison.kind == "steps":
+        caption += " Runs stopped before the first epoch ended: no total is known."
+    if results.ratios:
+        caption += " A gain is printed where its own interval over the pairs excludes none."
     return caption

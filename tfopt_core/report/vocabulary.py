@@ -18,6 +18,9 @@ MATHEMATICS = {
 VERDICTS = {
     "faster": "faster",
     "slower": "slower",
+    "steps faster": "steps faster, no total",
+    "steps slower": "steps slower, no total",
+    "unlike": "unlike trainings",
     "no difference": "no measurable difference",
     "disturbed": "machine disturbed",
     "worse": "faster but worse",

@@ -40,15 +40,16 @@ class FitResult:
 
     `one_time_seconds` are tracing, compilation and cache filling; `step_seconds` is the median
     of the steady blocks, None if there are none; `mean_step_seconds` is their mean, stalls
-    included, and `mean_step_error` the relative standard error of that; `metrics` are the last
-    epoch's, `history` all epochs'. `epochs` and `steps` are those that were trained, of
-    `planned_epochs` times `steps_per_epoch`. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
-    training) are None without a target or if it was not reached. A fit that ended once its step
-    time was known is not `complete`: its metrics are no result, and `projected_seconds` is what
-    the whole training would take, None where that cannot be told, for `why_not_projected`. `replicas` are the devices that
-    trained together, on `workers` processes; `communication_step_seconds` is what summing the
-    gradients of a step over them takes alone, None where it was not timed. `name` and
-    `wall_seconds` are those of one of a script's calls of `fit`.
+    included, and `mean_step_error` the relative standard error of that. `epochs` and `steps` are
+    those that were trained, of `planned_epochs` times `steps_per_epoch`; `metrics` are the last
+    epoch's, `history` all epochs'. `epochs_to_target` and `seconds_to_target` (counted from the
+    start of the run's training) are None without a target or if it was not reached. A fit that
+    ended once its step time was known is not `complete`: its metrics are no result, and
+    `projected_seconds` is what the whole training would take; None where that cannot be told, for
+    the reason in `why_not_projected`. `replicas` are the devices that trained together, on
+    `workers` processes; `communication_step_seconds` is what summing the gradients of a step over
+    them takes alone, None where it was not timed. `name` and `wall_seconds` are those of one of a
+    script's calls of `fit`.
     """
 
     one_time_seconds: float
@@ -173,8 +174,9 @@ class Quality:
 class Comparison:
     """Baseline against the full stack. `speedup` above 1 is faster; its interval is [low, high].
 
-    Where no verdict is possible (too few pairs, nothing applied) the figures are None and the
-    statement says why.
+    `detectable` is the smallest speedup that so many pairs would have shown in nine of ten
+    measurements. Where no verdict is possible (too few pairs, nothing applied) the figures are
+    None and the statement says why.
     """
 
     kind: Kind
@@ -187,6 +189,7 @@ class Comparison:
     run_ids: tuple[str, ...]
     statement: str
     break_even_step: int | None = None
+    detectable: float | None = None
     quality: Quality | None = None
 
 
@@ -195,17 +198,41 @@ class Attribution:
     """What one plugin contributes, as contrasts of stacks that differ by it alone.
 
     Each figure is a speedup (above 1: the plugin makes it faster), None where not measured.
-    `low` and `high` are those of `left_out`.
+    `low` and `high` are those of `left_out`; the others have their own.
     """
 
     plugin: str
-    left_out: float | None
-    alone: float | None
-    credit: float | None
-    low: float | None
-    high: float | None
+    left_out: float | None = None
+    alone: float | None = None
+    credit: float | None = None
+    low: float | None = None
+    high: float | None = None
     run_ids: tuple[str, ...]
     statement: str
+    alone_low: float | None = None
+    alone_high: float | None = None
+    credit_low: float | None = None
+    credit_high: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class FigureRatio:
+    """A figure of the baseline over that of the full stack: the mean over the pairs, as a factor.
+
+    `figure` is the name of a field of `RunResult` or `FitResult`; [low, high] is the interval of
+    the ratio, at the confidence of the comparison.
+    """
+
+    figure: str
+    ratio: float
+    low: float
+    high: float
+    pairs: int
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval excludes no difference."""
+        return not self.low <= 1 <= self.high
 
 
 @attrs.frozen(kw_only=True)
@@ -237,7 +264,8 @@ class Results:
     """One measurement, whole: what `--json` writes.
 
     `resolved` are every plugin's settings without "auto"; `setup_seconds` is what resolving and
-    the dry build took, and `seconds` the whole measurement with it; `baseline` says what the
+    the dry build took, and `seconds` the whole measurement with it; `ratios` are those of further
+    figures of the same pairs, which nothing is judged by; `baseline` says what the
     workload trains without a stack; `scaling` is None for a stack that trains on no more replicas
     than the baseline; `observations` are further paired contrasts in words;
     `length` says whether runs trained to their end; `resumed` counts how often the measuring was
@@ -254,6 +282,9 @@ class Results:
     comparison: Comparison
     attribution: tuple[Attribution, ...] = ()
     unattributed: float | None = None
+    unattributed_low: float | None = None
+    unattributed_high: float | None = None
+    ratios: tuple[FigureRatio, ...] = ()
     scaling: Scaling | None = None
     schema_version: int = SCHEMA_VERSION
     created_at: str = ""

@@ -16,14 +16,17 @@ def make_fit(**changes):
     return FitResult(**{**plain, **changes})
 
 
-def make_run(variant, round_, wall, *, applied=True, status="ok", plugins=("p",), **fit):
+def make_run(
+    variant, round_, wall, *, applied=True, status="ok", plugins=("p",), fit=None, **changes
+):
+    """A run; `fit`, or one with these changes, is what it trained."""
     return RunResult(
         id=f"{variant} {round_}", variant=variant, round=round_, position=0, seed=round_,
         status=status, wall_seconds=wall if status == "ok" else None,
         effects={} if variant == "baseline" else {
             name: EffectResult(applied, "set" if applied else "nothing to do") for name in plugins
         },
-        fits=(make_fit(**fit),) if status == "ok" else (),
+        fits=(fit or make_fit(**changes),) if status == "ok" else (),
         error=None if status == "ok" else "killed by SIGKILL",
     )  # fmt: skip
 

@@ -39,9 +39,9 @@ def test_the_sleeping_plugin_takes_its_share_exactly_in_few_sleeps():
 
 
 def trial(control, ratio):
-    runs = make_pairs(
-        [10.0, 10.1, 9.9, 10.05], [10.0 / ratio, 10.08 / ratio, 9.93 / ratio, 10.06 / ratio]
-    )
+    baseline = [10.0, 10.1, 9.9, 10.05, 10.02, 9.97, 10.11, 9.94]
+    noise = [0.0, -0.02, 0.03, 0.01, -0.01, 0.02, 0.0, -0.03]
+    runs = make_pairs(baseline, [(b + n) / ratio for b, n in zip(baseline, noise, strict=True)])
     results = Results(
         id="i", recipe="r", recipe_sha256="", resolved={}, machine={}, environment={},
         runs=tuple(runs), comparison=compare(runs, make_judgement(math="exact")),
@@ -76,6 +76,7 @@ def test_a_trial_without_a_verdict_is_not_as_expected():
 def test_the_page_counts_both_controls_and_says_what_failed():
     text = printed([trial("nothing", 1.0), trial("sleeps", 0.95)])
     assert "tell a loss of 5% from nothing on this machine" in text
+    assert "a gain of 0.3% would be seen in 9 of 10 cases" in text
     text = printed([trial("nothing", 1.2), trial("nothing", 1.0), trial("sleeps", 1.0)])
     assert "neither faster nor slower 1 of 2" in text
     assert "slower 0 of 1" in text

@@ -84,7 +84,7 @@ class FakeRunner:
         }}, seconds=wall + 1.0)  # fmt: skip
 
     def _fit(self, task, wall):
-        if not task.stop_when_steady:
+        if task.longest_seconds is None:
             return make_fit()
         source, noise = self.noise
         total = 10 * wall * (1 + source.gauss(0, noise))
@@ -183,7 +183,7 @@ def test_a_training_over_several_processes_is_never_cut_short_and_never_replayed
     runner = FakeRunner(training_seconds=400.0, several_processes=True)
     results, _ = world(runner, length="steady")
     assert results.length == "full"
-    assert not any(task.stop_when_steady for task in runner.tasks)
+    assert not any(task.longest_seconds for task in runner.tasks)
     assert any('length is "steady", but the processes' in said for said in results.warnings)
     assert not [task for task in runner.tasks if task.kind == "replay"]
     certificate = results.comparison.quality.certificate
@@ -409,7 +409,7 @@ def test_auto_stops_runs_once_they_are_steady_where_four_pairs_do_not_fit(world)
 def test_auto_changes_its_course_when_the_first_pair_took_too_long(world):
     runner = FakeRunner(training_seconds=5.0)
     # the estimate was far too short; what is cut short takes a tenth
-    runner.walls = {name: lambda task, w=w: w / 10 if task.stop_when_steady else w
+    runner.walls = {name: lambda task, w=w: w / 10 if task.longest_seconds else w
                     for name, w in (("baseline", 100.0), ("full", 80.0))}  # fmt: skip
     results, events = world(runner, budget_seconds=300.0)
     assert [run.fit.complete for run in results.runs[:2]] == [True, True]

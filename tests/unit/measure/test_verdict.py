@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import attrs
 import pytest
 from measure_runs import make_judgement, make_pairs, make_run
@@ -32,10 +34,28 @@ def test_looks_state_98_percent_intervals():
 
 
 def test_a_tiny_sure_gain_is_said_to_lie_within_the_band():
-    tiny = [b / f for b, f in zip(BASE, [1.010, 1.011, 1.0105, 1.0102], strict=True)]
-    assert compare(make_pairs(BASE, tiny), make_judgement()).statement.endswith(
-        "(within the 2% band)"
-    )
+    tiny = [b / f for b, f in zip(2 * BASE, 2 * [1.010, 1.011, 1.0105, 1.0102], strict=True)]
+    comparison = compare(make_pairs(2 * BASE, tiny), make_judgement())
+    assert comparison.verdict == "faster"
+    assert comparison.statement.endswith("(within the 2% band)")
+
+
+@pytest.mark.parametrize("factor", [1.05, 1 / 1.05])
+def test_a_small_difference_takes_eight_pairs(factor):
+    optimized = [b / factor / (1 + i % 3 / 500) for i, b in enumerate(3 * BASE)]
+    four = compare(make_pairs(BASE, optimized[:4]), make_judgement(), pair_seconds=10.0)
+    assert four.verdict == "inconclusive"
+    assert "a difference this small takes 8 pairs, 4 more (about 40 s)" in four.statement
+    eight = compare(make_pairs(2 * BASE, optimized[:8]), make_judgement())
+    assert eight.verdict == ("faster" if factor > 1 else "slower")
+    # a larger one is said of four
+    assert compare(make_pairs(BASE, FAST), make_judgement()).verdict == "faster"
+
+
+def test_inconclusive_says_which_gain_so_many_pairs_would_have_shown():
+    noisy = make_pairs(2 * BASE, [9.0, 11.0, 10.5, 9.5, 10.9, 9.2, 9.9, 10.1])
+    statement = compare(noisy, make_judgement()).statement
+    assert re.search(r"; 8 pairs would have shown a gain of 1\d% in 9 of 10 cases$", statement)
 
 
 def test_slower():
@@ -98,7 +118,7 @@ def test_a_failed_optimized_run_is_never_faster():
     runs = [*make_pairs(BASE, FAST), make_run("full", 4, 1.0, status="failed")]
     comparison = compare(runs, make_judgement())
     assert comparison.verdict == "none"
-    assert comparison.statement.startswith("no verdict: the runs that ended well are faster")
+    assert comparison.statement.startswith("no verdict: 1 runs with the stack failed")
 
 
 def test_faster_but_worse_names_the_metric():
@@ -241,7 +261,11 @@ def test_credit_is_the_mean_of_both_contrasts_in_log_time():
     alone = [Contrast("p", ("p",), "baseline", "alone p")]
     [row] = attribute(runs, ["p"], LEFT_OUT, alone, make_judgement())
     assert row.credit == pytest.approx((row.left_out * row.alone) ** 0.5)
-    assert unattributed(runs, [row], make_judgement()) == pytest.approx(1.0, abs=0.01)
+    assert row.alone_low < row.alone < row.alone_high
+    assert row.credit_low < row.credit < row.credit_high
+    rest, low, high = unattributed(runs, [row], LEFT_OUT, alone, make_judgement())
+    assert rest == pytest.approx(1.0, abs=0.01)
+    assert low < rest < high
 
 
 def disturbed(runs, count, **figures):

@@ -23,7 +23,7 @@ from report_results import (
 from tfopt_core.report.console import make_console
 from tfopt_core.report.figures import Row, figure_groups
 from tfopt_core.report.summary import machine_in_words, render_summary
-from tfopt_core.store.results import EffectResult, Results, RunResult
+from tfopt_core.store.results import EffectResult, FigureRatio, Results, RunResult
 
 LONG = "a-plugin-with-a-name-that-nobody-would-want-to-type-but-somebody-published-anyway"
 
@@ -124,15 +124,27 @@ def test_rows_are_medians_of_the_runs_that_count() -> None:
     failed = make_run(7, status="failed", wall_seconds=9999.0)
     stacked = make_run(8, "full", wall_seconds=60.0)
     row = rows(make_results(runs=(*runs, failed, stacked)))["wall time"]
-    assert row == Row("wall time", "2 min", "1 min", "2.00x")
+    assert row == Row("wall time", "2 min", "1 min", "")
+
+
+def test_a_gain_is_printed_only_where_its_own_interval_excludes_none() -> None:
+    shown = {"ratio": 1.25, "low": 1.24, "high": 1.26, "pairs": 4}
+    found = rows(make_results(ratios=(
+        FigureRatio(figure="wall_seconds", **shown),
+        FigureRatio(figure="examples_per_second", ratio=0.8, low=0.79, high=0.81, pairs=4),
+        FigureRatio(figure="one_time_seconds", ratio=1.2, low=0.9, high=1.6, pairs=4),
+        FigureRatio(figure="peak_rss_bytes", ratio=1 / 1.12, low=0.88, high=0.9, pairs=4),
+    )))  # fmt: skip
+    assert found["wall time"].gain == found["examples a second"].gain == "1.25x"
+    assert found["step time"].gain == found["one-time cost"].gain == ""
+    assert found["peak memory"].gain == "+12%"
 
 
 def test_the_caption_says_what_was_tested() -> None:
     assert "medians of 4 runs; the verdict's interval is what was tested" in summary()
 
 
-def test_memory_is_told_as_a_change() -> None:
-    assert rows(make_results())["peak memory"].gain == "+12%"
+def test_device_memory_is_shown_only_where_there_is_some() -> None:
     assert "peak device memory" not in rows(make_results())
 
 
@@ -187,9 +199,7 @@ def test_projected_totals_are_called_projected_and_compare_no_wall_time() -> Non
     ]
     results = make_results(comparison=make_comparison(kind="steady"), runs=tuple(cut))
     found = rows(results)
-    assert found["wall time, projected"] == Row(
-        "wall time, projected", "5 min", "3 min 20 s", "1.50x"
-    )
+    assert found["wall time, projected"] == Row("wall time, projected", "5 min", "3 min 20 s", "")
     assert found["until stopped"].gain == ""
     assert "wall time" not in found
     assert "the totals are projected" in " ".join(show(render_summary(results)).split())
@@ -224,15 +234,18 @@ def test_without_a_run_that_counts_effects_are_unknown() -> None:
 
 
 def test_attribution_names_each_plugin_once_and_the_rest() -> None:
-    text = summary(
-        attribution=(
-            attrs.evolve(make_attribution("cache", 1.21, "faster with it, 1.21x"), alone=1.1),
-        ),
-        unattributed=1.02,
-    )
+    row = attrs.evolve(
+        make_attribution("cache", 1.21, "faster with it, 1.21x"),
+        alone=1.1, alone_low=0.98, alone_high=1.24, credit=1.15, credit_low=1.1, credit_high=1.2,
+    )  # fmt: skip
+    rest = {"unattributed": 1.05, "unattributed_low": 1.02, "unattributed_high": 1.08}
+    text = summary(attribution=(row,), **rest)
     assert "cache         faster with it, 1.21x" in text
-    assert "credit 1.21x: taken out 1.21x, alone 1.10x" in text
-    assert "unattributed  1.02x" in text
+    assert "credit 1.15x (1.10 to 1.20)" in text
+    assert "unattributed  1.05x (1.02 to 1.08), which" in text
+    # what may be nothing is not printed
+    assert "alone" not in text
+    assert "unattributed" not in summary(attribution=(row,), **{**rest, "unattributed_low": 0.99})
 
 
 def test_failed_runs_are_named_with_their_causes_and_output() -> None:

@@ -71,8 +71,8 @@ class ScriptTraining(ScriptRun):
             yield f"files of the folder itself were changed, by another program perhaps: {shown}"
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        from tfopt_core.measure.explore import Explorer
         from tfopt_core.measure.cutting import cut_rule
+        from tfopt_core.measure.explore import Explorer
         from tfopt_core.training.script.fitting import train_fit
 
         task = self.task

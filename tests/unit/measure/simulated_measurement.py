@@ -1,0 +1,102 @@
+"""Measurements on machines that disturb them, made as a session makes them, in no time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import numpy as np
+from measure_runs import make_judgement, make_run
+
+from tfopt_core.measure.outlook import settled, worth_repeating
+from tfopt_core.measure.schedule import BASELINE, FULL, Schedule, Variant
+from tfopt_core.measure.statistics import LOOKS
+from tfopt_core.measure.verdict import compare
+
+VARIANTS = (Variant(BASELINE, ()), Variant(FULL, ()))
+AT_LOOKS = make_judgement(sequential=True)
+FALSE = frozenset({"faster", "slower"})
+# Between two runs: what a process takes to start.
+START = 1.0
+
+# Of a run of this variant that begins at this time: its seconds, and what disturbed it.
+Walls = Callable[[str, float], tuple[float, dict[str, float]]]
+
+
+def verdict_of(source: np.random.Generator, walls: Walls, *, repeating: bool = True) -> str:
+    """The verdict of one measurement: rounds until a look settles it.
+
+    :param repeating: whether rounds that were disturbed from outside are made once more.
+    """
+    schedule, now, runs = Schedule(int(source.integers(2**31))), source.uniform(0, 1000), []
+
+    def make_round(round_):
+        nonlocal now
+        for turn in schedule.turns(round_, VARIANTS):
+            wall, disturbance = walls(turn.variant.name, now)
+            now += wall + START
+            run = make_run(turn.variant.name, round_, wall)
+            runs.append(attrs.evolve(run, disturbance=disturbance))
+
+    for round_ in range(LOOKS[-1]):
+        make_round(round_)
+        if repeating and worth_repeating(runs, round_):
+            runs[:] = [
+                attrs.evolve(run, status="repeated") if run.round == round_ else run for run in runs
+            ]
+            make_round(round_)
+        if round_ + 1 in LOOKS and settled(runs, AT_LOOKS, round_ + 1):
+            break
+    return compare(runs, AT_LOOKS).verdict
+
+
+def rates(trials: int, seed: int, make_walls: Callable[[np.random.Generator], Walls], **how):
+    """How often each verdict comes out of so many measurements."""
+    source = np.random.default_rng(seed)
+    verdicts = [verdict_of(source, make_walls(source), **how) for _ in range(trials)]
+    return {name: verdicts.count(name) / trials for name in set(verdicts)}
+
+
+def false_rate(*args, **how) -> float:
+    """How often equal stacks are called different."""
+    return sum(rate for verdict, rate in rates(*args, **how).items() if verdict in FALSE)
+
+
+def periodic_load(period: float, busy: float = 10.0, slower: float = 1.5, work: float = 15.0):
+    """A job that takes one of two CPUs for `busy` seconds of each period; both sides are equal."""
+
+    def make_walls(source: np.random.Generator) -> Walls:
+        def walls(variant: str, begin: float) -> tuple[float, dict[str, float]]:
+            left, now, shared = work * float(np.exp(source.normal(0, 0.01))), begin, 0.0
+            while left > 0:
+                phase = now % period
+                until, pace = (busy, slower) if phase < busy else (period, 1.0)
+                step = min(until - phase, left * pace)
+                shared += step if pace > 1 else 0.0
+                left, now = left - step / pace, now + step
+            return now - begin, {"other_cpu_share": 0.5 * shared / (now - begin)}
+
+        return walls
+
+    return make_walls
+
+
+def stalling_stack(slower: float = 1.5, share: float = 0.2, cause: str | None = None):
+    """A stack that is slower in some of its runs and takes as long as the baseline on average.
+
+    :param cause: what the machine counts in such a run; None for nothing.
+    """
+    usual = 1 / (1 - share + share * slower)
+
+    def make_walls(source: np.random.Generator) -> Walls:
+        def walls(variant: str, begin: float) -> tuple[float, dict[str, float]]:
+            wall = 10.0 * float(np.exp(source.normal(0, 0.01)))
+            if variant == BASELINE:
+                return wall, {}
+            stalls = source.random() < share
+            hit = {cause: 100.0} if stalls and cause is not None else {}
+            return wall * usual * (slower if stalls else 1.0), hit
+
+        return walls
+
+    return make_walls

@@ -235,7 +235,7 @@ def _inconclusive(interval: Interval, pair_seconds: float | None) -> str:
     time = f" (about {seconds_in_words(more * pair_seconds)})" if pair_seconds else ""
     if not interval.low <= 0 <= interval.high:
         return (
-            f"inconclusive: a difference this small takes {needed} pairs, {more} more{time}; so far "
-            f"{figures}{power}"
+            f"inconclusive: a difference this small takes {needed} pairs, {more} more{time}; "
+            f"so far {figures}{power}"
         )
     return f"inconclusive: needs about {more} more pairs{time}; so far {figures}{power}"

@@ -49,9 +49,8 @@ def _resolution(trials: Sequence[Trial]) -> str:
     if not gains:
         return ""
     seconds = units.seconds_text(median([seconds for _, seconds in found]))
-    return (
-        f": a gain of {gain_in_words(median(gains))} would be seen in 9 of 10 cases, in {seconds}"
-    )
+    gain = gain_in_words(median(gains))
+    return f": a gain of {gain} would be seen in 9 of 10 cases, in {seconds}"
 
 
 def _verdict(trials: Sequence[Trial]) -> tuple[str, str]:

@@ -110,7 +110,7 @@ def conclude(
 
 
 def _interval(quads: Sequence[Quad], level: float) -> Interval:
-    """The t interval of the quads' log ratios, at least as wide as the spread within quads asks for.
+    """The t interval of the quads' log ratios, widened to the spread within quads.
 
     A load that comes back every few blocks may hit the same side in every quad: then the log ratios
     agree though the blocks of one side do not.

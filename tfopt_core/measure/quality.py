@@ -8,6 +8,7 @@ from typing import Literal
 
 import attrs
 
+from tfopt_core.measure.amounts import not_finite
 from tfopt_core.measure.judgement import Judgement
 from tfopt_core.measure.pairs import Pair
 from tfopt_core.measure.statistics import t_interval
@@ -26,7 +27,8 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
 
     The difference is higher where it is better, with one-sided bounds. Not worse: the lower bound
     lies above -tolerance. Worse: the upper bound lies below it. A certified stack needs no such
-    bound; it is called worse only if it surely is, for then the replay missed something.
+    bound; it is called worse only if it surely is, for then the replay missed something. A metric
+    that is no finite number at the end of a run establishes nothing, certificate or not.
 
     A metric that is no finite number at the end of a run establishes nothing, certificate or not.
 
@@ -34,6 +36,11 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
         than two pairs.
     """
     certificate = judgement.certificate
+    invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
+    if invalid is not None:
+        quality = _without_figures(judgement, invalid)
+        said = None if certificate is None else certificate.statement
+        return attrs.evolve(quality, certificate=said)
     measured = _measured(pairs, judgement)
     if certificate is None:
         if measured is None and _cut_short(pairs):

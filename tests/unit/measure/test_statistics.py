@@ -14,6 +14,10 @@ from tfopt_core.measure.statistics import (
     FIXED_LEVEL,
     LOOK_LEVEL,
     LOOKS,
+    PAIRS_FOR_SMALL_GAINS,
+    SMALL_GAIN,
+    Interval,
+    detectable_ratio,
     log_ratios,
     pairs_needed,
     t_interval,
@@ -74,3 +78,17 @@ def test_a_smaller_effect_needs_more_pairs():
     small = pairs_needed(t_interval([0.01, -0.02, 0.03, 0.0], 0.05))
     large = pairs_needed(t_interval([0.05, 0.02, 0.07, 0.04 - 0.05], 0.05))
     assert small > large > 4
+
+
+@pytest.mark.parametrize("pairs", [4, 8, 20])
+def test_what_is_called_detectable_is_shown_in_nine_of_ten_measurements(pairs):
+    source, noise = random.Random(pairs), 0.02
+    exact = Interval(0.0, -1.0, 1.0, noise, pairs, FIXED_LEVEL)
+    gain = math.log(detectable_ratio(exact))
+    shown = 0
+    for _ in range(1000):
+        values = [source.gauss(gain, noise) for _ in range(pairs)]
+        interval = t_interval(values, FIXED_LEVEL)
+        least = 0.0 if pairs >= PAIRS_FOR_SMALL_GAINS else math.log(SMALL_GAIN)
+        shown += interval.low > least
+    assert shown / 1000 == pytest.approx(0.9, abs=0.035)

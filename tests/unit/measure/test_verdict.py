@@ -6,9 +6,10 @@ import re
 
 import attrs
 import pytest
-from measure_runs import make_judgement, make_pairs, make_run
+from measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.measure.attribute import attribute, unattributed
+from tfopt_core.measure.certify import Certificate
 from tfopt_core.measure.schedule import Contrast
 from tfopt_core.measure.verdict import compare
 from tfopt_core.recipe import TargetSpec
@@ -329,3 +330,141 @@ def test_the_figure_of_another_contrast_is_credited_to_no_plugin():
     runs += [make_run("without p", r, w, plugins=("q",), blocks=BLOCKS) for r, w in enumerate(FAST)]
     [row] = attribute(runs, ["p"], LEFT_OUT, [], make_judgement())
     assert row.statement == "p: not isolated: suspiciously identical timings"
+
+
+def test_trainings_of_unlike_length_are_called_neither_faster_nor_slower():
+    early = {"epochs": 5, "steps": 500, "batch_size": 32, "planned_epochs": 10}
+    runs = make_pairs(BASE, [b / 2 - i / 100 for i, b in enumerate(BASE)], **early)
+    for number, run in enumerate(runs):
+        if run.variant == "baseline":
+            whole = make_fit(epochs=10, steps=1000, batch_size=32)
+            runs[number] = attrs.evolve(run, fits=(whole,))
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "unlike"
+    assert comparison.statement.startswith(
+        'training of unlike length: 10 epochs in "baseline" and 5 in "full"; time 2.01x (95%'
+    )
+    assert "; time for each example 1.00x (95% interval" in comparison.statement
+    # who declares another algorithm is judged by the target that it reaches
+    assert compare(runs, make_judgement(math="changes", target=TARGET)).verdict != "unlike"
+
+
+def test_one_pair_of_unlike_length_is_enough_and_is_counted():
+    runs = make_pairs(BASE, FAST)
+    runs[1] = attrs.evolve(runs[1], fits=(make_fit(steps=99),))
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "unlike"
+    assert '100 steps in "baseline" and 99 in "full" (in 1 of 4 pairs)' in comparison.statement
+
+
+def test_of_runs_that_were_cut_short_the_planned_lengths_are_compared():
+    cut = {"complete": False, "projected_seconds": 1.0, "planned_epochs": 10, "metrics": {}}
+    runs = [
+        attrs.evolve(run, fits=(make_fit(**{
+            **cut, "projected_seconds": run.wall_seconds, "steps": 70 + number,
+            "steps_per_epoch": 60,
+        }),))
+        for number, run in enumerate(make_pairs(BASE, FAST))
+    ]  # fmt: skip
+    judgement = make_judgement(projected=True, certificate=CERTIFIED)
+    assert compare(runs, judgement).statement.startswith("faster (projected): 1.25x")
+    runs[1] = attrs.evolve(runs[1], fits=(attrs.evolve(runs[1].fit, steps_per_epoch=59),))
+    assert compare(runs, judgement).verdict == "unlike"
+
+
+CERTIFIED = Certificate(kind="certified", statement="same training, certified")
+
+
+def test_other_examples_than_the_baselines_are_no_gain():
+    other = Certificate(
+        kind="diverges", statement="declared exact, but epoch 1 has 900 examples instead of 1,000",
+        other_examples=True,
+    )  # fmt: skip
+    comparison = compare(make_pairs(BASE, FAST), make_judgement(certificate=other))
+    assert comparison.verdict == "unlike"
+    assert comparison.statement.startswith("training of other data: declared exact, but epoch 1")
+    reordered = attrs.evolve(other, other_examples=False)
+    assert compare(make_pairs(BASE, FAST), make_judgement(certificate=reordered)).verdict == (
+        "faster"
+    )
+
+
+@pytest.mark.parametrize("certificate", [None, CERTIFIED])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_metric_that_is_no_finite_number_voids_a_gain(certificate, value):
+    metrics = {"val_accuracy": 0.9, "val_auc": value}
+    history = {name: (0.5, last) for name, last in metrics.items()}
+    runs = make_pairs(BASE, FAST, metrics=metrics, history=history)
+    comparison = compare(runs, make_judgement(certificate=certificate))
+    assert comparison.verdict == "void"
+    assert f"val_auc is {value} at the end of 4 of 8 runs" in comparison.statement
+    assert comparison.quality.verdict == "not established"
+    # in an earlier epoch it says nothing of the model that came out
+    earlier = make_pairs(BASE, FAST, history={"val_auc": (value, 0.5)})
+    assert compare(earlier, make_judgement(certificate=certificate)).verdict == "faster"
+
+
+def of_one_side(optimized, variant, **figures):
+    return [
+        attrs.evolve(run, disturbance=figures) if run.variant == variant and not run.round else run
+        for run in make_pairs(BASE, optimized)
+    ]
+
+
+@pytest.mark.parametrize("variant", ["baseline", "full"])
+@pytest.mark.parametrize("cause", ["swapped_pages", "thermal_throttles", "throttled_share"])
+def test_what_a_run_may_do_to_itself_blocks_a_gain_where_one_side_alone_has_it(variant, cause):
+    comparison = compare(of_one_side(FAST, variant, **{cause: 3.0}), make_judgement())
+    assert comparison.verdict == "disturbed"
+    assert f'in 1 of 4 runs of "{variant}" and in none of' in comparison.statement
+    assert "1.25x" in comparison.statement
+    same = compare(of_one_side(SAME, variant, **{cause: 3.0}), make_judgement())
+    assert same.verdict == "disturbed"
+    # what slows the stack down itself is no reason to doubt that it is slower
+    slow = [b * 1.3 + i / 10 for i, b in enumerate(BASE)]
+    assert compare(of_one_side(slow, variant, **{cause: 3.0}), make_judgement()).verdict == "slower"
+
+
+def test_a_gain_stands_where_both_sides_had_it():
+    runs = disturbed(make_pairs(BASE, FAST), 8, swapped_pages=3.0)
+    assert compare(runs, make_judgement()).verdict == "faster"
+
+
+def steps_alone(factor, **changes):
+    """Runs that were cut before an epoch ended: no total, but a mean step."""
+    fit = {"complete": False, "metrics": {}, "why_not_projected": "no epoch ended",
+           "planned_epochs": 3, "steps_per_epoch": 1000}  # fmt: skip
+    return [
+        attrs.evolve(run, fits=(make_fit(**fit, mean_step_seconds=run.wall_seconds / 1000),))
+        for run in make_pairs(BASE, [b / factor + i / 100 for i, b in enumerate(BASE)])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("factor", "certificate", "verdict", "words"),
+    [
+        (1.5, CERTIFIED, "steps faster", "steps are faster: 1.5"),
+        (0.7, CERTIFIED, "steps slower", "steps are slower: 0.7"),
+        (1.5, None, "quality open", "steps are faster; quality not established: 1.5"),
+    ],
+)
+def test_where_no_total_is_known_the_verdict_is_about_steps(factor, certificate, verdict, words):
+    judgement = make_judgement(projected=True, per_step=True, certificate=certificate)
+    comparison = compare(steps_alone(factor), judgement)
+    assert comparison.kind == "steps"
+    assert (comparison.verdict, comparison.statement[: len(words)]) == (verdict, words)
+    assert "projected" not in comparison.statement
+
+
+def test_a_dear_start_is_said_to_be_repaid_only_where_both_figures_are_sure():
+    def with_starts(starts):
+        runs = make_pairs(BASE, FAST, step_seconds=0.005)
+        return [
+            attrs.evolve(run, fits=(attrs.evolve(run.fit, one_time_seconds=start),))
+            for run in runs
+            for start in (1.0 if run.variant == "baseline" else starts[run.round],)
+        ]
+
+    sure, unsure = with_starts([3.0, 3.1, 2.9, 3.0]), with_starts([0.2, 3.9, 0.6, 2.1])
+    assert compare(sure, make_judgement()).break_even_step == 400
+    assert compare(unsure, make_judgement()).break_even_step is None

@@ -55,7 +55,7 @@ def built_here(name: str, folder: Path, smoke: bool) -> Any:
 def line(name: str, seconds: float, smoke: bool = False) -> str:
     """One model: what was kept, and how far it is from the best."""
     from tfopt_core.measure.explore import Explorer
-    from tfopt_core.measure.loop_timing import loop_seconds
+    from tfopt_core.measure.loop_timing import time_loops
     from tfopt_core.training.fit import train
     from tfopt_core.training.loops import Loop
 
@@ -69,9 +69,7 @@ def line(name: str, seconds: float, smoke: bool = False) -> str:
         fixed = [Loop(steps, False, kind) for kind in ("keras", "chunked") for steps in several]
         if name not in WITHOUT_XLA and not smoke:
             fixed += [Loop(1, True), *(Loop(steps, True, "chunked") for steps in (4, 16, 64))]
-        times = dict(
-            zip((loop.name for loop in fixed), loop_seconds(built, fixed, seconds), strict=True)
-        )
+        times = {one.loop.name: one.step_seconds for one in time_loops(built, fixed, seconds)}
     kept, best = adapted["kept"], min(times, key=lambda name: times[name])
     ratio = times[kept] / times[best]
     shown = "".join(f"{times[name] * 1e3:9.3f}" for name in ("1 step a call", best, kept))

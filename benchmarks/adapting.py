@@ -1,6 +1,6 @@
 """Does `tfopt train --adapt` keep a loop that is as fast as the best fixed one?
 
-    .venv/bin/python benchmarks/adapting.py [--only mlp,cnn,lstm] [--seconds 2]
+    .venv/bin/python benchmarks/adapting.py [--only mlp,cnn,lstm] [--seconds 2] [--smoke]
 
 For each model: a training that adapts, then every fixed loop and the one that was kept, timed in
 turns within one process (each for about so many seconds). The bar is 5% of the best.
@@ -8,7 +8,6 @@ turns within one process (each for about so many seconds). The bar is 5% of the 
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import attrs
 import networks
+from options import make_parser
 
 MODELS: dict[str, tuple[Any, int, int]] = {
     "mlp": (networks.mlp, 32, 40),
@@ -26,9 +26,11 @@ MODELS: dict[str, tuple[Any, int, int]] = {
 # XLA's convolutions would take minutes here, and are never the best on a CPU.
 WITHOUT_XLA = ("cnn",)
 BAR = 1.05
+# So many examples and seconds a loop, one epoch and few loops, to see that it runs.
+SMOKE_EXAMPLES, SMOKE_SECONDS, SMOKE_STEPS = 640, 0.01, (1, 4)
 
 
-def built_here(name: str, folder: Path) -> Any:
+def built_here(name: str, folder: Path, smoke: bool) -> Any:
     """The baseline's training, built in this process."""
     from tfopt_core.hooks import read_machine
     from tfopt_core.recipe import read_recipe
@@ -36,6 +38,8 @@ def built_here(name: str, folder: Path) -> Any:
     from tfopt_core.training.job import Job
 
     factory, batch_size, epochs = MODELS[name]
+    options = {"examples": SMOKE_EXAMPLES} if smoke else {}
+    epochs = 1 if smoke else epochs
     if factory is None:
         from tfopt_workloads import weather
 
@@ -45,30 +49,27 @@ def built_here(name: str, folder: Path) -> Any:
                     f"batch_size = {batch_size}\n")  # fmt: skip
     job = Job(recipe=read_recipe(path).require(), plugins=(), variant="full", seed=1,
               machine=read_machine(), folder=folder)  # fmt: skip
-    return build(job, attrs.evolve(factory(), validation=None))
+    return build(job, attrs.evolve(factory(**options), validation=None))
 
 
-def line(name: str, seconds: float) -> str:
+def line(name: str, seconds: float, smoke: bool = False) -> str:
     """One model: what was kept, and how far it is from the best."""
     from tfopt_core.measure.explore import Explorer
-    from tfopt_core.measure.loop_timing import loop_seconds
+    from tfopt_core.measure.loop_timing import time_loops
     from tfopt_core.training.fit import train
     from tfopt_core.training.loops import Loop
 
     told: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        built = built_here(name, Path(folder))
+        built = built_here(name, Path(folder), smoke)
         train(built, perf_counter_ns(), told.append,
               adapt=lambda offer, sync: Explorer(offer, sync, seed=1))  # fmt: skip
         [adapted] = [message["adapted"] for message in told if message["type"] == "adapted"]
-        fixed = [
-            Loop(steps, False, kind) for kind in ("keras", "chunked") for steps in (1, 4, 16, 64)
-        ]
-        if name not in WITHOUT_XLA:
+        several = SMOKE_STEPS if smoke else (1, 4, 16, 64)
+        fixed = [Loop(steps, False, kind) for kind in ("keras", "chunked") for steps in several]
+        if name not in WITHOUT_XLA and not smoke:
             fixed += [Loop(1, True), *(Loop(steps, True, "chunked") for steps in (4, 16, 64))]
-        times = dict(
-            zip((loop.name for loop in fixed), loop_seconds(built, fixed, seconds), strict=True)
-        )
+        times = {one.loop.name: one.step_seconds for one in time_loops(built, fixed, seconds)}
     kept, best = adapted["kept"], min(times, key=lambda name: times[name])
     ratio = times[kept] / times[best]
     shown = "".join(f"{times[name] * 1e3:9.3f}" for name in ("1 step a call", best, kept))
@@ -80,15 +81,17 @@ def line(name: str, seconds: float) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--only", default=",".join(MODELS))
     parser.add_argument("--seconds", type=float, default=2.0)
     asked = parser.parse_args()
+    if asked.smoke:
+        asked.only, asked.seconds = "mlp", SMOKE_SECONDS
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     print(f"{'model':<6}{'stock ms':>9}{'best ms':>9}{'kept ms':>9}{'ratio':>7}  bar 1.05")
     for name in asked.only.split(","):
-        print(line(name, asked.seconds), flush=True)
+        print(line(name, asked.seconds, asked.smoke), flush=True)
 
 
 if __name__ == "__main__":

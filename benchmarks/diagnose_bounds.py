@@ -1,6 +1,6 @@
 """Do the bounds of `tfopt diagnose` hold?
 
-    python benchmarks/diagnose_bounds.py [--workload NAME ...] [--rounds 3]
+    python benchmarks/diagnose_bounds.py [--workload NAME ...] [--rounds 3] [--smoke]
 
 Each shipped workload is diagnosed. Then a stack for input, one for the loop and one for compute are
 measured, and each gain is held against the bound for that part of a step. A gain is that of a
@@ -11,7 +11,6 @@ could not be measured. Takes about two minutes a workload; run it on an idle mac
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -21,6 +20,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from options import make_parser
 
 TOLERANCE = 0.10
 # What a careful user would try for each part of a step. Settings are given, so that none has to be
@@ -42,6 +43,9 @@ name = "bounds"
 use = "{workload}"
 epochs = 30
 """
+# To see that it runs: one part of a step, few data.
+SMOKE_WORKLOAD, SMOKE_STACK = "flights", "dispatch"
+SMOKE_OPTIONS = "[workload.options]\nexamples = 3200\n"
 
 
 def diagnosed(recipe: Path) -> dict[str, Any]:
@@ -54,16 +58,18 @@ def diagnosed(recipe: Path) -> dict[str, Any]:
     return dict(json.loads(out.read_text(encoding="utf-8")))
 
 
-def stack_requests(folder: Path, workload: str) -> dict[str, Any]:
+def stack_requests(folder: Path, workload: str, smoke: bool) -> dict[str, Any]:
     """A request for the baseline, and for a stack for each part of a step."""
     from tfopt_core.cli.request import make_request
     from tfopt_core.errors import RecipeError
 
     requests: dict[str, Any] = {}
-    for name, choices in {"baseline": [""], **STACKS}.items():
+    text = RECIPE.format(workload=workload) + (SMOKE_OPTIONS if smoke else "")
+    stacks = {SMOKE_STACK: STACKS[SMOKE_STACK]} if smoke else STACKS
+    for name, choices in {"baseline": [""], **stacks}.items():
         path = folder / f"{name}.toml"
         for tables in choices:
-            path.write_text(RECIPE.format(workload=workload) + tables, encoding="utf-8")
+            path.write_text(text + tables, encoding="utf-8")
             try:
                 requests[name] = make_request(str(path), [], compares=False)[0]
                 break
@@ -108,7 +114,7 @@ def line(name: str, gains: Sequence[float], bound: float | None) -> tuple[str, b
     return f"  {name:<10}{gain:6.2f}x  {most:<16}{said}  (rounds: {rounds})", held
 
 
-def compare(workload: str, rounds: int) -> bool:
+def compare(workload: str, rounds: int, smoke: bool = False) -> bool:
     """Diagnose a workload, measure its stacks, print a line for each; whether all bounds held."""
     from tfopt_core.measure.fork import ForkRunner
 
@@ -116,13 +122,13 @@ def compare(workload: str, rounds: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="tfopt-bounds-") as temporary:
         folder = Path(temporary)
         (folder / "pyproject.toml").touch()  # a project of its own
-        requests = stack_requests(folder, workload)
+        requests = stack_requests(folder, workload, smoke)
         found = diagnosed(folder / "baseline.toml")
         shares = ", ".join(f"{part} {found[part]['share']:.0%}" for part in STACKS)
         print(f"{workload}: {found['step_seconds'] * 1e3:.3g} ms a step: {shares}", flush=True)
         with ForkRunner() as runner:
             seconds = step_seconds(requests, runner, rounds)
-        for name in STACKS:
+        for name in [name for name in requests if name != "baseline"] if smoke else STACKS:
             pairs = zip(seconds["baseline"], seconds.get(name, []), strict=False)
             gains = [base / fast for base, fast in pairs if base and fast]
             if not gains:
@@ -145,10 +151,13 @@ def main() -> int:
         for name, found in registrations("tfopt.workloads").items()
         if found[0].distribution == "tfopt"
     ]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--workload", action="append", choices=shipped)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
+    if arguments.smoke:
+        compare(SMOKE_WORKLOAD, 1, smoke=True)
+        return 0
     results = [compare(name, arguments.rounds) for name in arguments.workload or shipped]
     print("all bounds hold" if all(results) else "a bound was exceeded, or could not be tested")
     return 0 if all(results) else 1

@@ -3,7 +3,7 @@
 All trainings have one global batch, so each replica of n computes one n-th of it. They share the
 cores of this machine: what is measured is the overhead of distributing, not a gain.
 
-    python benchmarks/distribution.py [--rounds 3] [--network mlp]
+    python benchmarks/distribution.py [--rounds 3] [--network mlp] [--smoke]
 
 Prints a table: milliseconds a steady step, the overhead against one device, and what summing the
 gradients takes alone; medians over the rounds, in each of which every training runs once, in an
@@ -19,6 +19,8 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from options import make_parser
+
 from tfopt_core.cli.request import make_request
 from tfopt_core.measure.isolate import SpawnRunner
 from tfopt_core.measure.local_cluster import LocalCluster
@@ -29,6 +31,8 @@ from tfopt_core.store.results import FitResult
 
 NETWORKS = Path(__file__).with_name("networks.py").resolve()
 BATCH, EXAMPLES, EPOCHS = 128, 4_096, 4
+# To see that it runs.
+SMOKE_EXAMPLES, SMOKE_EPOCHS = 512, 2
 
 RECIPE = """
 name = "distribution"
@@ -54,22 +58,39 @@ STRATEGIES = {
     "parameter-server, 1 + 1": 'use = "parameter-server"\nworkers = 1',
     "parameter-server, 2 + 1": 'use = "parameter-server"\nworkers = 2',
 }
+SMOKE_STRATEGIES = (ONE, "multi-worker, 2 workers")
 
 
 def main() -> None:
     """Train with every strategy in turn, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--network", choices=("mlp", "cnn"), default="mlp")
     parser.add_argument("--steps", type=int, default=1, help="steps a call, where possible")
     options = parser.parse_args()
-    fits: dict[str, list[FitResult]] = {name: [] for name in STRATEGIES}
+    strategies = list(STRATEGIES)
+    if options.smoke:
+        options.rounds, strategies = 1, list(SMOKE_STRATEGIES)
+    fits: dict[str, list[FitResult]] = {name: [] for name in strategies}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.rounds):
-            for name in random.sample(list(STRATEGIES), len(STRATEGIES)):
+            for name in random.sample(strategies, len(strategies)):
                 fits[name].append(trained(Path(folder), name, number, options))
                 print(f"round {number + 1}: {name}", file=sys.stderr)
     print_table(fits, options.network)
+
+
+def recipe_text(name: str, options: argparse.Namespace) -> str:
+    """Return the recipe of a training with this strategy."""
+    plugins = [STRATEGIES[name]] if STRATEGIES[name] else ['use = "prefetch"\nbuffer_size = 1']
+    if options.steps > 1:
+        plugins.append(f'use = "steps-per-execution"\nsteps = {options.steps}')
+    return RECIPE.format(
+        networks=NETWORKS, network=options.network, batch=BATCH,
+        epochs=SMOKE_EPOCHS if options.smoke else EPOCHS,
+        examples=SMOKE_EXAMPLES if options.smoke else EXAMPLES,
+        plugin="\n".join(f"[[plugins]]\n{plugin}" for plugin in plugins),
+    )  # fmt: skip
 
 
 def trained(folder: Path, name: str, number: int, options: argparse.Namespace) -> FitResult:
@@ -80,17 +101,8 @@ def trained(folder: Path, name: str, number: int, options: argparse.Namespace) -
     place = folder / f"{list(STRATEGIES).index(name)}-{number}"
     place.mkdir()
     (place / "pyproject.toml").touch()
-    plugins = [STRATEGIES[name]] if STRATEGIES[name] else ['use = "prefetch"\nbuffer_size = 1']
-    if options.steps > 1:
-        plugins.append(f'use = "steps-per-execution"\nsteps = {options.steps}')
     recipe = place / "recipe.toml"
-    recipe.write_text(
-        RECIPE.format(
-            networks=NETWORKS, network=options.network, epochs=EPOCHS, batch=BATCH,
-            examples=EXAMPLES, plugin="\n".join(f"[[plugins]]\n{p}" for p in plugins),
-        ),
-        encoding="utf-8",
-    )  # fmt: skip
+    recipe.write_text(recipe_text(name, options), encoding="utf-8")
     request, _ = make_request(str(recipe), [], compares=False)
     runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner())
     processes: Processes = processes_of(request, runner)

@@ -1,6 +1,6 @@
 """What the input pipeline of a real folder of JPEG files costs, and what the shipped recipe gains.
 
-    .venv/bin/python benchmarks/input_pipeline.py [--pairs 4] [--examples 800] [--epochs 10]
+    .venv/bin/python benchmarks/input_pipeline.py [--pairs 4] [--examples 800] [--smoke]
 
 Five tables: whole trainings with the recipes "jpeg-folder" and "jpeg-folder-bfloat16" against
 stock `fit`, on the bundled pictures re-encoded at 1,024 px, for a network of half the channels
@@ -12,7 +12,6 @@ decoding adds.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import textwrap
@@ -23,8 +22,11 @@ from time import perf_counter
 from typing import Any
 
 from measured import applied, pairs_of, speedup
+from options import make_parser
 
 LARGE_PIXELS, TARGET_PIXELS = 1024, 96
+# To see that it runs. The wait for input is that after the first of several epochs.
+SMOKE_EXAMPLES, SMOKE_EPOCHS = 40, 2
 RECIPE = """
     name = "{name}"
     extends = "{base}"
@@ -190,31 +192,42 @@ def decoding(folder: Path, label: str) -> Iterator[str]:
         )
 
 
+def recipes(large: Path, pairs: int, epochs: int) -> list[tuple[str, float, str]]:
+    """Return label, bar and recipe of each training.
+
+    :param large: the folder of enlarged pictures.
+    """
+    small = f'factory = "{Path(__file__).resolve().parent}/networks.py:clipart"'
+    return [
+        (name, bar, RECIPE.format(name=name, base=base, workload=workload, epochs=epochs,
+                                  options=options, pairs=pairs))
+        for name, base, bar, workload, options in (
+            ("1,024 px", "jpeg-folder", 5.0, small, f'folder = "{large}"'),
+            ("as shipped", "jpeg-folder-bfloat16", 2.0, "", ""),
+        )
+    ]  # fmt: skip
+
+
 TABLES = ("trainings", "memory", "waiting", "decoding")
 
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--examples", type=int, default=800, help="large pictures")
     parser.add_argument("--only", default=",".join(TABLES))
     asked = parser.parse_args()
+    if asked.smoke:
+        asked.examples, asked.epochs = SMOKE_EXAMPLES, SMOKE_EPOCHS
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with tempfile.TemporaryDirectory() as temporary:
         from tfopt_workloads import clipart_jpeg
 
         large = enlarged(Path(temporary) / "large", asked.examples)
-        small = f'factory = "{Path(__file__).resolve().parent}/networks.py:clipart"'
-        rows = [
-            (name, bar, RECIPE.format(name=name, base=base, workload=workload, epochs=asked.epochs,
-                                      options=options, pairs=asked.pairs))
-            for name, base, bar, workload, options in (
-                ("1,024 px", "jpeg-folder", 5.0, small, f'folder = "{large}"'),
-                ("as shipped", "jpeg-folder-bfloat16", 2.0, "", ""),
-            )
-        ]  # fmt: skip
+        rows = recipes(large, asked.pairs, asked.epochs)
+        rows = rows[:1] if asked.smoke else rows
         if "trainings" in asked.only:
             print(f"{'pictures':<12}{'stock s':>9}{'stack s':>9}  {'whole (95%)':<21}"
                   f"{'bar':>5}  quality")  # fmt: skip
@@ -232,7 +245,8 @@ def main() -> None:
         if "decoding" in asked.only:
             print(f"\n{'pictures':<12}{'ratio':>5}{'sequential':>12}{'AUTOTUNE':>11}"
                   f"{'decode only':>13}{'share':>8}   frames a second")  # fmt: skip
-            for folder, label in ((large, "1,024 px"), (clipart_jpeg.BUNDLED, "as shipped")):
+            folders = ((large, "1,024 px"), (clipart_jpeg.BUNDLED, "as shipped"))
+            for folder, label in folders[:1] if asked.smoke else folders:
                 for line in decoding(folder, label):
                     print(line, flush=True)
 

@@ -1,6 +1,6 @@
 """How much faster small models step with the shipped recipes, against stock `fit`.
 
-    .venv/bin/python benchmarks/loops.py [--pairs 4] [--only mlp,lstm]
+    .venv/bin/python benchmarks/loops.py [--pairs 4] [--only mlp,lstm] [--smoke]
 
 Each line is one `tfopt apply`, its pairs interleaved. "steps" compares the mean step from the
 second epoch on; "whole" the whole training, tracing and compilation included. Bars: MLP 8x, CNN 2x,
@@ -9,11 +9,11 @@ LSTM 1.7x, Transformer 1.3x faster steps.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from statistics import mean
 
 from measured import applied, pairs_of, speedup, warm_step_seconds
+from options import make_parser
 
 HERE = Path(__file__).resolve().parent
 
@@ -31,23 +31,34 @@ RECIPE = """
     {workload}
     epochs = {epochs}
     batch_size = {batch_size}
+    {options}
     [measure]
     pairs = {pairs}
     length = "full"
     attribution = "off"
     {quality}
 """
+# To see that it runs. Warm steps are those after the first epoch.
+SMOKE_EPOCHS, SMOKE_OPTIONS = 2, "[workload.options]\n    examples = 640"
 ACCURACY = 'quality = { metric = "val_accuracy", tolerance = 0.02, direction = "max" }'
 
 
-def line(name: str, pairs: int) -> str:
+def recipe_text(name: str, pairs: int, smoke: bool = False) -> str:
+    """Return the recipe that measures this model."""
+    base, workload, epochs, batch_size, _ = LINES[name]
+    return RECIPE.format(
+        name=name, base=base, workload=workload, batch_size=batch_size, pairs=pairs,
+        epochs=SMOKE_EPOCHS if smoke else epochs, options=SMOKE_OPTIONS if smoke else "",
+        quality="" if "use" in workload else ACCURACY,
+    )  # fmt: skip
+
+
+def line(name: str, pairs: int, smoke: bool = False) -> str:
     """One row of the table."""
-    base, workload, epochs, batch_size, bar = LINES[name]
-    results = applied(RECIPE.format(name=name, base=base, workload=workload, epochs=epochs,
-                                    batch_size=batch_size, pairs=pairs,
-                                    quality="" if "use" in workload else ACCURACY))  # fmt: skip
+    base, bar = LINES[name][0], LINES[name][-1]
+    results = applied(recipe_text(name, pairs, smoke))
     both = pairs_of(results)
-    stock = [warm_step_seconds(base) for base, _ in both]
+    stock = [warm_step_seconds(stock) for stock, _ in both]
     stack = [warm_step_seconds(full) for _, full in both]
     whole = speedup([b["wall_seconds"] for b, _ in both], [f["wall_seconds"] for _, f in both])
     quality = results["comparison"]["quality"] or {}
@@ -59,14 +70,16 @@ def line(name: str, pairs: int) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=4)
     parser.add_argument("--only", default=",".join(LINES))
     asked = parser.parse_args()
+    if asked.smoke:
+        asked.only = "mlp"
     print(f"{'model':<13}{'recipe':<18}{'stock ms':>9}{'stack ms':>9}  {'steps (95%)':<21}"
           f"{'bar':>5}  {'whole (95%)':<20}  quality")  # fmt: skip
     for name in asked.only.split(","):
-        print(line(name, asked.pairs), flush=True)
+        print(line(name, asked.pairs, asked.smoke), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a verdict costs: one question asked by new processes, by forks, and within one training.
 
-    .venv/bin/python benchmarks/measuring_cost.py [--pairs 4]
+    .venv/bin/python benchmarks/measuring_cost.py [--pairs 4] [--smoke]
 
 The question is whether several steps a call of the train function are faster than one, on the
 workload "flights". "spawn" and "fork" measure it as `tfopt apply` does, "in-run" as `tfopt train
@@ -15,13 +15,14 @@ meanwhile.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import textwrap
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from options import make_parser
 
 RECIPE = """
     name = "measuring cost"
@@ -38,6 +39,8 @@ RECIPE = """
     length = "full"
     attribution = "off"
 """
+# To see that it runs.
+SMOKE_RECIPE = RECIPE.replace("epochs = 4", "epochs = 2").replace("40000", "640")
 
 
 def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
@@ -50,14 +53,14 @@ def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
     return make_request(str(path), [], compares=compares)[0]
 
 
-def by_pairs(name: str, runner: Any, pairs: int) -> str:
+def by_pairs(name: str, runner: Any, pairs: int, recipe: str = RECIPE) -> str:
     """One line: measured as `apply` does, by this runner."""
     from tfopt_core.measure.session import measure
     from tfopt_core.store.database import Store
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        request = request_in(folder, RECIPE % pairs, compares=True)
+        request = request_in(folder, recipe % pairs, compares=True)
         begun = perf_counter()
         with Store(folder / "runs.sqlite") as store:
             results = measure(request, runner=runner, store=store, observer=lambda event: None)
@@ -69,12 +72,12 @@ def by_pairs(name: str, runner: Any, pairs: int) -> str:
                 results.comparison.statement)  # fmt: skip
 
 
-def in_run(runner: Any) -> str:
+def in_run(runner: Any, recipe: str = RECIPE) -> str:
     """One line: compared within one training."""
     from tfopt_core.measure.once import train_once
 
     told: list[Any] = []
-    recipe = (RECIPE % 4).replace("epochs = 4", "epochs = 12")
+    recipe = (recipe % 4).replace("epochs = 4", "epochs = 12")
     recipe = recipe.replace('[[plugins]]\n    use = "steps-per-execution"\n    steps = 16\n', "")
     with tempfile.TemporaryDirectory() as temporary:
         request = request_in(Path(temporary), recipe, compares=False)
@@ -103,19 +106,21 @@ def line(
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=4)
-    pairs = parser.parse_args().pairs
+    asked = parser.parse_args()
+    pairs, recipe = asked.pairs, SMOKE_RECIPE if asked.smoke else RECIPE
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from tfopt_core.measure.fork import ForkRunner
     from tfopt_core.measure.isolate import SpawnRunner
 
     print(f"{'way':<8}{'runs':>5}{'in all':>8}{'training':>10}{'beside':>9}{'per verdict':>13}"
           f"{'share':>7}")  # fmt: skip
-    print(by_pairs("spawn", SpawnRunner(), pairs), flush=True)
+    if not asked.smoke:  # the same as with forks, and the imports of TensorFlow that they save
+        print(by_pairs("spawn", SpawnRunner(), pairs), flush=True)
     with ForkRunner() as runner:
-        print(by_pairs("fork", runner, pairs), flush=True)
-    print(in_run(SpawnRunner()), flush=True)
+        print(by_pairs("fork", runner, pairs, recipe), flush=True)
+    print(in_run(SpawnRunner(), recipe), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the loop that tfopt adds around `fit` costs a step, against the same options set by hand.
 
-    .venv/bin/python benchmarks/overhead.py [--pairs 60]
+    .venv/bin/python benchmarks/overhead.py [--pairs 60] [--smoke]
 
 Two contrasts, each printed with its 95% interval; 1.00 is no overhead:
 
@@ -13,12 +13,13 @@ Two contrasts, each printed with its 95% interval; 1.00 is no overhead:
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from options import make_parser
 
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -26,6 +27,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 SEED = 1
 # Steps of a block, and how often the data are repeated, in the contrast within one `fit`.
 BLOCK, IN_RUN_EPOCHS = 20, 20
+# To see that it runs.
+SMOKE_EXAMPLES, SMOKE_PAIRS = 640, 2
 
 
 class ByHand:
@@ -62,7 +65,7 @@ class ByTfopt:
                   machine=read_machine(), folder=Path(tempfile.mkdtemp()))  # fmt: skip
         self.built = build(job, workload)
         self.watch = watch = Watch(self.built, lambda message: None)
-        watch.install()
+        watch.timed.install()
         # made once, as for a whole training; each epoch is a segment of it
         self.callbacks = segmented_callbacks([watch.callback()], self.built.model)
         self.callbacks.last = False
@@ -150,7 +153,8 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
     dataset = lower(plan).cache().with_options(still)
     steps = int(dataset.cardinality())
     shared = attrs.evolve(workload, train=DataPlan.from_dataset(dataset), validation=None)
-    sides = {"hand": ByHand(workload, dataset), "tfopt": ByTfopt(recipe, shared)}
+    core = ByTfopt(recipe, shared)
+    sides: dict[str, ByHand | ByTfopt] = {"hand": ByHand(workload, dataset), "tfopt": core}
     seconds: dict[str, list[float]] = {"hand": [], "tfopt": []}
     for number in range(pairs + 1):
         order = ["hand", "tfopt"] if number % 2 else ["tfopt", "hand"]
@@ -159,7 +163,6 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
             if number:  # the first epoch traces and fills the cache
                 seconds[side].append(took / steps)
     whole = ratio_in_words(log_ratios(seconds["tfopt"], seconds["hand"]))
-    core = sides["tfopt"]
     inside = ratio_in_words(in_run(core.built, core.watch, core.watch.callback()))
     return (
         f"{name:<14} {batch_size:>5} {steps:>6} {median(seconds['hand']) * 1e6:>8.1f} "
@@ -169,13 +172,17 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=60, help="epochs of each side")
-    pairs = parser.parse_args().pairs
+    asked = parser.parse_args()
     print(f"{'workload':<14} {'batch':>5} {'steps':>6} {'hand us':>8} {'tfopt us':>8}  "
           f"{'epochs':<26}in-run")  # fmt: skip
-    print(measured("flights", {"prepare": "ahead", "examples": 40000}, 32, pairs), flush=True)
-    print(measured("fashion-mnist", {"examples": 4800}, 32, pairs), flush=True)
+    if asked.smoke:
+        few = {"prepare": "ahead", "examples": SMOKE_EXAMPLES}
+        print(measured("flights", few, 32, SMOKE_PAIRS), flush=True)
+        return
+    print(measured("flights", {"prepare": "ahead", "examples": 40000}, 32, asked.pairs), flush=True)
+    print(measured("fashion-mnist", {"examples": 4800}, 32, asked.pairs), flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@
     ├── ClusterError          3: the processes of a training did not come together, or apart
     ├── ReplayImpossible          3: a short training cannot be repeated with a stack as without it
     └── StoreError                70: the results cannot be kept or read
+        └── DamagedMeasurement    what is kept of one measurement is damaged
 
 Whatever is not a `TfoptError` is a bug in tfopt and shows its traceback. Each class composes
 its own message; its attributes hold the facts.
@@ -198,3 +199,17 @@ class NotComparable(InputError):
 
 class StoreError(TfoptError):
     """The results cannot be kept or read; nothing was overwritten."""
+
+
+class DamagedMeasurement(StoreError):
+    """What is kept of one measurement is damaged; the others of the file can be read.
+
+    `path` is the results file, `cause` says which part is damaged and how.
+    """
+
+    def __init__(self, measurement: str, path: str, cause: str) -> None:
+        self.measurement, self.path, self.cause = measurement, path, cause
+        super().__init__(
+            f'measurement "{measurement}" in "{path}" is damaged: {cause}; the other measurements '
+            "can be read and nothing was overwritten; measure this one again"
+        )

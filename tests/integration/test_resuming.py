@@ -19,7 +19,7 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 
 from tfopt_core import DataPlan, Workload, hookimpl
 from tfopt_core.errors import InputError
-from tfopt_core.training.checkpoint_file import Disk
+from tfopt_core.files import Disk
 from tfopt_core.training.checkpoint_folder import names_in
 from tfopt_core.training.fit import train
 from tfopt_core.training.keeper import Keeper

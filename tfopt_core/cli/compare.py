@@ -39,7 +39,7 @@ def _measured(asked: str, project: Path | None) -> Measured:
 
     :raises InputError: if it is not there, ambiguous, or without a verdict.
     """
-    from tfopt_core.cli.stored import find_id, is_file, open_stored, stored_results
+    from tfopt_core.cli.stored import find_id, is_file, open_stored
     from tfopt_core.measure.comparable import Measured
     from tfopt_core.store.exported import read_results
 
@@ -47,7 +47,7 @@ def _measured(asked: str, project: Path | None) -> Measured:
         return Measured(name=asked, results=read_results(Path(asked)))
     with open_stored(project) as store:
         found = find_id(store, asked)
-        results = stored_results(store, found)
+        results = store.results(found)
         if results is None:
             raise InputError(
                 f'"{found}" is unfinished, so there is no verdict to compare; `tfopt report '

@@ -20,17 +20,16 @@ def report(asked: str, json_path: Path | None, project: Path | None, debug: bool
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
     from tfopt_core.cli.output import show
-    from tfopt_core.cli.stored import find_id, open_stored, stored_results
+    from tfopt_core.cli.stored import find_id, open_stored
     from tfopt_core.report.runs import render_interim
     from tfopt_core.report.summary import render_summary
     from tfopt_core.store.overview import Interim
 
     with open_stored(project) as store:
         found = find_id(store, asked)
-        results = stored_results(store, found)
+        results = store.results(found)
         if results is not None:
             show(render_summary(results), results, json_path)
             return
-        [overview] = [overview for overview in store.overview() if overview.id == found]
-        interim = Interim(measurement=overview, runs=store.runs(found))
+        interim = Interim(measurement=store.overview_of(found), runs=store.runs(found))
     show(render_interim(interim), interim, json_path)

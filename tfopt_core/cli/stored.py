@@ -10,7 +10,6 @@ from pathlib import Path
 from tfopt_core.cli.project import project_of
 from tfopt_core.errors import InputError, did_you_mean
 from tfopt_core.store.database import Store, store_path
-from tfopt_core.store.results import SCHEMA_VERSION, Results
 
 LAST = "last"
 # So many ids are named where more would fit what was asked for.
@@ -64,20 +63,6 @@ def _some(ids: list[str]) -> str:
     """The newest of them, the newest last."""
     shown = ", ".join(ids[-CANDIDATES:])
     return shown if len(ids) <= CANDIDATES else f"{shown} ({len(ids) - CANDIDATES} older ones too)"
-
-
-def stored_results(store: Store, id_: str) -> Results | None:
-    """A finished measurement; None for one that was never concluded.
-
-    :raises InputError: if a newer tfopt concluded it.
-    """
-    results = store.results(id_)
-    if results is not None and results.schema_version > SCHEMA_VERSION:
-        raise InputError(
-            f'"{id_}" was concluded by a newer tfopt (schema {results.schema_version}, this one '
-            f"knows {SCHEMA_VERSION}); upgrade tfopt"
-        )
-    return results
 
 
 def is_file(asked: str) -> bool:

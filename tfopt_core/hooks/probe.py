@@ -58,5 +58,6 @@ class Probe(Protocol):
         one training: the full stack with `plugin` in place of the one that is being resolved.
 
         A loop is a mode ("keras", "chunked", "resident"), steps a call, and whether XLA compiles
-        it ("auto": as the stack has it). One that cannot train the model takes infinitely long.
+        it ("auto": as the stack has it). One that cannot train the model takes infinitely long;
+        the results name it with the reason.
         """

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.errors import describe
 from tfopt_core.hooks.diagnosis import ComparedLoop
 from tfopt_core.measure.adapted import Adapted
 from tfopt_core.measure.explore import Explorer
@@ -24,10 +25,15 @@ ENDLESS_EPOCHS = 10**6
 
 @attrs.frozen
 class Compared:
-    """What was compared, in words and as plugins read it."""
+    """What was compared, in words and as plugins read it.
+
+    `complete` is false where the fit failed meanwhile: nothing is known of the loops that are
+    missing then.
+    """
 
     adapted: Adapted
     loops: tuple[ComparedLoop, ...]
+    complete: bool = True
 
 
 def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
@@ -54,13 +60,15 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
     if watch.timed.loop is None:
         return Compared(made[0].adapted(), ()) if made else None
     watch.timed.install()
+    failure = ""
     try:
         call.make(
             [_until(lambda: made[0].kept is not None), watch.callback()], {},
             epochs=ENDLESS_EPOCHS, initial_epoch=0, validation_freq=ENDLESS_EPOCHS, verbose=0,
         )  # fmt: skip
-    except Exception:  # a loop that cannot train this model: what is known by then stands
-        pass
+    except Exception as error:
+        # a first look goes on: what is known by then stands, and the page says what is missing
+        failure = f"the fit in which loops were compared ended early: it {describe(error)}"
     finally:
         watch.timed.loop.finish()
         watch.timed.uninstall()
@@ -70,7 +78,10 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
         for loop, result in explorer.results.items()
         if result.low is not None and result.high is not None
     )
-    return Compared(explorer.adapted(), loops)
+    adapted = explorer.adapted()
+    if failure:
+        adapted = attrs.evolve(adapted, left_out=(*adapted.left_out, failure))
+    return Compared(adapted, loops, complete=not failure)
 
 
 def _until(settled: Callable[[], bool]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -63,7 +64,8 @@ def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> 
     tell("building the model")
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
     workload = load(job)
-    job = attrs.evolve(job, plugins=resolve_all(job, workload))
+    resolved = resolve_all(job, workload)
+    job = attrs.evolve(job, plugins=resolved.plugins)
     estimate = estimated(job, workload) if task.quick else None
     built = build(job, workload)
     rounds = time_rounds(built, tell, quick=task.quick)
@@ -75,10 +77,11 @@ def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> 
     findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
     diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
     if compared is not None:
-        diagnosis = attrs.evolve(diagnosis, loops=compared.loops, compared=True)
+        diagnosis = attrs.evolve(diagnosis, loops=compared.loops, compared=compared.complete)
     diagnosed = _diagnosed(diagnosis, job, workload, built, rounds, parts, matmul)
     diagnosed = attrs.evolve(
         diagnosed,
+        warnings=(*diagnosed.warnings, *chain.from_iterable(resolved.not_timed.values())),
         in_run=None if compared is None else compared.adapted,
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data.lower import lower_stages
+from tfopt_core.errors import describe
 from tfopt_core.measure.statistics import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
@@ -27,13 +28,25 @@ HOPELESS = (6.0, 2.0)
 COLD_CALLS = 2
 
 
-def loop_seconds(
+@attrs.frozen
+class LoopTime:
+    """Median seconds of a steady step in a loop.
+
+    They are infinite for a loop that cannot train the model; `why_not` says why.
+    """
+
+    loop: Loop
+    step_seconds: float
+    why_not: str = ""
+
+
+def time_loops(
     built: Built,
     loops: Sequence[Loop],
     seconds: float = SECONDS,
     now: Callable[[], int] = perf_counter_ns,
-) -> list[float]:
-    """Median seconds of a steady step of each loop; infinite for one that cannot train the model.
+) -> list[LoopTime]:
+    """Time each loop; one that cannot train the model is left out, with the reason.
 
     All train the same model on the same data, one block after another in each round. A loop that
     is far behind makes no more of them.
@@ -47,18 +60,21 @@ def loop_seconds(
     for timing in timings:
         try:
             timing.begin(iterator)
-        except Exception:
+        except Exception as error:
             if len(timings) == 1:
                 raise
-            timing.failed = True
+            timing.why_not = f"its first call {describe(error)}"
     for number in range(MOST):
-        going = [t for t in timings if not t.failed and not _hopeless(t, timings)]
+        going = [t for t in timings if not t.why_not and not _hopeless(t, timings)]
         spent = sum(timing.seconds for timing in timings)
         if not going or (number >= FEWEST and spent > seconds * len(going)):
             break
         for timing in going:
             timing.block()
-    return [math.inf if t.failed else median(t.step_seconds) for t in timings]
+    return [
+        LoopTime(t.loop, math.inf if t.why_not else median(t.step_seconds), t.why_not)
+        for t in timings
+    ]
 
 
 def _hopeless(timing: _Timing, timings: Sequence[_Timing]) -> bool:
@@ -77,7 +93,7 @@ class _Timing:
     loop: Loop
     now: Callable[[], int]
     shared: Synchronous | None = None
-    failed: bool = False
+    why_not: str = ""
     seconds: float = 0.0
     step_seconds: list[float] = attrs.field(factory=list)
     _call: Callable[[], int] = lambda: 0

@@ -62,12 +62,14 @@ def train_once(
     :param on_epoch: told of each epoch: its number from 1, how many, and its metrics.
     :param on_adapted: has the training compare exact loops, and is told which one it keeps.
     :param kept: the checkpoints of the training, None to keep none.
-    :param on_note: told of what no checkpoint can hold.
+    :param on_note: told of what no checkpoint can hold, and of loops that could not be timed.
     :raises InputError, PreparationFailed: before the training starts.
     """
     try:
         taken_up = None if kept is None else kept.taken_up(request)
         prepared, request = taken_up or prepare(request, quiet)
+        for text in prepared.not_timed if taken_up is None else ():
+            on_note(text)
 
         def tell(message: dict[str, Any]) -> None:
             if message["type"] == "epoch":

@@ -38,7 +38,8 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
     """
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
     workload = load(job)
-    job = attrs.evolve(job, plugins=resolve_all(job, workload))
+    resolved = resolve_all(job, workload)
+    job = attrs.evolve(job, plugins=resolved.plugins)
     built = build(job, workload)
     before = baseline_plans(job, workload)
     metrics = _metrics(built)
@@ -54,8 +55,8 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
         direction = quality_direction(metric)
     prepared = Prepared(
         plugins=tuple(
-            _plan_of(built.stack, asked, resolved)
-            for asked, resolved in zip(task.job.plugins, job.plugins, strict=True)
+            _plan_of(built.stack, asked, chosen, resolved.not_timed.get(chosen.name, ()))
+            for asked, chosen in zip(task.job.plugins, resolved.plugins, strict=True)
         ),
         data_before={split: plan.describe() for split, plan in before.items()},
         data_after={split: plan.describe() for split, plan in built.plans.items()},
@@ -78,6 +79,7 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
         several_processes=job.runtime.cluster is not None,
         not_applied={name: e.detail for name, e in effects.items() if not e.applied},
     )
+    prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, *prepared.not_timed))
     if task.detail:
         prepared = _in_detail(prepared, built)
     return dict(unstructure(prepared))
@@ -89,12 +91,23 @@ def _in_detail(prepared: Prepared, built: Built) -> Prepared:
     return attrs.evolve(prepared, stages=stages, memory=memory_plan(built, stages))
 
 
-def resolve_all(job: Job, workload: Workload) -> tuple[StackedPlugin, ...]:
-    """The stack with every plugin's "auto" replaced, asked in recipe order.
+@attrs.frozen
+class Resolved:
+    """The stack with every plugin's "auto" replaced.
+
+    `not_timed` says by plugin which loops could not be timed for that, and why.
+    """
+
+    plugins: tuple[StackedPlugin, ...]
+    not_timed: Mapping[str, tuple[str, ...]]
+
+
+def resolve_all(job: Job, workload: Workload) -> Resolved:
+    """Ask every plugin in recipe order to replace its "auto".
 
     :raises PluginError, PluginRefused: naming the plugin whose `resolve` failed or refused.
     """
-    resolved = list(job.plugins)
+    resolved, not_timed = list(job.plugins), {}
     for index, stacked in enumerate(job.plugins):
         if not hasattr(stacked.plugin, "resolve"):
             continue
@@ -108,10 +121,17 @@ def resolve_all(job: Job, workload: Workload) -> tuple[StackedPlugin, ...]:
                 stacked.name, "resolve", f"returned a {type(plugin).__name__}; return the plugin"
             )
         resolved[index] = StackedPlugin(stacked.name, plugin)
-    return tuple(resolved)
+        not_timed[stacked.name] = tuple(
+            f'the settings of plugin "{stacked.name}" were chosen without a loop that could not be '
+            f"timed: {loop}: {why_not}"
+            for loop, why_not in probe.not_timed.items()
+        )
+    return Resolved(tuple(resolved), not_timed)
 
 
-def _plan_of(stack: Stack, asked: StackedPlugin, resolved: StackedPlugin) -> PluginPlan:
+def _plan_of(
+    stack: Stack, asked: StackedPlugin, resolved: StackedPlugin, not_timed: tuple[str, ...]
+) -> PluginPlan:
     changes = tuple(
         HookChange(change.hook, change.split, change.describe())
         for change in stack.changes(resolved.name)
@@ -123,6 +143,7 @@ def _plan_of(stack: Stack, asked: StackedPlugin, resolved: StackedPlugin) -> Plu
         math=math_of(resolved.name, resolved.plugin),
         summary=card(type(resolved.plugin)).summary,
         changes=changes,
+        not_timed=not_timed,
     )
 
 

@@ -23,7 +23,10 @@ class HookChange:
 
 @attrs.frozen(kw_only=True)
 class PluginPlan:
-    """One plugin of the stack: resolved settings, mathematics, and what it would change."""
+    """One plugin of the stack: resolved settings, mathematics, and what it would change.
+
+    `not_timed` says which loops could not be timed while the settings were resolved, and why.
+    """
 
     name: str
     settings: dict[str, Any]
@@ -31,6 +34,7 @@ class PluginPlan:
     math: Math
     summary: str
     changes: tuple[HookChange, ...]
+    not_timed: tuple[str, ...] = ()
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -93,6 +97,11 @@ class Prepared:
         if any(plugin.math == "changes" for plugin in self.plugins):
             return "the stack changes the training algorithm"
         return None
+
+    @property
+    def not_timed(self) -> tuple[str, ...]:
+        """What could not be timed while the settings of the stack were resolved, and why."""
+        return tuple(text for plugin in self.plugins for text in plugin.not_timed)
 
     @property
     def resolved(self) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ from tfopt_core.data.stages import Map
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measure.loop_timing import loop_seconds
+from tfopt_core.measure.loop_timing import time_loops
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops import Loop
@@ -37,11 +37,13 @@ class ProcessProbe:
 
     :param job: the full stack, with the settings that are resolved so far.
     :param index: which plugin of the stack asks.
+    :param not_timed: why loops could not be timed that the plugin has asked for, by their names.
     """
 
     job: Job
     workload: Workload
     index: int
+    not_timed: dict[str, str] = attrs.field(factory=dict)
 
     @property
     def machine(self) -> Machine:
@@ -109,11 +111,13 @@ class ProcessProbe:
         """
         built = self._built(plugin, {})
         whether = bool(built.model.jit_compile)
-        return loop_seconds(
+        timed = time_loops(
             built,
             [Loop(steps, whether if xla == "auto" else bool(xla), kind)
              for kind, steps, xla in loops],
         )  # fmt: skip
+        self.not_timed |= {one.loop.name: one.why_not for one in timed if one.why_not}
+        return [one.step_seconds for one in timed]
 
     def _built(self, plugin: Any, overrides: Mapping[str, Any]) -> Built:
         stack = list(self.job.plugins)
@@ -155,5 +159,5 @@ def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> float:
 
     :param seconds: about how long to go on.
     """
-    (step_seconds,) = loop_seconds(built, [loop_of(built)], seconds)
-    return step_seconds
+    (timed,) = time_loops(built, [loop_of(built)], seconds)
+    return timed.step_seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ import attrs
 from cattrs import structure
 
 from tfopt_core.errors import InputError, PreparationFailed, WorkloadError
+from tfopt_core.files import pieces_of, write_whole
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -284,14 +284,12 @@ def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Copy a file so that the target is the old one or the new one, never a torn one.
+    """Copy the model that a run has left to where the user wants it: wholly or not at all.
 
     :raises InputError: if the target cannot be written; says where the source lies.
     """
-    part = target.with_name(f".{target.name}.part")
     try:
-        shutil.copyfile(source, part)
-        os.replace(part, target)
+        write_whole(target, pieces_of(source))
     except OSError as error:
         raise InputError(
             f'cannot write "{target}": {error.strerror or error}; it is kept as "{source}"'

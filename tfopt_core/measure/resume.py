@@ -19,7 +19,9 @@ from tfopt_core.measure.progress import Observer
 from tfopt_core.measure.request import Request, with_prepared
 from tfopt_core.measure.rounds import Rounds
 from tfopt_core.measure.session import budget_of, conduct, keeper, recipe_path
+from tfopt_core.recipe import Recipe
 from tfopt_core.store.database import Store, Unfinished
+from tfopt_core.store.decoding import reading
 from tfopt_core.store.lock import held
 from tfopt_core.store.results import Results
 
@@ -42,7 +44,7 @@ def resume(
 
     :raises InputError: if there is none, or if recipe, code, versions, machine or environment are
         no longer the same; says which.
-    :raises StoreError: if another process is still at it.
+    :raises StoreError: if another process is still at it, or what is kept of it is damaged.
     """
     stopped = _newest(request, store)
     request = attrs.evolve(request, folder=request.folder.parent / stopped.id)
@@ -53,12 +55,11 @@ def resume(
         # what a kill left of a replay: the batches, which may be large
         shutil.rmtree(request.folder / "replay", ignore_errors=True)
         code = fingerprint(request)
-        _refuse_changes(stopped, request, code)
-        prepared = structure(stopped.request["prepared"], Prepared)
+        _refuse_changes(stopped, request, code, store)
+        prepared, course = _decisions(stopped, store)
         prepared = attrs.evolve(
             prepared, warnings=tuple(dict.fromkeys((*prepared.warnings, *busy)))
         )
-        course = Course.from_dict(stopped.request["course"])
         course = attrs.evolve(course, resumed=course.resumed + 1)
         request = with_prepared(request, prepared)
         runs = store.runs(stopped.id)
@@ -74,35 +75,62 @@ def resume(
 
 
 def _newest(request: Request, store: Store) -> Unfinished:
-    path, name = recipe_path(request.recipe), request.recipe.name
     for stopped in store.unfinished():
-        if stopped.request.get("recipe_path") == path and (path or stopped.recipe == name):
-            return stopped
+        if _is_of(stopped, request.recipe):
+            return _undamaged(stopped)
+    name, folder = request.recipe.name, store.path.parent
     raise InputError(
-        f'there is nothing to resume: no measurement of "{name}" in "{store.path.parent}" was '
-        "stopped; leave out --resume to measure it"
+        f'there is nothing to resume: no measurement of "{name}" in "{folder}" was stopped; leave '
+        "out --resume to measure it"
     )
+
+
+def _is_of(stopped: Unfinished, recipe: Recipe) -> bool:
+    """Return whether it is a measurement of this recipe, as far as can be told."""
+    if stopped.damage is not None and not stopped.request:
+        return stopped.recipe == recipe.name
+    path = recipe_path(recipe)
+    same_name = path is not None or stopped.recipe == recipe.name
+    return stopped.request.get("recipe_path") == path and same_name
 
 
 def _still_stopped(stopped: Unfinished, store: Store) -> Unfinished:
     """The measurement as it is now that nobody else holds it."""
     for now in store.unfinished():
         if now.id == stopped.id:
-            return now
+            return _undamaged(now)
     raise InputError(f'measurement "{stopped.id}" has been finished by another tfopt meanwhile')
 
 
-def _refuse_changes(stopped: Unfinished, request: Request, code: Mapping[str, str]) -> None:
+def _undamaged(stopped: Unfinished) -> Unfinished:
+    """:raises DamagedMeasurement: rather than have an older measurement resumed unasked."""
+    if stopped.damage is not None:
+        raise stopped.damage
+    return stopped
+
+
+def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, Course]:
+    """Return what the measurement was prepared with, and what it has decided on its way."""
+    with reading(stopped.id, store.path, '"prepared" of its request'):
+        prepared = structure(stopped.request["prepared"], Prepared)
+    with reading(stopped.id, store.path, '"course" of its request'):
+        return prepared, Course.from_dict(stopped.request["course"])
+
+
+def _refuse_changes(
+    stopped: Unfinished, request: Request, code: Mapping[str, str], store: Store
+) -> None:
     kept = stopped.request
     if not {"prepared", "course", "fingerprint"} <= set(kept):
         raise InputError(
             f'measurement "{stopped.id}" was begun by an older tfopt and cannot be resumed; '
             "measure anew without --resume"
         )
-    changes = [
-        *recipe_differences(kept["recipe"], request.recipe.to_dict()),
-        *differences(kept["fingerprint"], code),
-    ]
+    with reading(stopped.id, store.path, '"recipe" or "fingerprint" of its request'):
+        changes = [
+            *recipe_differences(kept["recipe"], request.recipe.to_dict()),
+            *differences(structure(kept["fingerprint"], dict[str, str]), code),
+        ]
     if changes:
         raise InputError(
             f'measurement "{stopped.id}" cannot be resumed, its runs would not compare: '

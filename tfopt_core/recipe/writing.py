@@ -95,7 +95,7 @@ def write_file(path: Path, text: str, *, replace: bool = False) -> None:
     try:
         data = text.encode("utf-8")
         if replace:
-            write_whole(path, data)
+            write_whole(path, [data])
         else:
             _create(path, data)
     except FileExistsError:

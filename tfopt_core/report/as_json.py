@@ -50,7 +50,7 @@ def write_json(
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="ascii")
         else:
-            write_whole(path, text.encode("ascii"))
+            write_whole(path, [text.encode("ascii")])
     except OSError as error:
         raise InputError(f'cannot write "{target}": {error.strerror or error}') from error
 

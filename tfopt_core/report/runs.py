@@ -33,7 +33,12 @@ def render_runs(listing: Listing) -> RenderableType:
     hint = words("tfopt report ID prints one again; tfopt compare A B sets two side by side", "dim")
     unfinished = any(overview.state == "unfinished" for overview in listing.measurements)
     note = (words(f"unfinished: {UNFINISHED}", "dim"),) if unfinished else ()
-    return Page((_Rows(listing.measurements), Group("", *note, hint)))
+    damages = (
+        words(f"damaged: of {overview.id} {overview.damage}; the others can be read", "yellow")
+        for overview in listing.measurements
+        if overview.damage is not None
+    )
+    return Page((_Rows(listing.measurements), Group("", *note, *damages, hint)))
 
 
 @attrs.frozen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,45 +11,29 @@ from typing import Any
 import attrs
 from cattrs import Converter
 
-from tfopt_core.errors import StoreError
+from tfopt_core.errors import DamagedMeasurement, InputError
+from tfopt_core.store.connection import connect, connect_to_read, failure
+from tfopt_core.store.decoding import parse, parse_table, reading
 from tfopt_core.store.overview import Overview, make_overview
-from tfopt_core.store.results import Results, RunResult
-
-DATABASE_VERSION = 1
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS measurement (
-    id TEXT PRIMARY KEY,
-    created_at TEXT NOT NULL,
-    recipe TEXT NOT NULL,
-    recipe_sha256 TEXT NOT NULL,
-    request TEXT NOT NULL,
-    results TEXT
-);
-CREATE TABLE IF NOT EXISTS run (
-    id TEXT PRIMARY KEY,
-    measurement TEXT NOT NULL REFERENCES measurement (id),
-    round INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    variant TEXT NOT NULL,
-    status TEXT NOT NULL,
-    data TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS run_of_measurement ON run (measurement, round, position);
-"""
+from tfopt_core.store.results import SCHEMA_VERSION, Results, RunResult
 
 _converter = Converter()
 
 
 @attrs.frozen
 class Unfinished:
-    """A measurement that may be resumed."""
+    """A measurement that may be resumed.
+
+    With `damage` it cannot, and whether it was finished may be unknown; `request` is empty where it
+    cannot be read.
+    """
 
     id: str
     created_at: str
     recipe: str
     recipe_sha256: str
     request: Mapping[str, Any]
+    damage: DamagedMeasurement | None = None
 
 
 class Store:
@@ -61,15 +44,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=30)
-            with self._connection:
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                self._connection.execute("PRAGMA synchronous = FULL")
-            self._set_up()
-        except (OSError, sqlite3.Error) as error:
-            raise self._failure("cannot be opened", error) from error
+        self._connection = connect(path)
 
     def __enter__(self) -> Store:
         return self
@@ -114,7 +89,7 @@ class Store:
                     "UPDATE run SET status = ?, data = ? WHERE id = ?", rows
                 )
         except sqlite3.Error as error:
-            raise self._failure("cannot be written", error) from error
+            raise failure(self.path, "cannot be written", error) from error
 
     def update_request(self, measurement: str, request: Mapping[str, Any]) -> None:
         """Keep anew what it takes to understand and to resume a measurement."""
@@ -123,18 +98,32 @@ class Store:
         )
 
     def unfinished(self) -> tuple[Unfinished, ...]:
-        """The measurements that were begun and never concluded, or interrupted; newest first."""
-        rows = self._read(
-            "SELECT id, created_at, recipe, recipe_sha256, request, results FROM measurement "
-            "ORDER BY created_at DESC, id DESC",
-            (),
-        )
+        """Return the measurements that were begun and never concluded, or interrupted.
+
+        The newest comes first. One of which cannot be read what it is or whether it was concluded
+        is among them, with its damage.
+        """
         return tuple(
-            Unfinished(id_, created_at, recipe, sha256, json.loads(request))
-            for id_, created_at, recipe, sha256, request, results in rows
-            # not by SQLite's own JSON, which knows no nan
-            if results is None or json.loads(results)["interrupted"]
+            found for begun in reversed(self._begun()) if (found := self._unfinished(*begun))
         )
+
+    def _unfinished(self, id_: str, created_at: str, recipe: str, sha256: str) -> Unfinished | None:
+        """Return the measurement unless it is known to be finished."""
+        request: Mapping[str, Any] = {}
+        damage = None
+        try:
+            concluded = self._concluded(id_)
+            # not by SQLite's own JSON, which knows no nan
+            with reading(id_, self.path, "its results"):
+                if concluded is not None and not concluded["interrupted"]:
+                    return None
+        except DamagedMeasurement as error:
+            damage = error
+        try:
+            request = self.request_of(id_)
+        except DamagedMeasurement as error:
+            damage = error
+        return Unfinished(id_, created_at, recipe, sha256, request, damage)
 
     def finish(self, results: Results) -> None:
         """Keep what was concluded; the runs are there already."""
@@ -144,25 +133,43 @@ class Store:
         )
 
     def runs(self, measurement: str) -> tuple[RunResult, ...]:
-        """The runs of a measurement, in the order in which they were made."""
+        """Return the runs of a measurement, in the order in which they were made.
+
+        :raises DamagedMeasurement: if one of them cannot be read.
+        """
         rows = self._read(
-            "SELECT data FROM run WHERE measurement = ? ORDER BY round, position", (measurement,)
-        )
-        return tuple(_converter.structure(json.loads(row[0]), RunResult) for row in rows)
+            "SELECT id, CAST(data AS BLOB) FROM run WHERE measurement = ? "
+            "ORDER BY round, position",
+            (measurement,), of=measurement,
+        )  # fmt: skip
+        return tuple(self._run(measurement, id_, data) for id_, data in rows)
+
+    def _run(self, measurement: str, id_: str, data: bytes) -> RunResult:
+        with reading(measurement, self.path, f'run "{id_}"'):
+            return _converter.structure(parse(data), RunResult)
 
     def results(self, measurement: str) -> Results | None:
-        """A finished measurement whole; None if it is unknown or was never concluded."""
-        rows = self._read("SELECT results FROM measurement WHERE id = ?", (measurement,))
-        if not rows or rows[0][0] is None:
+        """Return a finished measurement whole; None if it is unknown or was never concluded.
+
+        :raises DamagedMeasurement: if its results or one of its runs cannot be read.
+        :raises InputError: if a newer tfopt concluded it.
+        """
+        concluded = self._concluded(measurement)
+        if concluded is None:
             return None
-        results = _converter.structure(json.loads(rows[0][0]), Results)
+        with reading(measurement, self.path, "its results"):
+            version = int(concluded.get("schema_version", SCHEMA_VERSION))
+            if version > SCHEMA_VERSION:
+                raise InputError(
+                    f'"{measurement}" was concluded by a newer tfopt (schema {version}, this one '
+                    f"knows {SCHEMA_VERSION}); upgrade tfopt"
+                )
+            results = _converter.structure(concluded, Results)
         return attrs.evolve(results, runs=self.runs(measurement))
 
     def measurements(self) -> tuple[str, ...]:
-        """The ids of all measurements, the oldest first."""
-        return tuple(
-            row[0] for row in self._read("SELECT id FROM measurement ORDER BY created_at, id", ())
-        )
+        """Return the ids of all measurements, the oldest first."""
+        return tuple(begun[0] for begun in self._begun())
 
     @classmethod
     def existing(cls, path: Path) -> Store | None:
@@ -172,82 +179,107 @@ class Store:
 
         :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
         """
+        connection = connect_to_read(path)
+        if connection is None:
+            return None
         store = cls.__new__(cls)
-        store.path = path
-        try:
-            if not path.is_file():
-                return None
-            # not "ro": that one leaves its -wal and -shm behind, and cannot read after a crash;
-            # where these cannot be made there must be none, and then nobody is writing
-            written = path.with_name(f"{path.name}-wal").exists()
-            how = "rw" if written or os.access(path.parent, os.W_OK) else "ro&immutable=1"
-            place = f"{path.absolute().as_uri()}?mode={how}"
-            store._connection = sqlite3.connect(place, uri=True, timeout=30)
-            store._connection.execute("PRAGMA query_only = ON")
-            (version,) = store._connection.execute("PRAGMA user_version").fetchone()
-            if version == 0:  # another process is about to make the tables
-                store.close()
-                return None
-            store._set_up()  # refuses what is newer; there is nothing else left to set up
-        except (OSError, sqlite3.Error) as error:
-            raise store._failure("cannot be opened", error) from error
+        store.path, store._connection = path, connection
         return store
 
     def overview(self) -> tuple[Overview, ...]:
-        """Every measurement in short, the oldest first; what its runs hold is not read."""
-        rows = self._read(
-            "SELECT id, created_at, recipe, recipe_sha256, request, results, "
-            "(SELECT COUNT(DISTINCT b.round) FROM run AS b JOIN run AS f USING (measurement, round)"
-            " WHERE measurement = m.id AND b.variant = 'baseline' AND f.variant = 'full'"
-            " AND b.status = 'ok' AND f.status = 'ok'), "
-            "(SELECT COUNT(*) FROM run WHERE measurement = m.id) "
-            "FROM measurement AS m ORDER BY created_at, id",
-            (),
-        )
-        return tuple(
-            make_overview(
-                id_=id_, created_at=created_at, recipe=recipe, recipe_sha256=sha256,
-                request=json.loads(request), concluded=json.loads(results) if results else None,
-                pairs=pairs, runs=runs,
-            )
-            for id_, created_at, recipe, sha256, request, results, pairs, runs in rows
+        """Return every measurement in short, the oldest first; what its runs hold is not read.
+
+        A damaged one is among them, and says so.
+        """
+        return tuple(self._overview_or_damage(*begun) for begun in self._begun())
+
+    def overview_of(self, measurement: str) -> Overview:
+        """Return one measurement in short.
+
+        :raises DamagedMeasurement: if it cannot be read.
+        """
+        [begun] = [begun for begun in self._begun() if begun[0] == measurement]
+        return self._overview(*begun)
+
+    def _overview(self, id_: str, created_at: str, recipe: str, sha256: str) -> Overview:
+        request, concluded = self.request_of(id_), self._concluded(id_)
+        [(pairs, runs)] = self._read(
+            "SELECT (SELECT COUNT(DISTINCT b.round) FROM run AS b JOIN run AS f "
+            "USING (measurement, round) WHERE measurement = ? AND b.variant = 'baseline' "
+            "AND f.variant = 'full' AND b.status = 'ok' AND f.status = 'ok'), "
+            "(SELECT COUNT(*) FROM run WHERE measurement = ?)",
+            (id_, id_), of=id_,
         )  # fmt: skip
+        with reading(id_, self.path, "its request or its results"):
+            return make_overview(
+                id_=id_, created_at=created_at, recipe=recipe, recipe_sha256=sha256,
+                request=request, concluded=concluded, pairs=pairs, runs=runs,
+            )  # fmt: skip
+
+    def _overview_or_damage(self, id_: str, created_at: str, recipe: str, sha256: str) -> Overview:
+        try:
+            return self._overview(id_, created_at, recipe, sha256)
+        except DamagedMeasurement as error:
+            [(runs,)] = self._read("SELECT COUNT(*) FROM run WHERE measurement = ?", (id_,))
+            plain = make_overview(
+                id_=id_, created_at=created_at, recipe=recipe, recipe_sha256=sha256,
+                request={}, concluded=None, pairs=0, runs=runs,
+            )  # fmt: skip
+            return attrs.evolve(plain, state="damaged", damage=error.cause)
 
     def request_of(self, measurement: str) -> Mapping[str, Any]:
-        """What `begin` was given for it; empty for an unknown measurement."""
-        rows = self._read("SELECT request FROM measurement WHERE id = ?", (measurement,))
-        return dict(json.loads(rows[0][0])) if rows else {}
+        """Return what `begin` was given for it; empty for an unknown measurement.
 
-    def _set_up(self) -> None:
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if version > DATABASE_VERSION:
-            raise StoreError(
-                f'"{self.path}" was written by a newer tfopt (schema {version}, this one knows '
-                f"{DATABASE_VERSION}); upgrade tfopt, or move the file away"
+        :raises DamagedMeasurement: if it cannot be read.
+        """
+        return self._table(measurement, "request", "its request") or {}
+
+    def _concluded(self, measurement: str) -> Mapping[str, Any] | None:
+        """Return the results without their runs as plain data; None where there are none."""
+        return self._table(measurement, "results", "its results")
+
+    def _table(self, measurement: str, column: str, part: str) -> Mapping[str, Any] | None:
+        """Return the table in a column of a measurement, None where there is none."""
+        rows = self._read(
+            f"SELECT CAST({column} AS BLOB) FROM measurement WHERE id = ?",
+            (measurement,), of=measurement,
+        )  # fmt: skip
+        if not rows or rows[0][0] is None:
+            return None
+        with reading(measurement, self.path, part):
+            return parse_table(rows[0][0])
+
+    def _begun(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Return id, time, recipe and its hash of every measurement, the oldest first."""
+        return tuple(
+            self._read(
+                "SELECT id, created_at, recipe, recipe_sha256 FROM measurement "
+                "ORDER BY created_at, id",
+                (),
             )
-        if version == 0:
-            # one transaction: two processes may come here at once
-            self._connection.executescript(
-                f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {DATABASE_VERSION}; COMMIT;"
-            )
+        )
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         try:
             with self._connection:
                 self._connection.execute(statement, values)
         except sqlite3.Error as error:
-            raise self._failure("cannot be written", error) from error
+            raise failure(self.path, "cannot be written", error) from error
 
-    def _read(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
+    def _read(self, statement: str, values: tuple[Any, ...], of: str | None = None) -> list[Any]:
+        """Return the rows of a query.
+
+        :param of: the measurement that alone is read.
+        :raises DamagedMeasurement: if SQLite finds what it keeps of that measurement malformed.
+        :raises StoreError: if the file cannot be read.
+        """
         try:
             return self._connection.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise self._failure("cannot be read", error) from error
-
-    def _failure(self, what: str, error: Exception) -> StoreError:
-        return StoreError(
-            f'the results file "{self.path}" {what}: {error}; nothing in it was overwritten'
-        )
+            # an OperationalError is about the file or the system: locked, no memory, an I/O error
+            if of is None or isinstance(error, sqlite3.OperationalError):
+                raise failure(self.path, "cannot be read", error) from error
+            raise DamagedMeasurement(of, str(self.path), str(error)) from error
 
 
 def store_path(project: Path) -> Path:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cattrs import Converter, transform_error
+from cattrs import Converter
 
 from tfopt_core.errors import InputError
+from tfopt_core.store.decoding import cause_in_words
 from tfopt_core.store.results import SCHEMA_VERSION, Results
 
 # Without these it is another kind of JSON; `tfopt runs --json` lacks the first already.
 ESSENTIAL = ("id", "recipe", "runs", "comparison")
-MENTIONED = 3
 
 _converter = Converter()
 # JSON has no nan, so `--json` writes null where a loss became none
@@ -44,9 +44,7 @@ def read_results(path: Path) -> Results:
     try:
         return _converter.structure(data, Results)
     except Exception as error:  # whatever a file may hold in the place of a number or a table
-        problems = [problem.replace("@ $.", "at ") for problem in transform_error(error)]
-        said = "; ".join(problems[:MENTIONED])
-        raise InputError(f'"{path}" is damaged, or was edited: {said}') from error
+        raise InputError(f'"{path}" is damaged, or was edited: {cause_in_words(error)}') from error
 
 
 def _parsed(path: Path) -> Any:

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
+from cattrs import Converter
 
 from tfopt_core.store.results import SCHEMA_VERSION, RunResult
 
 # "unfinished": begun and never concluded, because it was killed or is still under way.
-State = Literal["finished", "interrupted", "unfinished"]
+# "damaged": what is kept of it cannot be read.
+State = Literal["finished", "interrupted", "unfinished", "damaged"]
+
+_converter = Converter()
 
 
 @attrs.frozen(kw_only=True)
@@ -19,7 +23,8 @@ class Overview:
 
     `verdict`, the speedup and its interval are those of its own comparison, None where it was
     never concluded or gave no number. `pairs` are complete pairs, `runs` all runs, failed ones
-    too. `created_at` is UTC, ISO 8601.
+    too. `created_at` is UTC, ISO 8601. `damage` says what cannot be read, None where nothing is
+    damaged.
     """
 
     id: str
@@ -35,6 +40,19 @@ class Overview:
     confidence: float | None
     pairs: int
     runs: int
+    damage: str | None = None
+
+
+@attrs.frozen
+class _Comparison:
+    """What an overview has of a comparison."""
+
+    verdict: str | None = None
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    pairs: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -71,9 +89,10 @@ def make_overview(
     :param request: as `Store.begin` got it; all that is read of it is the workload.
     :param concluded: the results as plain data, None where there are none.
     :param pairs: complete pairs among the runs, for a measurement without results.
+    :raises Exception: for damaged data, whatever reading them raises.
     """
     results = concluded or {}
-    comparison = results.get("comparison", {})
+    comparison = _converter.structure(results.get("comparison", {}), _Comparison)
     state: State = "unfinished"
     if concluded is not None:
         state = "interrupted" if results.get("interrupted") else "finished"
@@ -82,14 +101,14 @@ def make_overview(
         created_at=created_at,
         recipe=recipe,
         recipe_sha256=recipe_sha256,
-        workload=results.get("workload") or _workload(request),
+        workload=str(results.get("workload") or _workload(request)),
         state=state,
-        verdict=comparison.get("verdict"),
-        speedup=comparison.get("speedup"),
-        low=comparison.get("low"),
-        high=comparison.get("high"),
-        confidence=comparison.get("confidence"),
-        pairs=comparison.get("pairs", pairs),
+        verdict=comparison.verdict,
+        speedup=comparison.speedup,
+        low=comparison.low,
+        high=comparison.high,
+        confidence=comparison.confidence,
+        pairs=pairs if comparison.pairs is None else comparison.pairs,
         runs=runs,
     )
 

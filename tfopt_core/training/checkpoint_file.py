@@ -11,17 +11,17 @@ A file that is torn, or of which one bit is another, is known as damaged. No Ten
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import mmap
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import attrs
 import numpy as np
+
+from tfopt_core.files import Disk, write_whole
 
 MAGIC = b"tfopt-checkpoint-1\n"
 LENGTH_BYTES, DIGEST_BYTES = 8, 32
@@ -39,39 +39,6 @@ class Checkpoint:
     arrays: Mapping[str, np.ndarray] = attrs.field(factory=dict)
 
 
-class Disk:
-    """What writing does to a disk, one method each; tests have the n-th one fail."""
-
-    def create(self, path: Path) -> BinaryIO:
-        """Open a new file, over a former one of this name."""
-        return path.open("wb")
-
-    def write(self, file: BinaryIO, data: Any) -> None:
-        """Append these bytes."""
-        file.write(data)
-
-    def sync(self, file: BinaryIO) -> None:
-        """Have what was written reach the disk."""
-        file.flush()
-        os.fsync(file.fileno())
-
-    def replace(self, source: Path, target: Path) -> None:
-        """Rename, over a former file of this name, as one operation."""
-        os.replace(source, target)
-
-    def sync_folder(self, folder: Path) -> None:
-        """Have the names in a folder reach the disk."""
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def remove(self, path: Path) -> None:
-        """Remove a file, if it is there."""
-        path.unlink(missing_ok=True)
-
-
 def write_file(path: Path, temporary: Path, checkpoint: Checkpoint, disk: Disk) -> None:
     """Write a checkpoint: wholly under its name, or not at all.
 
@@ -79,20 +46,7 @@ def write_file(path: Path, temporary: Path, checkpoint: Checkpoint, disk: Disk) 
     :raises OSError: if it cannot be written.
     :raises ValueError: for values that JSON cannot hold, and for arrays of objects.
     """
-    try:
-        with disk.create(temporary) as file:
-            digest = hashlib.sha256()
-            for part in _parts(checkpoint):
-                digest.update(part)
-                disk.write(file, part)
-            disk.write(file, digest.digest())
-            disk.sync(file)
-        disk.replace(temporary, path)
-        disk.sync_folder(path.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            disk.remove(temporary)
-        raise
+    write_whole(path, _with_digest(checkpoint), temporary=temporary, disk=disk)
 
 
 def read_file(path: Path) -> Checkpoint:
@@ -117,6 +71,14 @@ def read_file(path: Path) -> Checkpoint:
     length = int.from_bytes(body[len(MAGIC) : begin], "little")
     header = json.loads(bytes(body[begin : begin + length]))
     return Checkpoint(header["values"], dict(_arrays(header["arrays"], body[begin + length :])))
+
+
+def _with_digest(checkpoint: Checkpoint) -> Iterator[Any]:
+    digest = hashlib.sha256()
+    for part in _parts(checkpoint):
+        digest.update(part)
+        yield part
+    yield digest.digest()
 
 
 def _parts(checkpoint: Checkpoint) -> Iterator[Any]:

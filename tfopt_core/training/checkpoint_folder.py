@@ -17,10 +17,10 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.errors import InputError, StoreError
+from tfopt_core.files import Disk
 from tfopt_core.training.checkpoint_file import (
     Checkpoint,
     DamagedCheckpoint,
-    Disk,
     read_file,
     write_file,
 )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tfopt_core.errors import InputError
+from tfopt_core.files import Disk
 from tfopt_core.training import variables
 from tfopt_core.training.callback_state import capture_callbacks, not_kept, restore_callbacks
-from tfopt_core.training.checkpoint_file import Checkpoint, Disk, read_file
+from tfopt_core.training.checkpoint_file import Checkpoint, read_file
 from tfopt_core.training.checkpoint_folder import Writer, writing_alone
 from tfopt_core.training.data_order import (
     epochs_drawn,

@@ -14,6 +14,7 @@ from tfopt_core.measure.isolate import ProcessOutcome
 from tfopt_core.measure.once import train_once
 from tfopt_core.measure.prepared import PluginPlan, Prepared
 from tfopt_core.measure.request import Request
+from tfopt_core.measure.script.once import train_script
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 
@@ -37,6 +38,27 @@ class Spread:
 SPREAD = PluginPlan(name="spread", settings={}, asked={}, math="exact", summary="", changes=())
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class Times:
+    """A plugin whose setting is found out by timing."""
+
+    steps: int | str = "auto"
+
+    @hookimpl(wrapper=True)
+    def configure_training(self):
+        return (yield)
+
+
+NOT_TIMED = 'the settings of plugin "times" were chosen without a loop that could not be timed'
+TIMES = PluginPlan(
+    name="times", settings={"steps": 1}, asked={"steps": "auto"}, math="exact", summary="",
+    changes=(), not_timed=(NOT_TIMED,),
+)  # fmt: skip
+
+
+PLANS = {"spread": SPREAD, "times": TIMES}
+
+
 def runner(*, writes, fails=False):
     """Trains in no time, and saves the model or leaves that to another worker."""
 
@@ -44,7 +66,7 @@ def runner(*, writes, fails=False):
         task.job.folder.mkdir(parents=True, exist_ok=True)
         message = {"type": "result", "run": RUN}
         if task.kind == "prepare":
-            plans = tuple(SPREAD for _ in task.job.plugins)
+            plans = tuple(PLANS[stacked.name] for stacked in task.job.plugins)
             prepared = attrs.evolve(PREPARED, plugins=plans)
             message = {"type": "prepared", "prepared": unstructure(prepared)}
         elif fails:
@@ -101,3 +123,20 @@ def test_a_training_that_failed_saved_nothing(trained, tmp_path):
 
 def test_without_being_asked_nothing_is_saved(trained):
     assert trained(cluster=False, save=False, writes=True).saved_to is None
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_a_loop_that_could_not_be_timed_is_noted(tmp_path, script):
+    (tmp_path / "train.py").touch()
+    spec = {"script": "train.py"} if script else {"factory": "train.py:build", "epochs": 1}
+    request = Request(
+        recipe=Recipe(name="r", path=tmp_path / "r.toml", workload=WorkloadSpec(**spec)),
+        plugins=(StackedPlugin("times", Times()),), machine=make_machine(),
+        folder=tmp_path / "runs" / "1", environment={},
+    )  # fmt: skip
+    carry_out, told = runner(writes=False), []
+    if script:
+        told += train_script(request, carry_out, carry_out).notes
+    else:
+        train_once(request, carry_out, carry_out, lambda *epoch: None, on_note=told.append)
+    assert told == [NOT_TIMED]

@@ -10,7 +10,7 @@ from cattrs import unstructure
 from measure_runs import make_fit
 
 from tfopt_core import hookimpl
-from tfopt_core.errors import InputError, PreparationFailed, StoreError
+from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.isolate import ProcessOutcome
 from tfopt_core.measure.pace import World
@@ -557,6 +557,44 @@ def test_resuming_refuses_other_code_and_another_environment(world, monkeypatch)
 def test_a_finished_measurement_is_not_resumed(world):
     world(FakeRunner(), pairs=4)
     with pytest.raises(InputError, match="nothing to resume"):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_a_damaged_measurement_of_this_recipe_is_named_rather_than_an_older_one_resumed(world):
+    for _ in range(2):
+        world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    newest = world.store.unfinished()[0].id
+    statement = "UPDATE measurement SET request = '{' WHERE id = ?"
+    world.store._write(statement, (newest,))
+    with pytest.raises(DamagedMeasurement, match=f'measurement "{newest}"'):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_a_damaged_measurement_of_another_recipe_does_not_prevent_resuming(world):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    world.store.begin("other", "9999", "another recipe", "ab", {})
+    world.store._write("UPDATE measurement SET request = '{' WHERE id = 'other'", ())
+    results, _ = world(FakeRunner(), pairs=4, resuming=True)
+    assert results.id == measurement
+    assert results.comparison.pairs == 4
+
+
+@pytest.mark.parametrize(("part", "value"), [("prepared", {}), ("course", []), ("fingerprint", 3)])
+def test_resuming_names_the_measurement_whose_decisions_are_damaged(world, part, value):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    kept = dict(world.store.request_of(measurement))
+    world.store.update_request(measurement, {**kept, part: value})
+    with pytest.raises(DamagedMeasurement, match=f'measurement "{measurement}".*{part}'):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_resuming_names_the_measurement_that_has_a_damaged_run(world):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    world.store._write("UPDATE run SET data = '{' WHERE round = 1 AND position = 0", ())
+    with pytest.raises(DamagedMeasurement, match=f'measurement "{measurement}".* run "'):
         world(FakeRunner(), pairs=4, resuming=True)
 
 

@@ -61,6 +61,15 @@ def test_unfinished_is_explained_where_there_is_one() -> None:
     assert "1 run\n" in listed(UNFINISHED)
 
 
+def test_a_damaged_measurement_is_listed_with_what_cannot_be_read() -> None:
+    damaged = attrs.evolve(UNFINISHED, id="bad", state="damaged", damage="its results cannot be "
+                           "read: JSONDecodeError")  # fmt: skip
+    text = " ".join(listed(OVERVIEW, damaged).split())
+    assert "- 0 pairs damaged" in text
+    assert "damaged: of bad its results cannot be read: JSONDecodeError; the others can" in text
+    assert "damaged" not in listed(OVERVIEW, UNFINISHED)
+
+
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_every_verdict_has_its_words(verdict: str) -> None:
     text = " ".join(listed(attrs.evolve(OVERVIEW, verdict=verdict), width=100).split())
@@ -80,7 +89,7 @@ def test_the_time_is_local_and_a_text_that_is_none_is_shown(
 @pytest.mark.parametrize("width", [40, 80, 100])
 def test_long_and_hostile_names_fit_and_are_inert(name: str, width: int) -> None:
     strange = attrs.evolve(OVERVIEW, id=name, created_at=name, recipe=name, workload=name,
-                           verdict=name)  # fmt: skip
+                           verdict=name, damage=name)  # fmt: skip
     run = make_run(0, name, status="failed", error=name)
     interim = render_interim(Interim(measurement=strange, runs=(run,)))
     for text in (listed(strange, UNFINISHED, width=width), show(interim, width)):

@@ -7,7 +7,7 @@ import sqlite3
 import attrs
 import pytest
 
-from tfopt_core.errors import StoreError
+from tfopt_core.errors import DamagedMeasurement, InputError, StoreError
 from tfopt_core.store.database import Store
 from tfopt_core.store.results import (
     Block,
@@ -197,3 +197,118 @@ def test_the_overview_has_the_oldest_first_and_tells_interrupted_ones(path):
         assert [(o.id, o.state) for o in store.overview()] == [
             ("a", "unfinished"), ("b", "interrupted"),
         ]  # fmt: skip
+
+
+# A damaged row
+
+DAMAGES = {
+    "cut short": b'{"comparison": {',
+    "no text": b"\xff\xfe\x00{",
+    "of another form": b"[1, 2]",
+    "with holes": b"{}",
+    "nested without end": b"[" * 100_000,
+}
+# An empty request is one without the facts of a measurement, and no damage to reading it.
+DAMAGED_REQUESTS = {name: data for name, data in DAMAGES.items() if name != "with holes"}
+
+
+def damage(path, table, column, id_, data):
+    with sqlite3.connect(path) as connection:
+        statement = f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE id = ?"
+        assert connection.execute(statement, (data, id_)).rowcount == 1
+    connection.close()
+
+
+def two_measurements(path):
+    """ "good" and "m", both finished and with one run; "m" is the newer one."""
+    with Store(path) as store:
+        for number, id_ in enumerate(("good", "m")):
+            store.begin(id_, str(number), "r", "abc", REQUEST)
+            store.add_run(id_, attrs.evolve(RUN, id=f"{id_}-00"))
+            store.finish(attrs.evolve(RESULTS, id=id_))
+
+
+@pytest.mark.parametrize("data", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize(("table", "column", "id_"), [("measurement", "results", "m"),
+                                                      ("run", "data", "m-00")])  # fmt: skip
+def test_damaged_results_are_an_error_that_names_the_measurement(path, table, column, id_, data):
+    two_measurements(path)
+    damage(path, table, column, id_, data)
+    with Store(path) as store:
+        with pytest.raises(DamagedMeasurement, match=r'measurement "m" in ".*runs\.sqlite"') as e:
+            store.results("m")
+        assert e.value.measurement == "m"
+        assert e.value.exit_code == 70
+        assert ('run "m-00"' if table == "run" else "results") in str(e.value)
+        assert store.results("good").runs[0].id == "good-00"
+
+
+@pytest.mark.parametrize("data", DAMAGED_REQUESTS.values(), ids=DAMAGED_REQUESTS)
+def test_a_damaged_request_is_an_error_that_names_the_measurement(path, data):
+    two_measurements(path)
+    damage(path, "measurement", "request", "m", data)
+    with Store(path) as store:
+        with pytest.raises(DamagedMeasurement, match='measurement "m"'):
+            store.request_of("m")
+        with pytest.raises(DamagedMeasurement, match='measurement "m"'):
+            store.overview_of("m")
+        assert store.request_of("good") == REQUEST
+        # what was concluded is whole all the same
+        assert store.results("m").comparison == COMPARISON
+
+
+@pytest.mark.parametrize("column", ["request", "results"])
+@pytest.mark.parametrize("data", DAMAGED_REQUESTS.values(), ids=DAMAGED_REQUESTS)
+def test_the_overview_lists_a_damaged_measurement_as_such_and_the_others(path, column, data):
+    two_measurements(path)
+    damage(path, "measurement", column, "m", data)
+    with Store(path) as store:
+        good, bad = store.overview()
+    assert (good.id, good.state, good.damage) == ("good", "finished", None)
+    assert (bad.id, bad.state, bad.recipe, bad.verdict, bad.runs) == ("m", "damaged", "r", None, 1)
+    assert column in bad.damage
+
+
+def test_an_undecodable_name_is_shown_with_a_substitute(path):
+    two_measurements(path)
+    damage(path, "measurement", "recipe", "m", b"fash\xffon")
+    with Store(path) as store:
+        assert [overview.recipe for overview in store.overview()] == ["r", "fash\ufffdon"]
+
+
+def test_a_page_that_sqlite_cannot_follow_damages_its_measurement_alone(path):
+    # a request of several pages: all but its beginning lies on pages of its own
+    with Store(path) as store:
+        store.begin("good", "0", "r", "abc", REQUEST)
+        store.begin("m", "1", "r", "abc", {**REQUEST, "filler": "x" * 20_000})
+        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = bytearray(path.read_bytes())
+    # the first 4 bytes of such a page say which one comes next
+    page = next(begin for begin in range(0, len(whole), 4096)
+                if whole[begin + 100 : begin + 4096] == b"x" * 3996)  # fmt: skip
+    whole[page : page + 4] = b"\xff\xff\xff\xff"
+    path.write_bytes(whole)
+    with Store.existing(path) as store:
+        assert [overview.state for overview in store.overview()] == ["unfinished", "damaged"]
+        with pytest.raises(DamagedMeasurement, match="malformed"):
+            store.request_of("m")
+
+
+def test_results_of_a_newer_tfopt_are_no_damage(path):
+    two_measurements(path)
+    damage(path, "measurement", "results", "m", b'{"schema_version": 99, "all": "new"}')
+    with Store(path) as store, pytest.raises(InputError, match="concluded by a newer tfopt"):
+        store.results("m")
+
+
+@pytest.mark.parametrize("data", DAMAGES.values(), ids=DAMAGES)
+def test_a_measurement_whose_end_cannot_be_read_is_among_the_unfinished(path, data):
+    with Store(path) as store:
+        store.begin("begun", "1", "r", "abc", REQUEST)
+        store.begin("ended", "2", "r", "abc", REQUEST)
+        store.finish(attrs.evolve(RESULTS, id="ended"))
+    damage(path, "measurement", "results", "ended", data)
+    with Store(path) as store:
+        ended, begun = store.unfinished()
+    assert (begun.id, begun.damage, begun.request) == ("begun", None, REQUEST)
+    assert (ended.id, ended.damage.measurement) == ("ended", "ended")

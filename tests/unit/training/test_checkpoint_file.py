@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tfopt_core.files import Disk
 from tfopt_core.training.checkpoint_file import (
     Checkpoint,
     DamagedCheckpoint,
-    Disk,
     read_file,
     write_file,
 )

@@ -26,9 +26,11 @@ def train_script(
     :param quiet, runner, on_adapted: as `train_once` takes them.
     :raises InputError, PreparationFailed: before the script runs.
     """
+    notes: tuple[str, ...] = ()
     try:
         if any("auto" in stacked.settings.values() for stacked in request.plugins):
-            _, request = prepare(request, quiet)
+            prepared, request = prepare(request, quiet)
+            notes = prepared.not_timed
 
         def tell(message: dict[str, object]) -> None:
             if message["type"] == "adapted" and on_adapted is not None:
@@ -50,4 +52,4 @@ def train_script(
         shutil.rmtree(request.folder, ignore_errors=True)
         raise
     shutil.rmtree(request.folder, ignore_errors=True)
-    return attrs.evolve(run, output_path=None)
+    return attrs.evolve(run, output_path=None, notes=(*notes, *run.notes))

@@ -1,0 +1,55 @@
+"""A damaged row of the results' file: an error that names its measurement, the others readable."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+from real_process import tfopt
+from stored_measurements import FIRST, FIRST_RESULTS, SECOND, SECOND_RESULTS, keep, make_results
+
+from tfopt_core.store.database import Store, store_path
+
+THIRD = "20261121-103000-cc03"
+DAMAGE = {
+    "request": "UPDATE measurement SET request = '{\"a' WHERE id = ?",
+    "results": "UPDATE measurement SET results = '{\"a' WHERE id = ?",
+    "run": "UPDATE run SET data = '{\"a' WHERE measurement = ? AND round = 2",
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "refused"),
+    [
+        ("request", ["compare"]),  # the page needs nothing of it
+        ("results", ["compare", "report"]),
+        ("run", ["compare", "report"]),
+    ],
+)
+def test_a_damaged_measurement_is_named_and_the_others_can_be_read(tmp_path, part, refused):
+    path = store_path(tmp_path)
+    third = make_results(THIRD, "2026-11-21T10:30:00+00:00", 5.0, "memory")
+    with Store(path) as store:
+        for results in (FIRST_RESULTS, SECOND_RESULTS, third):
+            keep(store, results)
+    with sqlite3.connect(path) as connection:
+        connection.execute(DAMAGE[part], (SECOND,))
+    connection.close()
+    before = path.read_bytes()
+
+    listed = tfopt("runs", "--json", "-", cwd=tmp_path)
+    rows = json.loads(listed.out)["measurements"]
+    assert [row["id"] for row in rows] == [FIRST, SECOND, THIRD]
+    assert [row["state"] for row in rows].count("damaged") == (part != "run")
+    for arguments in (("report", "last"), ("compare", FIRST, THIRD)):
+        done = tfopt(*arguments, cwd=tmp_path)
+        assert done.code == 0, done.err
+
+    asked = {"compare": ("compare", FIRST, SECOND), "report": ("report", SECOND)}
+    for command in refused:
+        done = tfopt(*asked[command], cwd=tmp_path)
+        assert done.code == 70
+        assert f'error: measurement "{SECOND}" in "' in done.err
+        assert len(done.err.splitlines()) == 1
+    assert path.read_bytes() == before

@@ -1,0 +1,105 @@
+"""Writing a file: whichever operation fails, the old file or the new one is there, whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from failing_disk import FailingDisk, Killed
+
+from tfopt_core.errors import InputError
+from tfopt_core.files import Disk, pieces_of, write_whole
+from tfopt_core.measure.processes import replace_file
+
+OLD, NEW = b"the old one", [b"the ", b"new ", b"one"]
+
+
+class RecordingDisk(Disk):
+    """Notes what is carried out, in order."""
+
+    def __init__(self):
+        self.operations = []
+
+    def sync(self, file):
+        self.operations.append("sync file")
+        super().sync(file)
+
+    def replace(self, source, target):
+        self.operations.append("rename")
+        super().replace(source, target)
+
+    def sync_folder(self, folder):
+        self.operations.append("sync folder")
+        super().sync_folder(folder)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
+@pytest.mark.parametrize("torn", [False, True])
+def test_whichever_operation_fails_the_file_is_the_old_or_the_new_one(tmp_path, error, torn):
+    at, completed = 0, False
+    while not completed:
+        at += 1
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        path = folder / "file"
+        path.write_bytes(OLD)
+        disk = FailingDisk(at, error, torn=torn)
+        try:
+            write_whole(path, NEW, disk=disk)
+            completed = True
+        except type(error):
+            pass
+        assert path.read_bytes() in (OLD, b"".join(NEW))
+        # a process that lives removes what it had begun
+        left = {entry.name for entry in folder.iterdir()} - {"file"}
+        assert not left or isinstance(error, Killed)
+    assert path.read_bytes() == b"".join(NEW)
+    assert at == 8  # create, three pieces, sync, rename, sync of the folder, and none of these
+
+
+def test_the_data_reach_the_disk_before_the_name_does(tmp_path):
+    disk = RecordingDisk()
+    write_whole(tmp_path / "file", NEW, disk=disk)
+    assert disk.operations == ["sync file", "rename", "sync folder"]
+
+
+def test_the_file_behind_a_link_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").write_bytes(OLD)
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
+    write_whole(tmp_path / "link", NEW)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "file").read_bytes() == b"".join(NEW)
+
+
+def test_pieces_that_cannot_be_made_leave_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(OLD)
+
+    def pieces():
+        yield b"the"
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_whole(path, pieces())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+    assert path.read_bytes() == OLD
+
+
+def test_pieces_of_a_file_are_all_of_it(tmp_path):
+    data = os.urandom(2**20 + 3)
+    (tmp_path / "file").write_bytes(data)
+    assert [len(piece) for piece in pieces_of(tmp_path / "file")] == [2**20, 3]
+    assert b"".join(pieces_of(tmp_path / "file")) == data
+
+
+def test_a_model_that_cannot_be_saved_is_said_to_lie_where_the_run_left_it(tmp_path):
+    source = tmp_path / "model.keras"
+    source.write_bytes(OLD)
+    # a neighbour that an earlier form of the function would have written to
+    (tmp_path / ".out.keras.part").mkdir()
+    replace_file(source, tmp_path / "out.keras")
+    assert (tmp_path / "out.keras").read_bytes() == OLD
+    with pytest.raises(InputError, match=f'it is kept as "{source}"'):
+        replace_file(source, tmp_path / "nowhere" / "out.keras")

@@ -1,0 +1,62 @@
+"""Decode stored JSON; whatever is damaged becomes an error that names the measurement."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cattrs import transform_error
+from cattrs.errors import BaseValidationError
+
+from tfopt_core.errors import DamagedMeasurement, TfoptError, describe
+
+MENTIONED = 3
+
+
+@contextlib.contextmanager
+def reading(measurement: str, path: Path, part: str) -> Iterator[None]:
+    """Turn what damaged data raise into an error that names the measurement.
+
+    :param path: the results file.
+    :param part: what of the measurement is read, in the user's words.
+    :raises DamagedMeasurement: for any exception but those of tfopt itself.
+    """
+    try:
+        yield
+    except TfoptError:
+        raise
+    # Exception: a stored text may hold anything in the place of a number or a table
+    except Exception as error:
+        cause = f"{part} cannot be read: {cause_in_words(error)}"
+        raise DamagedMeasurement(measurement, str(path), cause) from error
+
+
+def parse(data: bytes) -> Any:
+    """Return what a stored JSON text holds.
+
+    :raises ValueError: if it is no UTF-8 or no JSON.
+    :raises RecursionError: if it is nested too deeply.
+    """
+    return json.loads(data.decode("utf-8"))
+
+
+def parse_table(data: bytes) -> Mapping[str, Any]:
+    """Return the table that a stored JSON text holds.
+
+    :raises ValueError, RecursionError: as `parse`; and if it holds something else.
+    """
+    table = parse(data)
+    if not isinstance(table, dict):
+        raise ValueError(f"a table is expected, not {type(table).__name__}")
+    return table
+
+
+def cause_in_words(error: Exception) -> str:
+    """Return the first few things that are wrong, each with its place, in one phrase."""
+    if isinstance(error, BaseValidationError):
+        problems = [problem.replace("@ $.", "at ") for problem in transform_error(error)]
+        return "; ".join(problems[:MENTIONED])
+    return describe(error).removeprefix("raised ")

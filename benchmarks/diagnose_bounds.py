@@ -82,7 +82,7 @@ def step_seconds(
     requests: Mapping[str, Any], runner: Any, rounds: int
 ) -> dict[str, list[float | None]]:
     """Seconds of a steady step by request, one figure a round; None for a run that failed."""
-    from tfopt_core.measure.project import mean_warm_step
+    from tfopt_core.measure.cutting import LONGEST_SECONDS
     from tfopt_core.measure.request import processes_of
     from tfopt_core.measure.schedule import Turn, Variant
 
@@ -93,14 +93,14 @@ def step_seconds(
             request = requests[name]
             turn = Turn(round_, position, Variant(name, request.plugins), round_ + 1)
             run = processes_of(request, runner).run(
-                turn, request.folder.name, lambda message: None, stop_when_steady=True
+                turn, request.folder.name, lambda message: None, longest_seconds=LONGEST_SECONDS
             )
             if not run.ok:
                 print(f"  {name} failed: {run.error}", flush=True)
                 seconds[name].append(None)
                 continue
             fit = run.fit
-            seconds[name].append(fit.step_seconds if fit.steady else mean_warm_step(fit.blocks))
+            seconds[name].append(fit.step_seconds if fit.steady else fit.mean_step_seconds)
     return seconds
 
 

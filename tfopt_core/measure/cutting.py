@@ -19,18 +19,19 @@ LEAST_SECONDS = 2.0
 UNSTEADY_SECONDS = 8.0
 # The standard error of the mean step below which a run may end, relative to it.
 ENOUGH = 0.02
-# No run goes on for longer in search of that, or of an epoch's end, ...
+# No run goes on for longer in search of that, or of an epoch's end: with the usual budget of ten
+# minutes eight such runs take about a quarter of it, ...
 LONGEST_SECONDS = 20.0
-# ... unless the budget is large: eight such runs take about a quarter of it.
+# ... and with another one as well.
 SHARE_OF_BUDGET = 1 / 30
 
 
-def longest_seconds(budget: float | None) -> float:
+def longest_seconds(budget: float) -> float:
     """Return how many seconds of timed steps a run may take before it is cut in any case.
 
-    :param budget: of the whole measurement, in seconds; None for none.
+    :param budget: of the whole measurement, in seconds.
     """
-    return max(LONGEST_SECONDS, (budget or 0.0) * SHARE_OF_BUDGET)
+    return max(UNSTEADY_SECONDS, budget * SHARE_OF_BUDGET)
 
 
 def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:

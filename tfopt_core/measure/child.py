@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.measure.channel import receive_task
+from tfopt_core.measure.installed_libraries import pin_libraries
 from tfopt_core.measure.parent_death import die_with_parent
 from tfopt_core.measure.supervise import DUMP_SIGNAL
 from tfopt_core.measure.task import Task, error_message
@@ -50,7 +51,7 @@ def main(descriptor: int) -> int:
         with lock:
             channel.sendall(data)
 
-    sys.path.insert(0, os.getcwd())
+    pin_libraries()
     try:
         task = receive_task(channel)
     except EOFError:

@@ -30,6 +30,7 @@ READY_SECONDS = 120.0
 # A fork opens its devices in a fraction of a second, or it hangs for good: TensorFlow had been
 # used before the fork.
 START_SECONDS = 60.0
+PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.measure.fork_server")
 
 
 class ServerFailed(Exception):
@@ -146,7 +147,7 @@ class Server:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tfopt_core.measure.fork_server", str(theirs.fileno())],
+                [*PROGRAM, str(theirs.fileno())],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -64,7 +64,7 @@ class SpawnRunner:
 
     capture: bool = True
     limits: Limits = attrs.field(factory=Limits)
-    program: tuple[str, ...] = (sys.executable, "-m", "tfopt_core.measure.child")
+    program: tuple[str, ...] = (sys.executable, "-P", "-m", "tfopt_core.measure.child")
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
+from tfopt_core.measure.process_control import start_process
 from tfopt_core.measure.supervise import Limits, Tell, converse, end_group
 from tfopt_core.measure.task import Task
 
@@ -33,7 +33,8 @@ FELL_BACK: Started = "spawned: forking failed"
 class ProcessOutcome:
     """How a process ended: its last word, or why there is none.
 
-    `message` is its final message; `cause` says why there is none ("killed by SIGKILL").
+    `message` is its final message; `cause` says why there is none ("killed by SIGKILL");
+    `left_behind` are the processes outside of its session that outlived it and were ended.
     """
 
     message: dict[str, Any] | None
@@ -42,6 +43,7 @@ class ProcessOutcome:
     output_path: Path | None
     output_tail: str
     started: Started = "spawned"
+    left_behind: tuple[str, ...] = ()
 
 
 class Runner(Protocol):
@@ -75,15 +77,8 @@ class SpawnRunner:
             ours, theirs = socket.socketpair()
             stack.enter_context(ours)
             with theirs:
-                process = subprocess.Popen(
-                    [*self.program, str(theirs.fileno())],
-                    env=dict(environment),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT if output else None,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # the terminal's Ctrl-C reaches only this process
-                )
+                channel = theirs.fileno()
+                process = start_process([*self.program, str(channel)], environment, channel, output)
             stack.callback(end_group, process)
             message, cause = converse(process, ours, task, self.limits, tell)
         return ProcessOutcome(
@@ -92,6 +87,7 @@ class SpawnRunner:
             seconds=time.perf_counter() - started,
             output_path=path,
             output_tail=tail_of(path) if path else "",
+            left_behind=process.left_behind,
         )
 
 

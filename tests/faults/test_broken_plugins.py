@@ -154,6 +154,22 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
     assert str(TFOPT) not in first
 
 
+def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_path):
+    silent = GOOD.replace("def math(self):", "def helper(self):")
+    site = make_distribution(
+        tmp_path / "site", "silent", {"silent": "silent_module:Good"}, silent_module=silent
+    )
+    project = tiny_project(tmp_path / "project", plugin="silent")
+    env = environment(PYTHONPATH=site)
+    shown = tfopt("plugins", "show", "silent", cwd=project, env=env)
+    assert "not declared: a replay shows whether it is the same training" in shown.out
+    # a mistake of another kind ends the command after everything was checked
+    done = tfopt("apply", "recipe.toml", "--set", "measure.pairs=1", cwd=project, env=env)
+    assert done.code == 2
+    assert "measure.pairs" in done.err
+    assert "target" not in done.err
+
+
 @pytest.mark.slow
 def test_a_broken_neighbour_is_not_imported_by_a_whole_plan(tmp_path):
     site = make_distribution(

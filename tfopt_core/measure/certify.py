@@ -66,7 +66,7 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
         if baseline.reproducible is False:
             cause = "the workload's data differ each time that they are built, with one seed too"
             return _concluded(drawn, "impossible", f"no certificate: {cause}")
-        return _concluded(drawn, "diverges", f"declared {math}, but {difference}")
+        return _concluded(drawn, "diverges", f"{_declared(math)} {difference}")
     if math == "rounding":
         return _concluded(drawn, "diverges", _rounds(drawn))
     if max(loss or 0.0, weight or 0.0) > SAME:
@@ -77,13 +77,22 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
                 drawn, "impossible", f"no certificate: {cause} differ by up to {_share(own)}"
             )
         apart = f"{drawn.batches} replayed steps diverge: {_apart(drawn, 'by up to')}"
-        return _concluded(drawn, "diverges", f"declared {math}, but {apart}")
+        return _concluded(drawn, "diverges", f"{_declared(math)} {apart}")
     gap = _not_shown(baseline, stack)
     if gap is not None:
         return _concluded(drawn, "impossible", f"no certificate: {gap}")
-    same = "same training" if math == "exact" else "same training up to the order of examples"
+    same = "same training up to the order of examples" if math == "order" else "same training"
     replayed = f"{drawn.batches} steps replayed, {_apart(drawn, 'differ by at most')}"
-    return _concluded(drawn, "certified", f"{same}, certified: {replayed}{_scope(baseline)}")
+    undeclared = "; the stack does not declare it" if math == "unknown" else ""
+    scope = f"{_scope(baseline)}{undeclared}"
+    return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
+
+
+def _declared(math: Math) -> str:
+    """Return how a statement of a difference begins."""
+    if math == "unknown":
+        return "the stack does not declare what it does to the training, and it is not the same:"
+    return f"declared {math}, but"
 
 
 def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:

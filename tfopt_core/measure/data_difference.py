@@ -11,16 +11,16 @@ from tfopt_core.training.replayed import ReadEpoch
 def data_difference(
     math: Math, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
 ) -> str | None:
-    """How the stack's data differ from the baseline's, None if not as far as they were read.
+    """Return how the stack's data differ from the baseline's, None if not as far as they were read.
 
-    :param math: "exact" data have the same batches in the same order; "order" and "rounding" allow
-        another order, of the same examples.
+    :param math: "exact" data have the same batches in the same order, and so must those of an
+        "unknown" stack; "order" and "rounding" allow another order, of the same examples.
     """
     for number, (ours, theirs) in enumerate(zip(baseline, stack, strict=False), start=1):
         difference = None
         if ours.whole and theirs.whole:
             difference = _examples(number, baseline, stack)
-        if difference is None and math == "exact":
+        if difference is None and math in ("exact", "unknown"):
             difference = _order(number, baseline, stack)
         if difference is not None:
             return difference

@@ -107,11 +107,13 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     step_time = _of_fit(lambda fit: fit.step_seconds)
     rate = _of_fit(lambda fit: fit.examples_per_second)
     one_time = _of_fit(lambda fit: fit.one_time_seconds)
+    cluster = _of_fit(lambda fit: fit.cluster_seconds)
     rows = (
         *_wall_time(sides, results.comparison.kind),
         *_row(sides, step, step_time, units.seconds_text, _shorter if steady else _untold),
         *_row(sides, "examples a second", rate, units.rate_text, _more if steady else _untold),
         *_row(sides, "one-time cost", one_time, units.seconds_text, _shorter),
+        *_row(sides, "joining the cluster", cluster, units.seconds_text, _untold),
     )
     if not results.target:
         return rows

@@ -37,7 +37,8 @@ class EffectResult:
 class FitResult:
     """One fit of a run.
 
-    `one_time_seconds` are tracing, compilation and cache filling; `step_seconds` is the median
+    `one_time_seconds` are tracing, compilation, cache filling and, for several processes,
+    `cluster_seconds`, in which they joined (else None); `step_seconds` is the median
     of the steady blocks, None if there are none; `metrics` are the last epoch's, `history` all
     epochs'. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
     training) are None without a target or if it was not reached. A fit that ended once its step
@@ -67,6 +68,7 @@ class FitResult:
     replicas: int = 1
     workers: int = 1
     communication_step_seconds: float | None = None
+    cluster_seconds: float | None = None
     name: str = ""
     wall_seconds: float | None = None
 

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(
 PR_GET_CHILD_SUBREAPER = 37  # from <linux/prctl.h>
 
 # Leaves the session, as a daemon does.
-SLEEPER = "987"
+# a number that no other test's sleeper has
+SLEEPER = f"987.{os.getpid()}"
 DAEMON = f"import subprocess; subprocess.Popen(['sleep', '{SLEEPER}'], start_new_session=True)"
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
-from tfopt_core.measure.process_control import start_process
+from tfopt_core.measure.process_control import ParentGone, start_process
 from tfopt_core.measure.supervise import Limits, Tell, converse, end_group
 from tfopt_core.measure.task import Task
 
@@ -72,22 +72,28 @@ class SpawnRunner:
         task.job.folder.mkdir(parents=True, exist_ok=True)
         path = task.job.folder / OUTPUT_FILE if self.capture else None
         started = time.perf_counter()
-        with contextlib.ExitStack() as stack:
-            output = stack.enter_context(path.open("wb")) if path else None
-            ours, theirs = socket.socketpair()
-            stack.enter_context(ours)
-            with theirs:
-                channel = theirs.fileno()
-                process = start_process([*self.program, str(channel)], environment, channel, output)
-            stack.callback(end_group, process)
-            message, cause = converse(process, ours, task, self.limits, tell)
+        left_behind: tuple[str, ...] = ()
+        try:
+            with contextlib.ExitStack() as stack:
+                output = stack.enter_context(path.open("wb")) if path else None
+                ours, theirs = socket.socketpair()
+                stack.enter_context(ours)
+                with theirs:
+                    channel = theirs.fileno()
+                    program = [*self.program, str(channel)]
+                    process = start_process(program, environment, channel, output)
+                stack.callback(end_group, process)
+                message, cause = converse(process, ours, task, self.limits, tell)
+            left_behind = process.left_behind
+        except ParentGone:
+            message, cause = None, "its process could not be started"
         return ProcessOutcome(
             message=message,
             cause=cause,
             seconds=time.perf_counter() - started,
             output_path=path,
             output_tail=tail_of(path) if path else "",
-            left_behind=process.left_behind,
+            left_behind=left_behind,
         )
 
 

@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from tfopt_core.measure.process_control import start_process
+from tfopt_core.measure.process_control import ParentGone, start_process
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="other systems know no subreapers"
@@ -95,7 +95,7 @@ def test_what_stays_in_the_session_is_ended_without_a_word(start):
 def test_all_is_ended_with_the_process_that_started_it(start):
     code = f"""
         import os, socket, sys, time
-        from tfopt_core.measure.process_control import start_process
+        from tfopt_core.measure.process_control import ParentGone, start_process
         ours, theirs = socket.socketpair()
         code = {DAEMON!r} + "; import time; time.sleep({SLEEPER})"
         program = [sys.executable, "-c", code]
@@ -116,3 +116,9 @@ def test_this_process_becomes_no_subreaper(start):
     answer = ctypes.c_int(-1)
     assert ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(answer)) == 0
     assert answer.value == 0
+
+
+def test_a_program_that_cannot_be_started_is_a_process_that_failed(start, tmp_path):
+    with (tmp_path / "output.txt").open("wb") as output, pytest.raises(ParentGone):
+        start_process(["/no/such/program"], os.environ, output.fileno(), output)
+    assert "No such file" in (tmp_path / "output.txt").read_text()

@@ -11,6 +11,8 @@ from tfopt_core.hooks.card import Math
 from tfopt_core.measure.data_difference import data_difference
 from tfopt_core.training.replayed import SAME, Replayed
 
+UNDECLARED = "not every plugin declares what it does to the training"
+
 
 @attrs.frozen(kw_only=True)
 class Certificate:
@@ -83,15 +85,14 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
         return _concluded(drawn, "impossible", f"no certificate: {gap}")
     same = "same training up to the order of examples" if math == "order" else "same training"
     replayed = f"{drawn.batches} steps replayed, {_apart(drawn, 'differ by at most')}"
-    undeclared = "; the stack does not declare it" if math == "unknown" else ""
-    scope = f"{_scope(baseline)}{undeclared}"
+    scope = _scope(baseline) + (f"; {UNDECLARED}" if math == "unknown" else "")
     return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
 
 
 def _declared(math: Math) -> str:
     """Return how a statement of a difference begins."""
     if math == "unknown":
-        return "the stack does not declare what it does to the training, and it is not the same:"
+        return f"{UNDECLARED}, and it is not the same:"
     return f"declared {math}, but"
 
 

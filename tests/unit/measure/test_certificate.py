@@ -200,7 +200,7 @@ def test_a_stack_that_declares_nothing_and_replays_the_same_is_certified():
     assert certificate.certified
     assert certificate.statement == (
         "same training, certified: 100 steps replayed, losses and weights are identical; "
-        "320 examples an epoch compared; the stack does not declare it"
+        "320 examples an epoch compared; not every plugin declares what it does to the training"
     )
 
 
@@ -220,7 +220,7 @@ def test_a_stack_that_declares_nothing_and_is_not_the_same_accuses_nobody(change
     certificate = certify("unknown", BASELINE, stack_with(**changes))
     assert certificate.kind == "diverges"
     assert certificate.statement.startswith(
-        f"the stack does not declare what it does to the training, and it is not the same: {said}"
+        f"not every plugin declares what it does to the training, and it is not the same: {said}"
     )
 
 

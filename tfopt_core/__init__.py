@@ -1,7 +1,8 @@
 """tfopt: stacks of training optimizations, measured one by one.
 
 What authors of plugins and workloads import; and `apply`, `stacked` and `optimize`, for notebooks
-and programs. Nothing here imports TensorFlow or NumPy.
+and programs. Nothing here imports TensorFlow or NumPy, and a name is imported once it is asked for:
+`python -m tfopt_core` starts here, with the working directory first on its import path.
 """
 
 from __future__ import annotations
@@ -9,38 +10,49 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tfopt_core.data import DataPlan
-from tfopt_core.errors import PluginRefused, TfoptError
-from tfopt_core.hooks import (
-    Change,
-    Cluster,
-    ClusterOptions,
-    ComparedLoop,
-    Control,
-    Diagnosis,
-    Effect,
-    Finding,
-    Gpu,
-    Machine,
-    PrecisionPolicy,
-    Probe,
-    RunContext,
-    RuntimeOptions,
-    Serve,
-    TrainingOptions,
-    hookimpl,
-)
-from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
-from tfopt_core.training.made import LoopMade, loop_made
-from tfopt_core.training.workload import Workload
-
 if TYPE_CHECKING:
     from tfopt_core.api import Stacked, apply, optimize, stacked
+    from tfopt_core.data import DataPlan
+    from tfopt_core.errors import PluginRefused, TfoptError
+    from tfopt_core.hooks import (
+        Change,
+        Cluster,
+        ClusterOptions,
+        ComparedLoop,
+        Control,
+        Diagnosis,
+        Effect,
+        Finding,
+        Gpu,
+        Machine,
+        PrecisionPolicy,
+        Probe,
+        RunContext,
+        RuntimeOptions,
+        Serve,
+        TrainingOptions,
+        hookimpl,
+    )
+    from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+    from tfopt_core.training.made import LoopMade, loop_made
+    from tfopt_core.training.workload import Workload
 
 __version__ = "0.1.0"
 
-# From Python; imported when they are asked for, since they know everything below.
-_API = ("Stacked", "apply", "optimize", "stacked")
+# Where the names come from.
+_PLACES = {
+    "tfopt_core.api": ("Stacked", "apply", "optimize", "stacked"),
+    "tfopt_core.data": ("DataPlan",),
+    "tfopt_core.errors": ("PluginRefused", "TfoptError"),
+    "tfopt_core.hooks": (
+        "Change", "Cluster", "ClusterOptions", "ComparedLoop", "Control", "Diagnosis", "Effect",
+        "Finding", "Gpu", "Machine", "PrecisionPolicy", "Probe", "RunContext", "RuntimeOptions",
+        "Serve", "TrainingOptions", "hookimpl",
+    ),
+    "tfopt_core.training.callbacks": ("EVERY_BATCH", "batch_callbacks"),
+    "tfopt_core.training.made": ("LoopMade", "loop_made"),
+    "tfopt_core.training.workload": ("Workload",),
+}  # fmt: skip
 
 __all__ = [
     "EVERY_BATCH",
@@ -76,6 +88,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _API:
-        return getattr(importlib.import_module("tfopt_core.api"), name)
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(importlib.import_module(place), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -32,9 +32,11 @@ def load_function(place: str, folders: Sequence[Path]) -> Callable[..., Any]:
     :raises PluginRefused: if it is not there, cannot be imported, or is no function.
     """
     where, _, name = place.rpartition(":")
-    for folder in reversed(folders):
-        if str(folder) not in sys.path:  # the function's module may import its neighbours
-            sys.path.insert(0, str(folder))
+    first, *others = map(str, folders)
+    if first not in sys.path:  # the function's module may import its neighbours
+        sys.path.insert(0, first)
+    # behind what is installed: a file there must not take a library's place
+    sys.path += [folder for folder in others if folder not in sys.path]
     try:
         module = _file(where, folders) if where.endswith(".py") else importlib.import_module(where)
     except PluginRefused:

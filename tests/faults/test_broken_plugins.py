@@ -5,13 +5,15 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from real_process import environment, make_distribution, tfopt, tiny_project
+from real_process import TFOPT, environment, make_distribution, tfopt, tiny_project
 
 GOOD = '''
     import pathlib
     import attrs
     from tfopt_core import hookimpl
-    pathlib.Path(__file__).with_name(__name__ + "_was_imported").touch()
+    import sys
+    with open(pathlib.Path(__file__).with_name(__name__ + "_was_imported"), "a") as told:
+        print(*sys.orig_argv, file=told)
 
     @attrs.frozen(kw_only=True, eq=False)
     class Good:
@@ -114,7 +116,7 @@ def test_two_distributions_of_one_name_are_both_named(tmp_path):
     assert not list(site.glob("*_was_imported"))
 
 
-@pytest.mark.parametrize("command", ["apply", "train", "plan"])
+@pytest.mark.parametrize("command", ["apply", "train", "plan", "launch", "export"])
 def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp_path):
     site = make_distribution(
         tmp_path / "site", "other", {"other": "other_module:Good"}, other_module=GOOD
@@ -128,6 +130,44 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
     assert done.code == 2
     assert "unknown setting" in done.err
     assert not (site / "other_module_was_imported").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["plugins"],
+        ["schema"],
+        ["init", "tiny.py:build"],
+        pytest.param(["diagnose", "recipe.toml"], marks=[pytest.mark.slow, pytest.mark.tensorflow]),
+    ],
+    ids=lambda command: command[0],
+)
+def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(command, tmp_path):
+    site = make_distribution(
+        tmp_path / "site", "other", {"other": "other_module:Good"}, other_module=GOOD
+    )
+    project = tiny_project(tmp_path / "project")
+    done = tfopt(*command, cwd=project, env=environment(PYTHONPATH=site))
+    assert done.code == 0, done.err
+    first = (site / "other_module_was_imported").read_text().splitlines()[0]
+    # (`init` imports those itself that the recipe names that it writes)
+    assert str(TFOPT) not in first
+
+
+def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_path):
+    silent = GOOD.replace("def math(self):", "def helper(self):")
+    site = make_distribution(
+        tmp_path / "site", "silent", {"silent": "silent_module:Good"}, silent_module=silent
+    )
+    project = tiny_project(tmp_path / "project", plugin="silent")
+    env = environment(PYTHONPATH=site)
+    shown = tfopt("plugins", "show", "silent", cwd=project, env=env)
+    assert "not declared: a replay shows whether it is the same training" in shown.out
+    # a mistake of another kind ends the command after everything was checked
+    done = tfopt("apply", "recipe.toml", "--set", "measure.pairs=1", cwd=project, env=env)
+    assert done.code == 2
+    assert "measure.pairs" in done.err
+    assert "target" not in done.err
 
 
 @pytest.mark.slow

@@ -230,7 +230,8 @@ def test_a_variant_that_dies_is_named_with_its_signal_and_keeps_no_timing(tmp_pa
     assert [run["status"] for run in stored_runs(project)].count("ok") == 2
 
 
-# Says on every channel it can find that it trained 777 epochs, and leaves a process behind.
+# Says on every channel it can find that it trained 777 epochs, and leaves two processes behind: one
+# in its own session, and one in another.
 LIES = """
         import json, os, time
         fit = dict(one_time_seconds=0, blocks=[], steady=True, step_seconds=1e-9, steps=777,
@@ -249,8 +250,10 @@ LIES = """
         if pid == 0:
             time.sleep(600)
             os._exit(0)
+        import subprocess
+        daemon = subprocess.Popen(["sleep", "606"], start_new_session=True)
         with open("sleepers", "a") as sleepers:
-            sleepers.write(f"{pid} ")
+            sleepers.write(f"{pid} {daemon.pid} ")
 """
 
 
@@ -270,9 +273,9 @@ def test_a_forged_result_is_not_taken_for_one(lied):
 
 
 def test_what_a_workload_forked_is_gone_after_the_run(lied):
-    project, _ = lied
+    project, done = lied
     pids = [int(pid) for pid in (project / "sleepers").read_text().split()]
-    assert len(pids) == 2  # of the dry build and of the training
+    assert len(pids) == 4  # of the dry build and of the training
 
     def gone(pid):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -280,3 +283,5 @@ def test_what_a_workload_forked_is_gone_after_the_run(lied):
         return True
 
     wait_until("the sleepers' death", lambda: all(map(gone, pids)), DEATH_SECONDS)
+    said = " ".join(done.out.split())
+    assert 'left processes in sessions of their own, which were ended: "sleep 606"' in said

@@ -279,6 +279,27 @@ def test_a_plugin_that_declares_itself_exact_and_is_not_is_caught(replayed, kind
     assert certificate.statement.startswith(f"declared exact, but {said}")
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class SaysNothing:
+    """A third party's plugin without `math()`."""
+
+    rate: float = 0.001
+
+    @hookimpl(wrapper=True)
+    def configure_training(self):
+        options = yield
+        import keras
+
+        return attrs.evolve(options, optimizer=keras.optimizers.Adam(self.rate))
+
+
+def test_of_a_plugin_that_declares_nothing_the_replay_decides(replayed):
+    assert replayed("plain", SaysNothing(), math="unknown").certified
+    other = replayed("plain", SaysNothing(rate=0.002), math="unknown")
+    assert other.kind == "diverges"
+    assert "not every plugin declares what it does" in other.statement
+
+
 def test_what_acts_outside_of_the_replayed_steps_certifies_nothing(replayed):
     certificate = replayed("plain", ActsBetweenSteps())
     assert certificate.kind == "impossible"

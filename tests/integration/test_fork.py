@@ -80,7 +80,8 @@ def test_a_forked_run_and_a_spawned_one_have_the_same_losses(tmp_path):
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path):
-    says = """import os, sys
+    says = """import os, subprocess, sys
+        subprocess.Popen(["sleep", "607"], start_new_session=True)
         print("my process", os.getpid(), os.getsid(0), sys.argv[0] != "")
         os.environ["LEFT_BEHIND"] = os.environ.get("LEFT_BEHIND", "") + "x"
         print("left behind:", os.environ["LEFT_BEHIND"])"""
@@ -92,6 +93,7 @@ def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path):
             task = task_in(project, "tiny", run=str(number))
             outcome = runner(task, environment_of(task), lambda message: None)
             run = told(outcome)
+            assert outcome.left_behind == ("sleep 607",)
             assert run["cpu_seconds"] > 0
             assert run["peak_rss_bytes"] > 100 * 2**20
             outputs.append(outcome.output_path.read_text())

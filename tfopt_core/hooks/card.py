@@ -12,12 +12,14 @@ import attrs
 from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks.guards import named_after
 
-Math = Literal["exact", "order", "rounding", "changes"]
+# "unknown": the plugin does not say; what a replay shows decides.
+Math = Literal["exact", "order", "rounding", "unknown", "changes"]
 
 TARGETS = ("input", "dispatch", "compute", "memory", "communication", "convergence")
 ROLES = ("optimization", "observer")
 MODEL_CHANGES = ("none", "in-place", "replaces")
-MATHS: tuple[Math, ...] = ("exact", "order", "rounding", "changes")
+# From the least that is changed to the most that may be.
+MATHS: tuple[Math, ...] = ("exact", "order", "rounding", "unknown", "changes")
 
 # The headings of a card, in order; `tfopt plugins show` and the reference pages render them.
 HEADINGS = ("What it does", "Why it helps", "When it does not", "Mixes with", "Reference")
@@ -73,16 +75,16 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
 
 
 def math_of(name: str, plugin: Any) -> Math:
-    """What the plugin, with its settings, does to the mathematics of training.
+    """Return what the plugin, with its settings, does to the mathematics of training.
 
-    A plugin that does not say is taken to change it: the strictest judgement of its gain.
+    It is "unknown" for a plugin without `math()`.
 
     :raises PluginDefinitionError: if `math()` returns something else.
     :raises PluginError: if it raises.
     """
     method = getattr(plugin, "math", None)
     try:
-        value = "changes" if method is None else method()
+        value = "unknown" if method is None else method()
     except Exception as error:
         raise named_after(name, "math", error) from error
     if value not in MATHS:

@@ -75,7 +75,7 @@ def _described(names: Sequence[str]) -> Iterator[PluginInfo]:
     """Those that one process could describe, and the one that ended it."""
     from cattrs import structure
 
-    command = [sys.executable, "-m", "tfopt_core.hooks.inspection", *names]
+    command = [sys.executable, "-P", "-m", "tfopt_core.hooks.inspection", *names]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT_SECONDS,

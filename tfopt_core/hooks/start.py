@@ -72,7 +72,7 @@ def _stands_alone(info: PluginInfo) -> bool:
         and not traits.requires
         and OWNER_HOOK not in info.hooks
         and "communication" not in traits.targets
-        and info.math in ("exact", "order", "rounding")
+        and info.math in ("exact", "order", "rounding", "unknown")
     )
 
 

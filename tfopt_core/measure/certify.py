@@ -11,6 +11,8 @@ from tfopt_core.hooks.card import Math
 from tfopt_core.measure.data_difference import data_difference
 from tfopt_core.training.replayed import SAME, Replayed
 
+UNDECLARED = "not every plugin declares what it does to the training"
+
 
 @attrs.frozen(kw_only=True)
 class Certificate:
@@ -70,7 +72,8 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
             cause = "the workload's data differ each time that they are built, with one seed too"
             return _concluded(drawn, "impossible", f"no certificate: {cause}")
         drawn = attrs.evolve(drawn, other_examples=difference.examples)
-        return _concluded(drawn, "diverges", f"declared {math}, but {difference.statement}")
+        statement = f"{_declared(math)} {difference.statement}"
+        return _concluded(drawn, "diverges", statement)
     if math == "rounding":
         return _concluded(drawn, "diverges", _rounds(drawn))
     if max(loss or 0.0, weight or 0.0) > SAME:
@@ -81,13 +84,21 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
                 drawn, "impossible", f"no certificate: {cause} differ by up to {_share(own)}"
             )
         apart = f"{drawn.batches} replayed steps diverge: {_apart(drawn, 'by up to')}"
-        return _concluded(drawn, "diverges", f"declared {math}, but {apart}")
+        return _concluded(drawn, "diverges", f"{_declared(math)} {apart}")
     gap = _not_shown(baseline, stack)
     if gap is not None:
         return _concluded(drawn, "impossible", f"no certificate: {gap}")
-    same = "same training" if math == "exact" else "same training up to the order of examples"
+    same = "same training up to the order of examples" if math == "order" else "same training"
     replayed = f"{drawn.batches} steps replayed, {_apart(drawn, 'differ by at most')}"
-    return _concluded(drawn, "certified", f"{same}, certified: {replayed}{_scope(baseline)}")
+    scope = _scope(baseline) + (f"; {UNDECLARED}" if math == "unknown" else "")
+    return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
+
+
+def _declared(math: Math) -> str:
+    """Return how a statement of a difference begins."""
+    if math == "unknown":
+        return f"{UNDECLARED}, and it is not the same:"
+    return f"declared {math}, but"
 
 
 def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:

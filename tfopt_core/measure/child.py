@@ -18,8 +18,11 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from tfopt_core.errors import TfoptError
 from tfopt_core.measure.channel import receive_task
+from tfopt_core.measure.installed_libraries import pin_libraries
 from tfopt_core.measure.parent_death import die_with_parent
 from tfopt_core.measure.supervise import DUMP_SIGNAL
 from tfopt_core.measure.task import Task, error_message
@@ -50,7 +53,7 @@ def main(descriptor: int) -> int:
         with lock:
             channel.sendall(data)
 
-    sys.path.insert(0, os.getcwd())
+    pin_libraries()
     try:
         task = receive_task(channel)
     except EOFError:
@@ -130,7 +133,9 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     from tfopt_core.training.keeper import Keeper
 
     workload = load(task.job)
-    started = perf_counter_ns()
+    # whatever a training needs is part of its time: one over several processes has to join them
+    joining = 0 if joined is None else joined.nanoseconds
+    started = perf_counter_ns() - joining
     built = build(task.job, workload, joined=joined)
     if joined is not None:
         check_built(built)
@@ -139,6 +144,8 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     chief = built.run.cluster is None or built.run.cluster.is_chief
     keeper = None if task.keeping is None else Keeper(task.keeping, send, writes=chief)
     outcome = train(built, started, send, known, adapt, keeper)
+    if joined is not None and joined.cluster is not None:
+        outcome = attrs.evolve(outcome, cluster_seconds=joining / 1e9)
     effects = built.stack.report_effects(built.run, built.model)
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
     if task.save_to is not None and (built.run.cluster is None or built.run.cluster.is_chief):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from time import perf_counter_ns
 from typing import Any
 
 import attrs
@@ -43,6 +44,15 @@ def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
         has served the others, who have ended.
     :raises ClusterError: if they do not come together, or would train different things.
     """
+    begun = perf_counter_ns()
+    there = _joined(task, send)
+    if there is None:
+        return None
+    task, joined = there
+    return task, attrs.evolve(joined, nanoseconds=perf_counter_ns() - begun)
+
+
+def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
     job = task.job
     joined = join(job, send)
     if isinstance(joined, Serve):

@@ -22,17 +22,18 @@ class DataDifference:
 def data_difference(
     math: Math, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
 ) -> DataDifference | None:
-    """How the stack's data differ from the baseline's, None if not as far as they were read.
+    """Return how the stack's data differ from the baseline's;
+    None if not as far as they were read.
 
-    :param math: "exact" data have the same batches in the same order; "order" and "rounding" allow
-        another order, of the same examples.
+    :param math: "exact" data have the same batches in the same order, and so must those of an
+        "unknown" stack; "order" and "rounding" allow another order, of the same examples.
     """
     for number, (ours, theirs) in enumerate(zip(baseline, stack, strict=False), start=1):
         if ours.whole and theirs.whole:
             examples = _examples(number, baseline, stack)
             if examples is not None:
                 return DataDifference(examples, examples=True)
-        if math == "exact":
+        if math in ("exact", "unknown"):
             order = _order(number, baseline, stack)
             if order is not None:
                 return DataDifference(order, examples=False)

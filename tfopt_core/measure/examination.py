@@ -66,7 +66,7 @@ def _tensorflow(machine: Machine) -> Iterator[Finding]:
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _ASK], env=environment, capture_output=True, text=True,
+            [sys.executable, "-P", "-c", _ASK], env=environment, capture_output=True, text=True,
             timeout=TIME_LIMIT_SECONDS, check=True,
         )  # fmt: skip
         said = json.loads(done.stdout.splitlines()[-1])

@@ -7,9 +7,7 @@ environment, imports once and never touches a device; each run is a fork of it.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -17,11 +15,12 @@ import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import attrs
 
 from tfopt_core.measure.isolate import FELL_BACK, OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
+from tfopt_core.measure.process_control import ControlledProcess, ParentGone, answer
 from tfopt_core.measure.supervise import NeverStarted, Tell, converse, end_group
 from tfopt_core.measure.task import Task
 
@@ -30,10 +29,7 @@ READY_SECONDS = 120.0
 # A fork opens its devices in a fraction of a second, or it hangs for good: TensorFlow had been
 # used before the fork.
 START_SECONDS = 60.0
-
-
-class ServerFailed(Exception):
-    """A fork server did not start, or is gone."""
+PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.measure.fork_server")
 
 
 def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
@@ -93,7 +89,7 @@ class ForkRunner:
             return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
         try:
             return self._forked(self._server(environment), task, tell)
-        except (ServerFailed, NeverStarted):
+        except (ParentGone, NeverStarted):
             # whatever the reason, a new process tells it, or does without
             self._trusted = False
             self.close()
@@ -118,7 +114,7 @@ class ForkRunner:
             stack.callback(end_group, process)
             message, cause = converse(process, ours, task, limits, tell)
             if message is None and server.process.poll() is not None:
-                raise ServerFailed  # how the run ended was for the server to tell
+                raise ParentGone  # how the run ended was for the server to tell
         return ProcessOutcome(
             message=message,
             cause=cause,
@@ -126,6 +122,7 @@ class ForkRunner:
             output_path=path,
             output_tail=tail_of(path),
             started="forked",
+            left_behind=process.left_behind,
         )
 
 
@@ -140,13 +137,13 @@ class Server:
     def start(cls, environment: Mapping[str, str]) -> Server:
         """Start a server and wait until it has imported everything.
 
-        :raises ServerFailed: if it cannot.
+        :raises ParentGone: if it cannot.
         """
         # packets: an answer is never cut or glued to the next
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tfopt_core.measure.fork_server", str(theirs.fileno())],
+                [*PROGRAM, str(theirs.fileno())],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -156,38 +153,22 @@ class Server:
             )
         server = cls(process, ours)
         try:
-            server.answer(READY_SECONDS)
+            answer(ours, READY_SECONDS)
         except BaseException:
             server.close()
             raise
         return server
 
-    def fork(self, channel: int, output: int) -> ForkedProcess:
-        """A new process that serves this channel and writes to this file.
+    def fork(self, channel: int, output: int) -> ControlledProcess:
+        """Fork a process that serves this channel and writes to this file.
 
-        :raises ServerFailed: if the server is gone.
+        :raises ParentGone: if the server is gone.
         """
         try:
             socket.send_fds(self.control, [b"f"], [channel, output])
         except OSError as error:
-            raise ServerFailed from error
-        return ForkedProcess(self, int(self.answer(START_SECONDS)["pid"]))
-
-    def answer(self, timeout: float) -> dict[str, Any]:
-        """What the server says next.
-
-        :raises ServerFailed: if it is gone, or says nothing within `timeout` seconds.
-        """
-        if not select.select([self.control], [], [], timeout)[0]:
-            raise ServerFailed
-        try:
-            data = self.control.recv(1024)
-        except OSError as error:
-            raise ServerFailed from error
-        if not data:
-            raise ServerFailed
-        told: dict[str, Any] = json.loads(data)
-        return told
+            raise ParentGone from error
+        return ControlledProcess(self.control, int(answer(self.control, START_SECONDS)["pid"]))
 
     def close(self) -> None:
         """End the server; its children end by themselves when their channels close."""
@@ -195,29 +176,3 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-
-
-@attrs.define(eq=False)
-class ForkedProcess:
-    """A grandchild: its parent, the server, waits for it and tells how it ended."""
-
-    server: Server
-    pid: int
-    _code: int | None = attrs.field(default=None, init=False)
-
-    def poll(self) -> int | None:
-        """Its exit status, None while it runs."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.wait(0)
-        return None
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its exit status, as `subprocess.Popen.wait` does."""
-        if self._code is None:
-            if not select.select([self.server.control], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("a fork", timeout or 0)
-            try:
-                self._code = int(self.server.answer(0)["status"])
-            except ServerFailed:
-                self._code = -signal.SIGKILL  # as the server has gone, whose child it is
-        return self._code

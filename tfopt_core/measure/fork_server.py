@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import socket
 import sys
 import warnings
+
+from tfopt_core.measure.reaper import become_subreaper, end_orphans, tell, wait_for
 
 # What every run needs. Whatever runs a TensorFlow operation or opens a device must not stand
 # here: its forks would hang.
@@ -29,7 +30,8 @@ def serve(control: socket.socket) -> int:
     """Fork a process for each request until the other end is closed; the exit code."""
     for name in PRELOADED:
         importlib.import_module(name)
-    _tell(control, ready=True)
+    become_subreaper()  # of what its forks leave behind
+    tell(control, ready=True)
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 16, _DESCRIPTORS)
         if not data:
@@ -43,9 +45,9 @@ def serve(control: socket.socket) -> int:
             _become_child(*descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
-        _tell(control, pid=pid)
-        _, status = os.waitpid(pid, 0)
-        _tell(control, status=os.waitstatus_to_exitcode(status))
+        tell(control, pid=pid)
+        status = wait_for(pid)
+        tell(control, status=status, left_behind=end_orphans(pid))
 
 
 def _become_child(channel: int, output: int) -> None:
@@ -63,10 +65,6 @@ def _become_child(channel: int, output: int) -> None:
         sys.stderr.flush()
     finally:
         os._exit(code)  # what the server registered for its own end is not for a fork to run
-
-
-def _tell(control: socket.socket, **told: int) -> None:
-    control.send(json.dumps(told).encode())
 
 
 if __name__ == "__main__":

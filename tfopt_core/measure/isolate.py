@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
+from tfopt_core.measure.process_control import ParentGone, start_process
 from tfopt_core.measure.supervise import Limits, Tell, converse, end_group
 from tfopt_core.measure.task import Task
 
@@ -33,7 +33,8 @@ FELL_BACK: Started = "spawned: forking failed"
 class ProcessOutcome:
     """How a process ended: its last word, or why there is none.
 
-    `message` is its final message; `cause` says why there is none ("killed by SIGKILL").
+    `message` is its final message; `cause` says why there is none ("killed by SIGKILL");
+    `left_behind` are the processes outside of its session that outlived it and were ended.
     """
 
     message: dict[str, Any] | None
@@ -42,6 +43,7 @@ class ProcessOutcome:
     output_path: Path | None
     output_tail: str
     started: Started = "spawned"
+    left_behind: tuple[str, ...] = ()
 
 
 class Runner(Protocol):
@@ -64,34 +66,34 @@ class SpawnRunner:
 
     capture: bool = True
     limits: Limits = attrs.field(factory=Limits)
-    program: tuple[str, ...] = (sys.executable, "-m", "tfopt_core.measure.child")
+    program: tuple[str, ...] = (sys.executable, "-P", "-m", "tfopt_core.measure.child")
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)
         path = task.job.folder / OUTPUT_FILE if self.capture else None
         started = time.perf_counter()
-        with contextlib.ExitStack() as stack:
-            output = stack.enter_context(path.open("wb")) if path else None
-            ours, theirs = socket.socketpair()
-            stack.enter_context(ours)
-            with theirs:
-                process = subprocess.Popen(
-                    [*self.program, str(theirs.fileno())],
-                    env=dict(environment),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT if output else None,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # the terminal's Ctrl-C reaches only this process
-                )
-            stack.callback(end_group, process)
-            message, cause = converse(process, ours, task, self.limits, tell)
+        left_behind: tuple[str, ...] = ()
+        try:
+            with contextlib.ExitStack() as stack:
+                output = stack.enter_context(path.open("wb")) if path else None
+                ours, theirs = socket.socketpair()
+                stack.enter_context(ours)
+                with theirs:
+                    channel = theirs.fileno()
+                    program = [*self.program, str(channel)]
+                    process = start_process(program, environment, channel, output)
+                stack.callback(end_group, process)
+                message, cause = converse(process, ours, task, self.limits, tell)
+            left_behind = process.left_behind
+        except ParentGone:
+            message, cause = None, "its process could not be started"
         return ProcessOutcome(
             message=message,
             cause=cause,
             seconds=time.perf_counter() - started,
             output_path=path,
             output_tail=tail_of(path) if path else "",
+            left_behind=left_behind,
         )
 
 

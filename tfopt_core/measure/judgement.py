@@ -74,5 +74,10 @@ class Judgement:
 
 
 def stack_math(maths: Sequence[Math]) -> Math:
-    """The mathematics of a stack: that of its furthest-reaching plugin."""
-    return max(maths, key=MATHS.index, default="exact")
+    """Return the mathematics of a stack: that of its furthest-reaching plugin.
+
+    Beside a plugin that rounds, one that declares nothing leaves the stack at "rounding": no replay
+    could certify it, and the statistics of quality decide in both cases.
+    """
+    furthest: Math = max(maths, key=MATHS.index, default="exact")
+    return "rounding" if furthest == "unknown" and "rounding" in maths else furthest

@@ -233,9 +233,12 @@ def _outcome(ends: Sequence[RoleEnd], seconds: float, computed: float) -> Proces
     """
     [chief] = [end for end in ends if end.role.leads]
     failed = [end for end in ends if end.failed]
+    left_behind = tuple(dict.fromkeys(each for end in ends for each in end.outcome.left_behind))
     if failed:
         first = failed[0]
-        return attrs.evolve(first.outcome, message=None, cause=first.cause, seconds=seconds)
+        outcome = attrs.evolve(first.outcome, left_behind=left_behind, seconds=seconds)
+        return attrs.evolve(outcome, message=None, cause=first.cause)
+    chief = attrs.evolve(chief, outcome=attrs.evolve(chief.outcome, left_behind=left_behind))
     late = [end.role.name for end in ends if end.called_off and not end.role.serves]
     if late:
         cause = f"{chief.role.name} has trained, but {' and '.join(late)} did not end"

@@ -84,7 +84,8 @@ class Processes:
         message = outcome.message
         if message is not None and message["type"] == "prepared":
             prepared = structure(message["prepared"], Prepared)
-            return attrs.evolve(prepared, seconds=outcome.seconds)
+            ended = (*prepared.warnings, *_ended(outcome, "the dry build"))
+            return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
         if message is None:
             told = [f"the dry build: {outcome.cause}; its last words:"]
             raise PreparationFailed("\n".join(told + last_words(outcome.output_tail)))
@@ -139,7 +140,8 @@ class Processes:
             started=outcome.started,
             output_path=str(outcome.output_path) if outcome.output_path else None,
         )  # fmt: skip
-        return _with_outcome(result, outcome, self.recipe.measure.target)
+        result = _with_outcome(result, outcome, self.recipe.measure.target)
+        return attrs.evolve(result, notes=(*result.notes, *_ended(outcome, "a run")))
 
     def replay(self, variant: Variant, seed: int, shared: Path) -> Replayed | str:
         """Replay a short training, the variant without plugins first; or why that failed.
@@ -201,6 +203,14 @@ class Processes:
         )
         task = Task(kind=kind, job=job, debug=self.debug, alike=self.alike)
         return task, process_environment(self.environment, runtime, debug=self.debug)
+
+
+def _ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
+    """Return what is to be said of the processes that outlived this one."""
+    if not outcome.left_behind:
+        return ()
+    named = ", ".join(f'"{command}"' for command in outcome.left_behind)
+    return (f"{what} left processes in sessions of their own, which were ended: {named}",)
 
 
 def _with_outcome(

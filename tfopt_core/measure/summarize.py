@@ -78,6 +78,7 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         replicas=outcome.replicas,
         workers=outcome.workers,
         communication_step_seconds=outcome.communication_step_seconds,
+        cluster_seconds=outcome.cluster_seconds,
     )
 
 

@@ -108,12 +108,14 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     step_time = _of_fit(lambda fit: fit.step_seconds)
     rate = _of_fit(lambda fit: fit.examples_per_second)
     one_time = _of_fit(lambda fit: fit.one_time_seconds)
+    cluster = _of_fit(lambda fit: fit.cluster_seconds)
     gains = _Gains.of(results)
     rows = (
         *_wall_time(sides, results.comparison.kind, gains),
         *_row(sides, step, step_time, units.seconds_text, gains.less("step_seconds")),
         *_row(sides, "examples a second", rate, units.rate_text, gains.more("examples_per_second")),
         *_row(sides, "one-time cost", one_time, units.seconds_text, gains.less("one_time_seconds")),
+        *_row(sides, "joining the cluster", cluster, units.seconds_text),
     )
     if not results.target:
         return rows

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tfopt_core.hooks.inspection import PluginInfo
 from tfopt_core.report.layout import Page, facts, grid, indented, paragraph, section, words
+from tfopt_core.report.vocabulary import MATHEMATICS
 
 NAME_WIDTH = 26
 
@@ -113,6 +114,8 @@ def _known(info: PluginInfo) -> Iterator[tuple[str, object]]:
             yield "role", traits.role
         if traits.model_change != "none":
             yield "model change", traits.model_change
+    if info.math:
+        yield "training", MATHEMATICS.get(info.math, info.math)
     if info.hooks:
         yield "hooks", ", ".join(info.hooks)
 

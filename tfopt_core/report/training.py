@@ -56,8 +56,10 @@ def render_training(
     """
     if run.status == "served":
         return Text("served the chief until the training had ended")
+    notes = [paragraph(f"note: {note}", "yellow") for note in run.notes]
     if not run.ok:
-        return paragraph(f"the training failed: {run.error or 'no cause was given'}", "red")
+        failed = paragraph(f"the training failed: {run.error or 'no cause was given'}", "red")
+        return Group(failed, *notes)
     fit = run.fit
     epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
     trained = f"went on to the end of {epochs}" if went_on else f"trained {epochs}"
@@ -70,7 +72,7 @@ def render_training(
     parts: list[RenderableType] = [*lines, *render_effects(run.effects, prepared)]
     if saved_to is not None:
         parts.append(Text(f"saved: {plain(str(saved_to))}"))
-    return Group(*parts)
+    return Group(*parts, *notes)
 
 
 def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:

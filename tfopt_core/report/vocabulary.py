@@ -11,6 +11,7 @@ MATHEMATICS = {
     "exact": "the same training, exactly",
     "order": "the same examples in another order",
     "rounding": "the same training in other precision",
+    "unknown": "not declared: a replay shows whether it is the same training",
     "changes": "another training algorithm",
 }
 

@@ -38,8 +38,8 @@ class EffectResult:
 class FitResult:
     """One fit of a run.
 
-    `one_time_seconds` are tracing, compilation and cache filling; `step_seconds` is the median
-    of the steady blocks, None if there are none; `mean_step_seconds` is their mean, stalls
+    `one_time_seconds` are tracing, compilation, cache filling and, for several processes,
+    `cluster_seconds`, in which they joined (else None); `step_seconds` is the median of the steady blocks, None if there are none; `mean_step_seconds` is their mean, stalls
     included, and `mean_step_error` the relative standard error of that. `epochs` and `steps` are
     those that were trained, of `planned_epochs` times `steps_per_epoch`; `metrics` are the last
     epoch's, `history` all epochs'. `epochs_to_target` and `seconds_to_target` (counted from the
@@ -77,6 +77,7 @@ class FitResult:
     replicas: int = 1
     workers: int = 1
     communication_step_seconds: float | None = None
+    cluster_seconds: float | None = None
     name: str = ""
     wall_seconds: float | None = None
 

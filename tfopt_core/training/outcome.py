@@ -20,7 +20,8 @@ class FitOutcome:
     from a checkpoint, `epochs` and `history` are those of all of it, the other figures only those
     of what was trained now. `workers` are the processes that computed steps, and
     `communication_step_seconds` what an all-reduce of the gradients took, timed alone after the
-    training; None on one device and where no gradients are summed.
+    training; None on one device and where no gradients are summed. `cluster_seconds` are those of
+    `setup_seconds` in which the processes of a cluster joined, None for one process.
     """
 
     wall_seconds: float
@@ -45,3 +46,4 @@ class FitOutcome:
     resumed: bool = False
     workers: int = 1
     communication_step_seconds: float | None = None
+    cluster_seconds: float | None = None

@@ -10,6 +10,7 @@ from cattrs import structure, unstructure
 from measure_runs import make_judgement, make_pairs
 
 from tfopt_core.measure.certify import certify, impossible
+from tfopt_core.measure.judgement import stack_math
 from tfopt_core.measure.quality import compare_quality
 from tfopt_core.measure.verdict import compare
 from tfopt_core.training.replayed import SAME, ReadEpoch, Replayed
@@ -192,6 +193,49 @@ def test_rounding_is_never_certified_and_its_divergence_printed():
     assert same.statement == (
         "the stack may round differently, but 100 replayed steps are identical"
     )
+
+
+def test_a_stack_that_declares_nothing_and_replays_the_same_is_certified():
+    certificate = certify("unknown", BASELINE, stack_with())
+    assert certificate.certified
+    assert certificate.statement == (
+        "same training, certified: 100 steps replayed, losses and weights are identical; "
+        "320 examples an epoch compared; not every plugin declares what it does to the training"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"weight_difference": 0.03}, "100 replayed steps diverge: "),
+        ({"epochs": other_epoch(1, multiset="x")}, "epoch 1 holds other examples"),
+        (
+            {"epochs": other_epoch(1, order="x", first=tuple("0123456789"))},
+            "the batches differ from batch 0 on",
+        ),
+    ],
+    ids=["weights", "examples", "order"],
+)
+def test_a_stack_that_declares_nothing_and_is_not_the_same_accuses_nobody(changes, said):
+    certificate = certify("unknown", BASELINE, stack_with(**changes))
+    assert certificate.kind == "diverges"
+    assert certificate.statement.startswith(
+        f"not every plugin declares what it does to the training, and it is not the same: {said}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("maths", "stack"),
+    [
+        ((), "exact"),
+        (("exact", "order"), "order"),
+        (("unknown", "exact", "order"), "unknown"),
+        (("unknown", "rounding"), "rounding"),
+        (("unknown", "changes"), "changes"),
+    ],
+)
+def test_a_stack_is_judged_by_its_furthest_reaching_plugin(maths, stack):
+    assert stack_math(maths) == stack
 
 
 def test_a_stack_that_changes_the_algorithm_has_no_certificate():

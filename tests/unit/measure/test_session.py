@@ -255,6 +255,12 @@ def test_a_time_to_target_is_measured_from_the_first_run_on(world):
     assert ended[0].speedup_so_far is None
 
 
+def test_a_stack_that_declares_nothing_is_judged_without_a_target(world):
+    results, _ = world(FakeRunner(math="unknown"), pairs=4)
+    assert results.comparison.kind == "end-to-end"
+    assert results.comparison.quality.verdict in ("not worse", "not established", "worse")
+
+
 def test_a_failed_run_is_reported_with_its_cause_and_never_counted(world):
     def once(task, seen=[]):  # noqa: B006
         seen.append(1)

@@ -101,3 +101,20 @@ def test_memory_is_that_of_the_chief_where_several_processes_trained():
     text = show(render_summary(make_results(runs=tuple(runs))))
     assert "peak memory, of the chief" in flowing(text)
     assert "of the chief" not in show(render_summary(make_results(comparison=make_comparison())))
+
+
+def test_joining_a_cluster_is_a_row_of_its_own_without_a_ratio():
+    runs = []
+    for number in range(8):
+        stacked = number % 2 == 1
+        run = make_run(number, "full" if stacked else "baseline")
+        fit = attrs.evolve(run.fit, cluster_seconds=3.25 if stacked else None)
+        runs.append(attrs.evolve(run, fits=(fit,)))
+    [line] = [
+        line
+        for line in show(render_summary(make_results(runs=tuple(runs)))).splitlines()
+        if "joining the cluster" in line
+    ]
+    assert line.split()[3:] == ["-", "3.25", "s"]
+    alone = show(render_summary(make_results()))
+    assert "joining the cluster" not in alone

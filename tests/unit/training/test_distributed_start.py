@@ -147,12 +147,28 @@ def test_a_chief_that_misses_a_poll_is_not_gone(monkeypatch, tmp_path):
     assert poll.slept > 5
 
 
-def test_the_folder_of_a_server_is_its_own_and_new():
-    place = serving._own_folder(COORDINATED)
-    try:
-        (place / "old").touch()
-        assert place.stat().st_mode & 0o077 == 0
-        assert serving._own_folder(COORDINATED) == place
-        assert not list(place.iterdir())
-    finally:
-        place.rmdir()
+@pytest.fixture
+def place(monkeypatch, tmp_path):
+    """Where the folder of a server lies."""
+    found = tmp_path / "of-a-server"
+    monkeypatch.setattr(serving, "_folder", lambda cluster: found)
+    return found
+
+
+def test_the_folder_of_a_server_is_its_own_and_new(place):
+    assert serving._own_folder(COORDINATED) == place
+    (place / "old").touch()
+    assert place.stat().st_mode & 0o077 == 0
+    assert serving._own_folder(COORDINATED) == place
+    assert [path.name for path in place.iterdir()] == [serving.MARKER]
+    serving._remove(place)
+    assert not place.exists()
+
+
+def test_a_folder_that_tfopt_has_not_made_is_never_removed(place):
+    place.mkdir()
+    (place / "thesis.txt").touch()
+    with pytest.raises(ClusterError, match="was not made by tfopt; remove it"):
+        serving._own_folder(COORDINATED)
+    serving._remove(place)
+    assert (place / "thesis.txt").exists()

@@ -16,7 +16,7 @@ from tfopt_core.measure.request import Request, prepare
 from tfopt_core.measure.supervise import Tell
 from tfopt_core.measure.task import Task
 
-CHILD = (sys.executable, "-m", "tfopt_core.measure.export.child")
+CHILD = (sys.executable, "-P", "-m", "tfopt_core.measure.export.child")
 
 
 @attrs.define(eq=False)

@@ -14,6 +14,7 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.channel import receive_task
+from tfopt_core.measure.installed_libraries import pin_libraries
 from tfopt_core.measure.parent_death import die_with_parent
 from tfopt_core.measure.request import with_settings
 from tfopt_core.measure.task import Task, error_message
@@ -26,7 +27,7 @@ def main(descriptor: int) -> int:
     die_with_parent()
     channel = socket.socket(fileno=descriptor)
     os.set_inheritable(descriptor, False)
-    sys.path.insert(0, os.getcwd())
+    pin_libraries()
     task = None
 
     def send(message: dict[str, Any]) -> None:

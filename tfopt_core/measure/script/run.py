@@ -53,7 +53,6 @@ class ScriptRun(abc.ABC):
         assert recipe.workload.script is not None
         path = (recipe.directory / recipe.workload.script).absolute()
         folder = recipe.working_directory.resolve()
-        _forget_own_paths()
         if not self.task.measured or recipe.workload.isolate is False:
             os.chdir(folder)
             yield path
@@ -178,10 +177,3 @@ def _other_backend(backend: str) -> str:
         f'the script sets the Keras backend to "{backend}", and tfopt optimizes TensorFlow '
         "training only"
     )
-
-
-def _forget_own_paths() -> None:
-    """`python script.py` imports from the script's folder, not from where tfopt was started."""
-    here = os.getcwd()
-    while sys.path and sys.path[0] in ("", here):
-        del sys.path[0]

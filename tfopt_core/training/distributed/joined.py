@@ -17,11 +17,16 @@ from tfopt_core.training.job import Job
 
 @attrs.frozen(eq=False)
 class Joined:
-    """A strategy that is built already, the processes it spans, and its owner's state."""
+    """A strategy that is built already, the processes it spans, and its owner's state.
+
+    `nanoseconds` is what building it took, with waiting for the other processes and agreeing with
+    them: a part of the training that a single process does not have.
+    """
 
     strategy: Any
     cluster: Cluster | None
     owner: StateOwner
+    nanoseconds: int = 0
 
 
 def join(job: Job, send: Send) -> Joined | Serve:

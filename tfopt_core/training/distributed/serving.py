@@ -26,6 +26,8 @@ CONNECT_SECONDS = 2.0
 # A chief that misses so many polls in a row is gone.
 GONE_AFTER = 4
 FACTS, DONE = "facts.json", "done"
+# A folder in the temporary directory without it is not tfopt's, and never removed.
+MARKER = "made-by-tfopt"
 
 
 def serve(
@@ -56,7 +58,7 @@ def serve(
         _await_end(cluster, place / DONE, join_seconds, sleep, seen)
         del server
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        _remove(place)
 
 
 def _await_end(
@@ -136,17 +138,28 @@ def _folder(cluster: Cluster) -> Path:
 
 
 def _own_folder(cluster: Cluster) -> Path:
-    """A new folder that nobody else may write to.
+    """Return a new folder that nobody else may write to, with the mark of tfopt.
 
-    :raises ClusterError: if it belongs to somebody else.
+    :raises ClusterError: if one is there that tfopt has not made, or that belongs to somebody else.
     """
     place = _folder(cluster)
     try:
         if place.is_symlink() or (place.exists() and place.stat().st_uid != os.getuid()):
             raise ClusterError(f'"{place}" belongs to somebody else; remove it')
         # the port is ours, so what an earlier server left there is nobody's
-        shutil.rmtree(place, ignore_errors=True)
+        _remove(place)
+        if place.exists():
+            raise ClusterError(f'"{place}" was not made by tfopt; remove it')
         place.mkdir(mode=0o700)
+        (place / MARKER).touch()
     except OSError as error:
         raise ClusterError(f'cannot write "{place}": {error.strerror or error}') from error
     return place
+
+
+def _remove(place: Path) -> None:
+    """Remove a folder that tfopt has made, or an empty one, and nothing else."""
+    if (place / MARKER).is_file():
+        shutil.rmtree(place, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        place.rmdir()

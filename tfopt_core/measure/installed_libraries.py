@@ -1,0 +1,44 @@
+"""Imports of the libraries that tfopt needs itself: always the installed ones.
+
+A run's process has the folder of its script or workload first on its import path, as Python does
+it. A file that lies there must not take the place of a library that tfopt imports later on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+import attrs
+
+# The modules of the distributions that tfopt requires (pyproject.toml).
+LIBRARIES = frozenset({
+    "attr", "attrs", "cattr", "cattrs", "click", "keras", "numpy", "pluggy", "psutil", "rich",
+    "rich_click", "ruptures", "scipy", "tensorflow", "tomlkit",
+})  # fmt: skip
+
+
+@attrs.frozen(eq=False)
+class InstalledLibraries(MetaPathFinder):
+    """Finds these libraries on the import path of before, and nothing else.
+
+    :param path: the import path without the folders of the user's code.
+    """
+
+    path: tuple[str, ...]
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a library is installed, None for any other module."""
+        if name not in LIBRARIES:
+            return None
+        return PathFinder.find_spec(name, self.path, target)
+
+
+def pin_libraries() -> None:
+    """Import these libraries from today's import path for as long as this process lives."""
+    sys.meta_path.insert(0, InstalledLibraries(tuple(sys.path)))

@@ -1,0 +1,130 @@
+"""The program between tfopt and a run's process: it ends whatever the run leaves behind.
+
+    python -I -S reaper.py CONTROL PASSED PROGRAM...
+
+A process that calls `setsid` leaves its run's session, and would outlive it. The kernel hands the
+orphans of a run to this process ("child subreaper"), which ends them and tells of them. tfopt's own
+process, or a notebook that embeds it, is no subreaper. This one starts PROGRAM in a new session and
+tells its pid, then its exit status and what it left behind, each as a packet of JSON on CONTROL. It
+imports the standard library only, since it starts before each run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+# From <linux/prctl.h>.
+PR_SET_CHILD_SUBREAPER = 36
+# A killed process is gone at once, unless it waits for a device.
+END_SECONDS = 5.0
+POLL_SECONDS = 0.01
+# What is told of processes that were left behind.
+MOST_NAMED, MOST_LETTERS = 5, 100
+
+
+def main(arguments: list[str]) -> int:
+    """Run a program and everything that it starts, to the end of all of it; the exit code."""
+    control = socket.socket(fileno=int(arguments[0]))
+    control.set_inheritable(False)
+    passed, program = int(arguments[1]), arguments[2:]
+    become_subreaper()
+    pid = os.posix_spawn(
+        program[0], program, os.environ, setsid=True,
+        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them, and a program may not
+    )  # fmt: skip
+    os.close(passed)  # its other end is to notice when the program ends
+    threading.Thread(target=_end_with_parent, args=(control, pid), daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):  # the parent has gone; the rest is done all the same
+        tell(control, pid=pid)
+        status = wait_for(pid)
+        tell(control, status=status, left_behind=end_orphans(pid))
+    return 0
+
+
+def become_subreaper() -> None:
+    """Have the kernel hand this process the orphans among its descendants."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def wait_for(pid: int) -> int:
+    """Return the exit status of a child, negative for a signal; orphans that end are waited for."""
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == pid:
+            return os.waitstatus_to_exitcode(status)
+
+
+def end_orphans(leader: int) -> list[str]:
+    """Kill what is left of a session and every orphan of it; the command lines of the latter.
+
+    :param leader: the session's first process, which has ended.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    found: dict[int, str] = {}
+    deadline = time.monotonic() + END_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:  # none is left
+            break
+        for pid, group in _children():
+            if group != leader and pid not in found:
+                found[pid] = _command(pid)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
+    named = sorted(found.values())
+    more = len(named) - MOST_NAMED
+    return [*named[:MOST_NAMED], f"{more} more"] if more > 0 else named
+
+
+def tell(control: socket.socket, **told: object) -> None:
+    """Send one packet."""
+    control.send(json.dumps(told).encode())
+
+
+def _children() -> Iterator[tuple[int, int]]:
+    """The living children of this process, and the process group of each."""
+    own = os.getpid()
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file:
+                # the name, which may hold anything, stands in parentheses
+                state, parent, group = file.read().rpartition(")")[2].split()[:3]
+            if int(parent) == own and state != "Z":
+                yield int(entry.name), int(group)
+
+
+def _command(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+            words = file.read().replace("\0", " ").strip()
+    except OSError:
+        words = ""
+    return words[:MOST_LETTERS] or f"process {pid}"
+
+
+def _end_with_parent(control: socket.socket, pid: int) -> None:
+    """The parent sends nothing: the end of the stream is the end of the parent."""
+    with contextlib.suppress(OSError):
+        while control.recv(1):
+            pass
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

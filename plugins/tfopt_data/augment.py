@@ -22,6 +22,7 @@ from tfopt_core.data import (
     Resident,
 )
 from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.private_api import why_without
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
@@ -191,6 +192,9 @@ class Augment:
         if self.function is not None:
             function = function_of(load_function(self.function, _folders(run)), seed)
         else:
+            missing = why_without("layer-draws") or why_without("nested-layers")
+            if missing:
+                raise PluginRefused(missing)
             layers = made_layers(self.layers, seed)
             run.state["draws"] = [count_in_one_step(one) for one in seed_generators(layers)]
             function = layers_function(layers)

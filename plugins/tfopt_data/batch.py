@@ -21,6 +21,7 @@ from tfopt_core.data import Batch as BatchStage
 from tfopt_core.data import MapBatches
 from tfopt_core.data.lower import element_spec
 from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.training.layers import nested_layers
 from tfopt_data.batch_padding import _as_float, padding, unfit_for_padding, why_not_weighted
 from tfopt_data.rewrite import Rewrite, effect_if, remember
 
@@ -206,7 +207,7 @@ def _check_callbacks(callbacks: Sequence[Any]) -> None:
 def _check_training(model: Any, loss: Any) -> None:
     import keras
 
-    for layer in model._flatten_layers():
+    for layer in nested_layers(model):
         if isinstance(layer, keras.layers.BatchNormalization):
             raise PluginRefused(
                 f'padding would move the statistics of the layer "{layer.name}"; {MEND}'

@@ -23,6 +23,7 @@ from tfopt_core.data import (
 )
 from tfopt_core.data.dissect.walk import datasets
 from tfopt_core.data.resident import COMPUTED_FROM
+from tfopt_core.private_api import why_without
 
 # An input that takes less than this share of a step is not worth a plugin.
 WORTH_SHARE = 0.05
@@ -78,6 +79,8 @@ def effect_if(run: RunContext, is_there: Callable[[Any], bool], missing: str) ->
             reasons.append(f"{split}: {rewrite.reason}")
         elif (rewrite.confirmed or is_there)(run.datasets[split]):
             done.append(f"{split}: {rewrite.done}")
+        elif lost := why_without("data-sets"):  # they do not tell what they are made from
+            reasons.append(f"{split}: it cannot be read back; {lost}")
         else:
             reasons.append(f"{split}: the lowered data hold {missing}")
     if done:

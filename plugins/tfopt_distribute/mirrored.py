@@ -19,6 +19,7 @@ from tfopt_core import (
 )
 from tfopt_core.hooks.literals import call, literal
 from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.private_api import why_without
 from tfopt_distribute.batch_rule import (
     BATCH_HELP,
     BATCH_RULES,
@@ -244,7 +245,8 @@ class Mirrored:
             return Effect.not_applied(f"the strategy has one replica, on {devices}")
         parts = [f"{replicas} replicas, on {devices}"]
         if self.communication != "auto":
-            parts.append(type(run.strategy.extended._cross_device_ops).__name__)
+            missing = why_without("strategies-read-back")
+            parts.append(missing or type(run.strategy.extended._cross_device_ops).__name__)
         if self.batch_size == "per-replica":
             parts.append(f"global batch {run.batch_size}")
             parts.append(rate_in_words(self.learning_rate, replicas))

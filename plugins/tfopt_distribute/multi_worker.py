@@ -22,6 +22,7 @@ from tfopt_core import (
     hookimpl,
 )
 from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.private_api import why_without
 from tfopt_distribute.batch_rule import (
     BATCH_HELP,
     BATCH_RULES,
@@ -244,10 +245,9 @@ class MultiWorker:
         if workers < 2:
             return Effect.not_applied("the cluster has a single worker, this one")
         replicas = strategy.num_replicas_in_sync
-        implementation = strategy.extended._communication_options.implementation.value.lower()
         parts = [
             f"{workers} workers, {replicas} replicas",
-            f"communication {implementation}",
+            why_without("strategies-read-back") or f"communication {_communication(strategy)}",
             run.state.get("train") or "the workload shares the data out itself",
         ]
         if self.batch_size == "per-replica":
@@ -265,3 +265,7 @@ class MultiWorker:
         if run.cluster is not None:
             return run.replicas
         return self._workers(run) * max(1, len(run.machine.gpus))
+
+
+def _communication(strategy: Any) -> str:
+    return str(strategy.extended._communication_options.implementation.value.lower())

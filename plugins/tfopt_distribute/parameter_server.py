@@ -19,6 +19,7 @@ from tfopt_core import (
     hookimpl,
 )
 from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.private_api import why_without
 from tfopt_distribute.cluster_settings import (
     CLUSTER_HELP,
     JOIN_HELP,
@@ -151,6 +152,9 @@ class ParameterServer:
 
         if not isinstance(run.strategy, tf.distribute.experimental.ParameterServerStrategy):
             return Effect.not_applied("this process trained alone")
+        missing = why_without("strategies-read-back")
+        if missing:
+            return Effect.applied_as(missing)
         workers, servers = run.strategy.extended._num_workers, run.strategy.extended._num_ps
         return Effect.applied_as(
             f"{workers} worker{'s' * (workers > 1)}, {servers} parameter "

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, RunContext, hookimpl
+from tfopt_core import Effect, PluginRefused, RunContext, hookimpl
 from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.private_api import why_without
 
 
 def add_l2(model: Any, strength: float) -> tuple[str, ...]:
@@ -91,6 +92,9 @@ class L2:
     def wrap_model(self, run: RunContext) -> Generator[None, Any, Any]:
         """Add the penalties to the model that comes."""
         model = yield
+        missing = why_without("nested-layers")
+        if missing:
+            raise PluginRefused(missing)
         run.state["layers"] = add_l2(model, self.strength)
         return model
 

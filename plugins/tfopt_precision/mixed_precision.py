@@ -18,6 +18,8 @@ from tfopt_core import (
     RunContext,
     hookimpl,
 )
+from tfopt_core.private_api import why_without
+from tfopt_core.training.layers import nested_layers
 
 # CUDA compute capability from which tensor cores do float16 (Volta) and bfloat16 (Ampere).
 FLOAT16_CAPABILITY = (7, 0)
@@ -148,6 +150,9 @@ class MixedPrecision:
                 reason = "the setting policy asks for float32"
             return Effect.not_applied(f"float32: {reason}")
         dtype = policy.removeprefix("mixed_")
+        missing = why_without("nested-layers")
+        if missing:
+            return Effect.applied_as(f"the dtype policy is {policy}; {missing}")
         layers = list(layers_with_weights(model))
         low = [layer for layer in layers if layer.compute_dtype == dtype]
         full = [f'"{layer.name}"' for layer in layers if layer.compute_dtype != dtype]
@@ -178,7 +183,7 @@ class MixedPrecision:
 
 def layers_with_weights(model: Any) -> Iterator[Any]:
     """The innermost layers that hold weights."""
-    for layer in model._flatten_layers(include_self=False):
+    for layer in nested_layers(model):
         parts = list(layer._flatten_layers(recursive=False, include_self=False))
         if layer.weights and not any(part.weights for part in parts):
             yield layer

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal
 import attrs
 
 from tfopt_core import Diagnosis, Effect, RunContext, TrainingOptions, hookimpl
+from tfopt_core.private_api import why_without
+from tfopt_core.training.layers import nested_layers
 
 # On a CPU convolutions become many times slower, and the plugins that time XLA find that out; what
 # is dominated by starting kernels gains in any case.
@@ -16,9 +18,7 @@ DISPATCH_SHARE = 0.2
 
 def blocking_layers(model: Any) -> tuple[str, ...]:
     """The names of the layers for which Keras turns XLA off, with a warning only."""
-    return tuple(
-        layer.name for layer in model._flatten_layers(include_self=False) if not layer.supports_jit
-    )
+    return tuple(layer.name for layer in nested_layers(model) if not layer.supports_jit)
 
 
 def why_not(replicas: int, options: TrainingOptions) -> str:
@@ -87,11 +87,16 @@ class Xla:
         if run.state.get("reason"):
             return Effect.not_applied(run.state["reason"])
         if not model.jit_compile:
+            if why_without("nested-layers"):
+                return Effect.not_applied(f"Keras turned XLA off; {why_without('nested-layers')}")
             layers = [f'"{name}"' for name in blocking_layers(model)]
             if layers:
                 named = ", ".join(layers[:3]) + (", ..." if layers[3:] else "")
                 return Effect.not_applied(f"Keras turned XLA off: no support in layer {named}")
             return Effect.not_applied("Keras turned XLA off: jit_compile reads False")
+        missing = why_without("xla-choice")
+        if missing:
+            return Effect.applied_as(f"model.jit_compile is True; {missing}")
         if model._resolve_auto_jit_compile():
             return Effect.not_applied(
                 'Keras compiles this model by XLA anyway (jit_compile="auto")'

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tfopt_core import PluginRefused
+from tfopt_core.private_api import why_without
 
 
 def own_rate(optimizer: Any) -> float:
@@ -63,8 +65,10 @@ def with_fixed_rate(model: Any) -> Any:
     else:
         model.optimizer = new
     # what is saved as the model's compile options names the optimizer a second time
-    options = model._compile_config.config
-    if options["optimizer"] is old:
-        options["optimizer"] = new
+    missing = why_without("optimizer-replaced")
+    if missing:
+        warnings.warn(f"tfopt: {missing}", stacklevel=2)
+    elif model._compile_config.config["optimizer"] is old:
+        model._compile_config.config["optimizer"] = new
     model.train_function = None  # a traced one would go on with the old optimizer
     return model

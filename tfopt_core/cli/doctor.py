@@ -12,7 +12,8 @@ from tfopt_core.cli.options import debug_option
 def doctor(debug: bool) -> int:
     """Say what this machine can do: Python, TensorFlow, CPU, GPUs, memory, data sets.
 
-    Ends with status 1 if something is missing that training needs.
+    Of TensorFlow's and Keras' private members that tfopt touches the missing ones are named, with
+    what is lost without each. Ends with status 1 if something is missing that training needs.
     """
     from tfopt_core.measure.examination import examine
     from tfopt_core.report.console import make_console

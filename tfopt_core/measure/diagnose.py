@@ -24,6 +24,7 @@ from tfopt_core.measure.statistics import median
 from tfopt_core.measure.step_parts import Parts, parts_of, seconds_a_step, share_of_peak
 from tfopt_core.measure.step_rounds import Rounds, time_rounds
 from tfopt_core.measure.task import Task
+from tfopt_core.private_api import disabled_so_far
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.devices import as_tensorflow_sees
@@ -81,7 +82,11 @@ def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> 
     diagnosed = _diagnosed(diagnosis, job, workload, built, rounds, parts, matmul)
     diagnosed = attrs.evolve(
         diagnosed,
-        warnings=(*diagnosed.warnings, *chain.from_iterable(resolved.not_timed.values())),
+        warnings=(
+            *diagnosed.warnings,
+            *chain.from_iterable(resolved.not_timed.values()),
+            *disabled_so_far(),
+        ),
         in_run=None if compared is None else compared.adapted,
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,

@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -16,6 +16,7 @@ import attrs
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.discovery import registrations
+from tfopt_core.private_api import FEATURES
 from tfopt_core.training.runtime import check_environment
 
 # A distribution that ships workloads may list its data sets here: a function that returns
@@ -27,9 +28,11 @@ _ASK = """
 import json, time
 start = time.perf_counter()
 import tensorflow as tf, keras
+seconds = time.perf_counter() - start
+from tfopt_core.private_api import all_missing
 print(json.dumps({
     "tensorflow": tf.__version__, "keras": keras.__version__, "backend": keras.backend.backend(),
-    "seconds": time.perf_counter() - start,
+    "seconds": seconds, "missing": all_missing(),
     "devices": [d.name for d in tf.config.list_physical_devices()],
 }))
 """
@@ -85,6 +88,7 @@ def _tensorflow(machine: Machine) -> Iterator[Finding]:
         detail=f"{said['tensorflow']}, Keras {said['keras']} on {said['backend']}, imported in "
         f"{said['seconds']:.1f} s",
     )  # fmt: skip
+    yield from private_api_findings(said["missing"])
     yield Finding(subject="devices", ok=None, detail=", ".join(said["devices"]))
     if machine.gpus and not any("GPU" in device for device in said["devices"]):
         yield Finding(
@@ -93,6 +97,25 @@ def _tensorflow(machine: Machine) -> Iterator[Finding]:
             detail="the driver lists GPUs, and TensorFlow opens none",
             mend="pip install 'tensorflow[and-cuda]', and look at CUDA_VISIBLE_DEVICES",
         )
+
+
+def private_api_findings(missing: Sequence[str]) -> Iterator[Finding]:
+    """Yield what is to be said of the private members of TensorFlow and Keras.
+
+    :param missing: the sentences of the features that are disabled for lack of one.
+    """
+    if not missing:
+        count = len({member for feature in FEATURES for member in feature})
+        yield Finding(
+            subject="private API", ok=True,
+            detail=f"all {count} members of TensorFlow and Keras that tfopt touches are there",
+        )  # fmt: skip
+    for sentence in missing:
+        yield Finding(
+            subject="private API", ok=None, detail=sentence,
+            mend="install the versions of TensorFlow and Keras that this tfopt was tested with "
+            "(see docs/guide/troubleshooting.md), or a newer tfopt",
+        )  # fmt: skip
 
 
 def _hardware(machine: Machine) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from tfopt_core.measure.looked_at import memory_plan, stage_lines
 from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
 from tfopt_core.measure.probing import ProcessProbe
 from tfopt_core.measure.task import Task
+from tfopt_core.private_api import disabled_so_far
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.devices import as_tensorflow_sees
 from tfopt_core.training.fit import evaluated_metrics
@@ -79,7 +80,8 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
         several_processes=job.runtime.cluster is not None,
         not_applied={name: e.detail for name, e in effects.items() if not e.applied},
     )
-    prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, *prepared.not_timed))
+    disabled = [text for text in disabled_so_far() if text not in prepared.warnings]
+    prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, *prepared.not_timed, *disabled))
     if task.detail:
         prepared = _in_detail(prepared, built)
     return dict(unstructure(prepared))

@@ -39,17 +39,17 @@ class FitResult:
     """One fit of a run.
 
     `one_time_seconds` are tracing, compilation, cache filling and, for several processes,
-    `cluster_seconds`, in which they joined (else None); `step_seconds` is the median of the steady blocks, None if there are none; `mean_step_seconds` is their mean, stalls
-    included, and `mean_step_error` the relative standard error of that. `epochs` and `steps` are
-    those that were trained, of `planned_epochs` times `steps_per_epoch`; `metrics` are the last
-    epoch's, `history` all epochs'. `epochs_to_target` and `seconds_to_target` (counted from the
-    start of the run's training) are None without a target or if it was not reached. A fit that
-    ended once its step time was known is not `complete`: its metrics are no result, and
-    `projected_seconds` is what the whole training would take; None where that cannot be told, for
-    the reason in `why_not_projected`. `replicas` are the devices that trained together, on
-    `workers` processes; `communication_step_seconds` is what summing the gradients of a step over
-    them takes alone, None where it was not timed. `name` and `wall_seconds` are those of one of a
-    script's calls of `fit`.
+    `cluster_seconds`, in which they joined (else None). `step_seconds` is the median of the steady
+    blocks, None if there are none; `mean_step_seconds` is their mean, stalls included, and
+    `mean_step_error` the relative standard error of that. `epochs` and `steps` are those that were
+    trained, of `planned_epochs` times `steps_per_epoch`; `metrics` are the last epoch's, `history`
+    all epochs'. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
+    training) are None without a target or if it was not reached. A fit that ended once its step
+    time was known is not `complete`: its metrics are no result, and `projected_seconds` is what the
+    whole training would take; None where that cannot be told, for the reason in
+    `why_not_projected`. `replicas` are the devices that trained together, on `workers` processes;
+    `communication_step_seconds` is what summing the gradients of a step over them takes alone, None
+    where it was not timed. `name` and `wall_seconds` are those of one of a script's calls of `fit`.
     """
 
     one_time_seconds: float

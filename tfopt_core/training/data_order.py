@@ -13,6 +13,7 @@ from typing import Any
 
 from tfopt_core.data import dissect
 from tfopt_core.training.build import Built
+from tfopt_core.training.train_functions import own_strategy
 
 
 def make_iterators(built: Built, epochs: int) -> None:
@@ -25,7 +26,7 @@ def make_iterators(built: Built, epochs: int) -> None:
     """
     import tensorflow as tf
 
-    takes_a_batch = built.model._distribute_strategy is not None
+    takes_a_batch = own_strategy(built.model) is not None
     cluster = built.run.cluster
     elsewhere = cluster is not None and cluster.coordinated  # workers read the training data
     for split, data in built.run.datasets.items():

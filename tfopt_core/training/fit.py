@@ -13,7 +13,7 @@ from tfopt_core.training.keeper import Keeper
 from tfopt_core.training.loops import Adapt
 from tfopt_core.training.outcome import FitOutcome
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
-from tfopt_core.training.segments import segmented_callbacks
+from tfopt_core.training.segments import begin_anew, segmented_callbacks
 from tfopt_core.training.switching import switching_loop
 from tfopt_core.training.watch import Known, Report, Watch
 
@@ -70,7 +70,7 @@ def train(
             built.rebuild_training_data()
         if watch.timed.loop is not None:
             watch.timed.loop.begin_segment()
-        model._initial_epoch = None  # where Keras' BackupAndRestore began, which was the first time
+        begin_anew(built)
     ended = perf_counter_ns()
     if keeper is not None:
         keeper.finish()

@@ -8,12 +8,12 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.data.dissect import is_stateful_op
 from tfopt_core.hooks import Finding
 from tfopt_core.training.flops import rounds_of
 from tfopt_core.training.graphs import (
     StepGraph,
     all_operations,
-    is_stateful,
     live_operations,
     optimized_nodes,
     place_in_code,
@@ -171,7 +171,7 @@ def _class_of(node: Any, by_name: dict[str, Any], classes: dict[str, int]) -> ob
     """A value that equal nodes share; `classes` are those of its inputs."""
     if node.op in (*_LOWERED, "Placeholder", "_Arg"):
         return node.name
-    stateful = is_stateful(node.op)
+    stateful = is_stateful_op(node.op)
     if stateful and node.op != "ReadVariableOp":
         return node.name
     inputs: list[object] = []

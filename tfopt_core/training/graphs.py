@@ -17,6 +17,8 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.private_api import why_without
+
 # The attributes of an op that name functions which are called within it.
 CALLED = ("f", "body", "then_branch", "else_branch", "branches")
 # Whose frames are none of the workload's own code.
@@ -81,9 +83,11 @@ def called_graphs(op: Any) -> dict[str, Any]:
 
 
 def _function_graph(graph: Any, name: str) -> Any:
+    if why_without("called-graphs"):
+        return None
     try:
         return graph._get_function(name).graph
-    except Exception:  # unknown in another version, or a function of the runtime's own
+    except Exception:  # a function of the runtime's own
         return None
 
 
@@ -92,9 +96,11 @@ def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
 
     :param run: calls the function, which was never run before.
     """
-    try:
-        from tensorflow.python.eager import context
+    if why_without("optimized-graphs"):
+        return None
+    from tensorflow.python.eager import context
 
+    try:
         context.enable_run_metadata()
         context.context().enable_graph_collection()
         try:
@@ -108,7 +114,7 @@ def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
         graphs = [graph.post_optimization_graph for graph in metadata.function_graphs]
         largest = max(graphs, key=lambda graph: len(graph.node), default=None)
         return list(largest.node) if largest is not None and largest.node else None
-    except Exception:  # no public interface: in another version it may be gone
+    except Exception:  # no public interface: another version may say it in another form
         return None
 
 
@@ -149,29 +155,19 @@ def _folder(package: str) -> str:
 
 def layers_without_xla(model: Any) -> tuple[str, ...] | None:
     """The names of the layers that say that XLA cannot compile them; None if they do not tell."""
-    try:
-        layers = model._flatten_layers(include_self=False)
-        return tuple(layer.name for layer in layers if not getattr(layer, "supports_jit", True))
-    except Exception:
+    if why_without("nested-layers"):
         return None
+    layers = model._flatten_layers(include_self=False)
+    return tuple(layer.name for layer in layers if not getattr(layer, "supports_jit", True))
 
 
 def supports_xla(model: Any) -> bool:
     """Whether Keras itself would compile the model by XLA, were it asked to choose."""
-    try:
-        from keras.src.trainers.trainer import model_supports_jit
-
-        return bool(model_supports_jit(model))
-    except ImportError:
+    if why_without("xla-support"):
         return not layers_without_xla(model)
+    from keras.src.trainers.trainer import model_supports_jit
 
-
-def is_stateful(op: str) -> bool:
-    """Whether TensorFlow registers the op as stateful, or does not know it."""
-    from tensorflow.python.framework import op_def_registry
-
-    definition = op_def_registry.get(op)
-    return definition is None or bool(definition.is_stateful)
+    return bool(model_supports_jit(model))
 
 
 def all_operations(graph: Any) -> Iterator[Any]:

@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
+from tfopt_core.private_api import why_without
 from tfopt_core.training import variables
 from tfopt_core.training.callback_state import capture_callbacks, not_kept, restore_callbacks
 from tfopt_core.training.checkpoint_file import Checkpoint, read_file
@@ -25,6 +26,7 @@ from tfopt_core.training.distributed.gathering import of_every_worker, of_this_w
 from tfopt_core.training.keeping import Keeping
 from tfopt_core.training.random_state import capture_random, restore_random, unreadable_ops
 from tfopt_core.training.resident_loop import ResidentFunction
+from tfopt_core.training.segments import begin_anew
 
 if TYPE_CHECKING:
     from tfopt_core.training.watch import Watch
@@ -86,6 +88,9 @@ class Keeper:
             self._locks.enter_context(writing_alone(self.keeping.folder))
         for name in not_kept(watch.built.training.callbacks):
             self._note(f"a state that the callback {name} may have is in no checkpoint")
+        missing = why_without("keras-random-state")
+        if missing:
+            self._note(missing)
         if remembers_epochs(watch.built.run.datasets["train"]):
             self._note("what on_epoch_end of the data changes is in no checkpoint")
         if self.start is None:
@@ -107,7 +112,7 @@ class Keeper:
         if self.start is None:
             return
         built, values = self._watch.built, self.start.values
-        built.model._initial_epoch = None  # where Keras' BackupAndRestore would begin
+        begin_anew(built)
         self._restore_variables(self.start)
         self._restore_states()
         restore_random(values["random"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import batch_callbacks
 from tfopt_core.training.clock import BLOCK_STEPS
+from tfopt_core.training.graphs import supports_xla
 from tfopt_core.training.loops import Loop, Offer
 from tfopt_core.training.train_functions import loop_of, why_only_keras
 
@@ -104,12 +104,6 @@ def _other_jit_compile(built: Built, reference: Loop) -> tuple[bool, str]:
         return False, ""  # what the stack asks for by name stays as it asks
     if reference.jit_compile:
         return True, ""
-    if not _supports_xla(built.model):
+    if not supports_xla(built.model):
         return False, "XLA not tried: the model has a layer without XLA support, or cannot use it"
     return True, ""
-
-
-def _supports_xla(model: Any) -> bool:
-    from keras.src.trainers.trainer import model_supports_jit
-
-    return bool(model_supports_jit(model))

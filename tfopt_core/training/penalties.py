@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from tfopt_core.private_api import why_without
+from tfopt_core.training.layers import nested_layers
+
 NAME = "data_loss"
 # Losses with and without penalties that differ by less, relatively, are one and the same.
 SAME_LOSS = 1e-6
@@ -80,9 +83,12 @@ def differs_from_loss(metrics: Mapping[str, float], prefix: str = "") -> bool:
 
 
 def _has_penalties(model: Any, element_spec: Any) -> bool | None:
+    if why_without("data-loss"):
+        return None
     if model.built and model.losses:
         return True
-    if model.built and all(_stock_without_penalty(layer) for layer in _layers(model)):
+    told = model.built and not why_without("nested-layers")
+    if told and all(_stock_without_penalty(layer) for layer in _layers(model)):
         return False
     if element_spec is None:
         return None
@@ -105,7 +111,7 @@ def _examples(args: Any, kwargs: Any) -> Any:
 
 
 def _layers(model: Any) -> list[Any]:
-    return [model, *model._flatten_layers(include_self=False)]
+    return [model, *nested_layers(model)]
 
 
 def _stock_without_penalty(layer: Any) -> bool:

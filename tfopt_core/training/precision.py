@@ -7,6 +7,8 @@ from typing import Any
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy
+from tfopt_core.private_api import why_without
+from tfopt_core.training.layers import nested_layers
 
 
 def set_policy(policy: PrecisionPolicy) -> None:
@@ -24,10 +26,17 @@ def keep_in_float32(model: Any, policy: PrecisionPolicy) -> tuple[str, ...]:
 
     :returns: the names of the layers that compute in float32 because of this.
     """
+    import keras
+
     if policy.policy in ("float32", "float64"):
         return ()
-    chosen = list(output_layers(model)) if policy.float32_outputs else []
-    for layer in model._flatten_layers(include_self=False):
+    chosen: list[Any] = []
+    # (export writes the function down as it is, so it cannot ask itself)
+    if policy.float32_outputs and (
+        isinstance(model, keras.Sequential) or not why_without("output-layers")
+    ):
+        chosen += output_layers(model)
+    for layer in nested_layers(model) if policy.float32_layers else ():
         if any(fnmatch(layer.name, pattern) for pattern in policy.float32_layers):
             chosen.append(layer)
     for layer in chosen:

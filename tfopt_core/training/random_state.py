@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tfopt_core.private_api import why_without
+
 # Ops whose next value depends on how often they were asked: their state lies in TensorFlow's
 # runtime, and nothing can read it.
 _UNREADABLE = (
@@ -37,7 +39,7 @@ def restore_random(state: Mapping[str, Any]) -> None:
     if "numpy" in state:
         kind, keys, place, has_gauss, cached = state["numpy"]
         np.random.set_state((kind, np.array(keys, np.uint32), place, has_gauss, cached))
-    if state.get("keras") is not None:
+    if state.get("keras") is not None and not why_without("keras-random-state"):
         from keras.src.random.seed_generator import global_seed_generator
 
         global_seed_generator().state.assign(np.array(state["keras"]))
@@ -57,7 +59,9 @@ def _named(ops: Iterable[str]) -> set[str]:
 
 
 def _keras_generator() -> Any:
-    """Keras' global seed generator, None where nothing has asked for it yet."""
+    """Keras' global seed generator, None where nothing has asked for it yet, or none can be had."""
+    if why_without("keras-random-state"):
+        return None
     from keras.src.backend.common import global_state
 
     return global_state.get_global_attribute("global_seed_generator")

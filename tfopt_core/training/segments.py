@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tfopt_core.errors import WorkloadError
+from tfopt_core.private_api import why_without
+from tfopt_core.training.build import Built
+
 
 def segmented_callbacks(callbacks: Sequence[Any], model: Any, **params: Any) -> Any:
     """A `keras.callbacks.CallbackList` with a history, to be handed to each `fit` in turn.
@@ -33,3 +37,22 @@ def segmented_callbacks(callbacks: Sequence[Any], model: Any, **params: Any) -> 
                 super().on_train_end(logs)
 
     return SegmentedCallbacks()
+
+
+def begin_anew(built: Built) -> None:
+    """Have the next call of `fit` begin with the epoch that it is given.
+
+    Keras' BackupAndRestore sets another one, which was that of the first call.
+
+    :raises WorkloadError: if there is such a callback and Keras does not let its epoch be unset.
+    """
+    import keras
+
+    missing = why_without("fit-resumed")
+    if not missing:
+        built.model._initial_epoch = None
+    elif any(
+        isinstance(callback, keras.callbacks.BackupAndRestore)
+        for callback in built.training.callbacks
+    ):
+        raise WorkloadError(missing)

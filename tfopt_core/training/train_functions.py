@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.chunked import ChunkedFunction
@@ -68,11 +69,16 @@ def made_function(built: Built, loop: Loop, data: ResidentData | None = None) ->
             built.plans["train"],
             built.run.datasets["train"],
             # then Keras builds the model on a batch before it begins
-            reads_before_fit=built.model._distribute_strategy is not None,
+            reads_before_fit=own_strategy(built.model) is not None,
         )
     return ResidentFunction(
         built.model, data, loop.steps, loop.jit_compile, built.workload.class_weight
     )
+
+
+def own_strategy(model: Any) -> Any:
+    """Return the strategy that Keras trains the model with, None for none."""
+    return None if why_without("own-strategy") else model._distribute_strategy
 
 
 def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:
@@ -108,7 +114,11 @@ def why_no_loop(built: Built) -> str:
         names = batch_callbacks(built.training.callbacks, EVERY_BATCH)
         if names:
             return f"the callback {names[0]} acts on every batch"
-    return why_not_resident(built.plans["train"]) if built.training.loop == "resident" else ""
+    if built.training.loop != "resident":
+        return ""
+    if built.workload.class_weight is not None and why_without("class-weights"):
+        return why_without("class-weights")
+    return why_not_resident(built.plans["train"])
 
 
 def why_only_keras(model: Any, replicas: int) -> str:

@@ -2,7 +2,8 @@
 
 What data sets keep of their arguments, their class names and the registry of ops are no public
 interface; tests assert for the installed TensorFlow that they still say what is read here. Where
-they do not, a data set is taken as it is: opaque, and of unknown make.
+they do not, a data set is taken as it is: opaque, and of unknown make. Which members these are, and
+what is lost where one is missing, stands in `tfopt_core.private_api`.
 """
 
 from tfopt_core.data.dissect.apart import taken_apart

@@ -14,6 +14,8 @@ from tfopt_core.data.dissect.steps import step_of
 from tfopt_core.data.dissect.walk import class_name, is_batched, known_cardinality
 from tfopt_core.data.graphs import changing_ops
 from tfopt_core.data.stages import Map, MapBatches, MapExamples, Prefetch, Source, Stage
+from tfopt_core.errors import WorkloadError
+from tfopt_core.private_api import why_without
 
 # Of no stage's kind, yet they yield the same each time if what they are made from does.
 _REPEATING = frozenset(
@@ -40,7 +42,12 @@ def taken_apart(dataset: Any, *, deterministic: bool = False) -> Given:
     Everything up to the last part that is not understood is one opaque source.
 
     :param deterministic: the author's word that this source yields the same each time.
+    :raises WorkloadError: if the installed TensorFlow does not tell what a data set is made from.
     """
+    missing = why_without("data-sets")
+    if missing:
+        # it would not even be seen whether the data are batched already
+        raise WorkloadError(missing)
     behind: list[tuple[Stage, Any]] = []
     current = dataset
     while True:
@@ -79,7 +86,7 @@ def _repeats(dataset: Any) -> bool:
     """Whether a data set that stays in one piece is seen to yield the same each time."""
     try:
         dataset = getattr(dataset, "_impl", dataset)
-        if class_name(dataset) not in _REPEATING:
+        if class_name(dataset) not in _REPEATING or why_without("data-repeats"):
             return False
         if getattr(dataset, "_deterministic", "true") != "true":
             return False

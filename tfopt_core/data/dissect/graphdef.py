@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core.data.dissect.walk import NotUnderstood, datasets
+from tfopt_core.data.dissect.walk import NotUnderstood, datasets, require
 
 # Serializing copies what the sources hold: about 6 s for 400 MB here.
 _MOST_BYTES = 16 * 2**20
@@ -13,10 +13,11 @@ _MOST_BYTES = 16 * 2**20
 def last_step(dataset: Any) -> tuple[Any, dict[str, Any]]:
     """The node of a data set's last step in its serialized graph, and all nodes by name.
 
-    :raises NotUnderstood: if it holds too much for serializing it.
+    :raises NotUnderstood: if it holds too much for serializing it, or cannot be serialized.
     """
     import tensorflow as tf
 
+    require("data-graphs")
     held = sum(
         tensor.shape.num_elements() * tensor.dtype.size
         for part in datasets(dataset)

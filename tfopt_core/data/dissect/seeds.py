@@ -12,6 +12,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data.dissect.walk import class_name
+from tfopt_core.private_api import why_without
 
 Reads = Literal["none", "first", "every"]
 _READ_LATER = ("_RepeatDataset", "_ShuffleDataset")
@@ -34,6 +35,8 @@ def passes_to_read(dataset: Any) -> Reads:
     Of the others it is enough to make the iterators. Data sets of an unknown make, and what the
     functions of a data set make, are not looked into.
     """
+    if why_without("shuffle-orders"):
+        return "every"  # whatever it is made from, this brings the next pass
     drawn = _drawn(dataset)
     if drawn.later:
         return "every"

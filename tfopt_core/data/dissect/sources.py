@@ -7,7 +7,7 @@ from typing import Any
 
 from tfopt_core.data.dissect.graphdef import last_step
 from tfopt_core.data.dissect.repeating import repeats
-from tfopt_core.data.dissect.walk import NotUnderstood, class_name, known_cardinality
+from tfopt_core.data.dissect.walk import NotUnderstood, class_name, known_cardinality, require
 from tfopt_core.data.stages import Source
 
 
@@ -19,13 +19,16 @@ def source_of(dataset: Any) -> Source:
     known = _SOURCES.get(class_name(dataset))
     if known is None:
         raise NotUnderstood(type(dataset).__name__)
-    return known(dataset)
+    feature, read = known
+    require("data-steps", feature)
+    return read(dataset)
 
 
 def _slices(dataset: Any) -> Source:
     import tensorflow as tf
     from tensorflow.python.data.util import structure
 
+    require("data-step-array-specs")
     specs = tf.nest.flatten(dataset.element_spec)
     if any(isinstance(spec, tf.data.DatasetSpec) for spec in specs):
         raise NotUnderstood("slices of data sets")
@@ -113,11 +116,12 @@ def _of_parts(dataset: Any, origin: Any, parts: list[Any], layout: Any) -> Sourc
     )
 
 
-_SOURCES: dict[str, Callable[[Any], Source]] = {
-    "_TensorSliceDataset": _slices,
-    "_TensorDataset": _one,
-    "_RangeDataset": _range,
-    "_VariantDataset": _enumeration,
-    "_ZipDataset": _zip,
-    "_ConcatenateDataset": _concatenate,
+# By class: the feature of `tfopt_core.private_api` that it takes to read one, and how it is read.
+_SOURCES: dict[str, tuple[str, Callable[[Any], Source]]] = {
+    "_TensorSliceDataset": ("data-step-arrays", _slices),
+    "_TensorDataset": ("data-step-tensors", _one),
+    "_RangeDataset": ("data-step-range", _range),
+    "_VariantDataset": ("data-step-enumerate", _enumeration),
+    "_ZipDataset": ("data-step-zip", _zip),
+    "_ConcatenateDataset": ("data-step-concatenate", _concatenate),
 }

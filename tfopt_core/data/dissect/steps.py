@@ -7,7 +7,7 @@ from typing import Any
 
 from tfopt_core.data.dissect.functions import Taken
 from tfopt_core.data.dissect.graphdef import last_step
-from tfopt_core.data.dissect.walk import NotUnderstood, class_name
+from tfopt_core.data.dissect.walk import NotUnderstood, class_name, require
 from tfopt_core.data.stages import (
     Batch,
     Cache,
@@ -30,7 +30,12 @@ from tfopt_core.data.stages import (
     Window,
 )
 
-_READERS = ("TextLineDatasetV2", "TFRecordDatasetV2", "FixedLengthRecordDatasetV2")
+# By class, the feature of `tfopt_core.private_api` that it takes to look into one.
+_READERS = {
+    "TextLineDatasetV2": "data-step-text-lines",
+    "TFRecordDatasetV2": "data-step-records",
+    "FixedLengthRecordDatasetV2": "data-step-fixed-length-records",
+}
 _ORDERED = {"default": None, "true": True, "false": False}
 
 
@@ -39,16 +44,17 @@ def step_of(dataset: Any) -> tuple[Stage, Any]:
 
     :raises NotUnderstood: if the stage is of an unknown make.
     """
-    if class_name(dataset) in (
-        "TextLineDatasetV2",
-        "TFRecordDatasetV2",
-        "FixedLengthRecordDatasetV2",
-    ):
+    require("data-steps")
+    reader = _READERS.get(class_name(dataset))
+    if reader is not None:
+        require(reader)
         dataset = dataset._impl  # their files, and a flat_map or interleave that reads one
     known = _STEPS.get(class_name(dataset))
     if known is None:
         raise NotUnderstood(type(dataset).__name__)
-    stage = known(dataset)
+    feature, read = known
+    require(feature)
+    stage = read(dataset)
     parent = dataset._input_dataset
     if isinstance(stage, RaggedBatch):
         parent = parent._input_dataset
@@ -109,6 +115,7 @@ def _parallel_interleave(dataset: Any) -> Interleave:
 
 
 def _shuffle(dataset: Any) -> Shuffle:
+    require("shuffles-rebuilt")
     return Shuffle(
         buffer_size=int(dataset._buffer_size),
         seed=(int(dataset._seed), int(dataset._seed2)),
@@ -119,6 +126,7 @@ def _shuffle(dataset: Any) -> Shuffle:
 def _batch(dataset: Any) -> Batch:
     size, drop = int(dataset._batch_size), bool(dataset._drop_remainder)
     if class_name(dataset._input_dataset) == "_DenseToRaggedDataset":
+        require("data-step-ragged-batch")
         return RaggedBatch(size=size, drop_remainder=drop, row_splits=_row_splits(dataset))
     return Batch(size=size, drop_remainder=drop)
 
@@ -225,25 +233,26 @@ def _auto_as(auto: Any, tensor: Any) -> Any:
     return auto if number == tf.data.AUTOTUNE else number
 
 
-_STEPS: dict[str, Callable[[Any], Stage]] = {
-    "CacheDataset": _cache,
-    "_BatchDataset": _batch,
-    "_FilterDataset": _filter,
-    "_FlatMapDataset": _flat_map,
-    "_InterleaveDataset": _interleave,
-    "_MapDataset": _map,
-    "_OptionsDataset": _options,
-    "_PaddedBatchDataset": _padded_batch,
-    "_ParallelBatchDataset": _parallel_batch,
-    "_ParallelInterleaveDataset": _parallel_interleave,
-    "_ParallelMapDataset": _parallel_map,
-    "_PrefetchDataset": _prefetch,
-    "_RepeatDataset": _repeat,
-    "_ShardDataset": _shard,
-    "_ShuffleDataset": _shuffle,
-    "_SkipDataset": _skip,
-    "_TakeDataset": _take,
-    "_TakeWhileDataset": _take_while,
-    "_UnbatchDataset": _unbatch,
-    "_WindowDataset": _window,
+# The same, and how it is read.
+_STEPS: dict[str, tuple[str, Callable[[Any], Stage]]] = {
+    "CacheDataset": ("data-step-cache", _cache),
+    "_BatchDataset": ("data-step-batch", _batch),
+    "_FilterDataset": ("data-step-filter", _filter),
+    "_FlatMapDataset": ("data-step-flat-map", _flat_map),
+    "_InterleaveDataset": ("data-step-interleave", _interleave),
+    "_MapDataset": ("data-step-map", _map),
+    "_OptionsDataset": ("data-step-options", _options),
+    "_PaddedBatchDataset": ("data-step-padded-batch", _padded_batch),
+    "_ParallelBatchDataset": ("data-step-parallel-batch", _parallel_batch),
+    "_ParallelInterleaveDataset": ("data-step-parallel-interleave", _parallel_interleave),
+    "_ParallelMapDataset": ("data-step-parallel-map", _parallel_map),
+    "_PrefetchDataset": ("data-step-prefetch", _prefetch),
+    "_RepeatDataset": ("data-step-repeat", _repeat),
+    "_ShardDataset": ("data-step-shard", _shard),
+    "_ShuffleDataset": ("data-step-shuffle", _shuffle),
+    "_SkipDataset": ("data-step-skip", _skip),
+    "_TakeDataset": ("data-step-take", _take),
+    "_TakeWhileDataset": ("data-step-take-while", _take_while),
+    "_UnbatchDataset": ("data-step-unbatch", _unbatch),
+    "_WindowDataset": ("data-step-window", _window),
 }

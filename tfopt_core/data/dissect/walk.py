@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tfopt_core.private_api import why_without
+
 
 class NotUnderstood(Exception):
     """A data set is not of a make that is known here; it stays in one piece."""
+
+
+def require(*features: str) -> None:
+    """:raises NotUnderstood: if the installed TensorFlow lacks what one of these features needs."""
+    for feature in features:
+        missing = why_without(feature)
+        if missing:
+            raise NotUnderstood(missing)
 
 
 def known_cardinality(dataset: Any) -> int | None:
@@ -25,7 +35,8 @@ def datasets(dataset: Any) -> Iterator[Any]:
             continue
         seen.add(id(current))
         yield current
-        left.extend(reversed(getattr(current, "_inputs", tuple)()))
+        if not why_without("data-sets"):
+            left.extend(reversed(getattr(current, "_inputs", tuple)()))
 
 
 def graphs(dataset: Any) -> Iterator[Any]:
@@ -69,7 +80,12 @@ def has_stage(dataset: Any, word: str) -> bool:
 
 
 def is_stateful_op(name: str) -> bool:
-    """Whether TensorFlow registers the op as stateful: random, or with a side effect."""
+    """Whether TensorFlow registers the op as stateful: random, or with a side effect.
+
+    One that TensorFlow does not know counts as such, and so do all where it does not tell.
+    """
+    if why_without("random-operations"):
+        return True
     from tensorflow.python.framework import op_def_registry
 
     definition = op_def_registry.get(name)

@@ -17,6 +17,7 @@ from tfopt_core.measure.export.script import Place, script_program
 from tfopt_core.measure.export.written import without_the_unwritable
 from tfopt_core.measure.script.look import Load, ScriptLook
 from tfopt_core.measure.task import Task
+from tfopt_core.private_api import why_without
 from tfopt_core.training.build import build
 from tfopt_core.training.job import Job
 
@@ -72,6 +73,10 @@ class _Exported(ScriptLook):
 
 
 def _global_seed() -> int | None:
+    """:raises WorkloadError: if the installed TensorFlow does not tell it."""
+    missing = why_without("script-exported")
+    if missing:
+        raise WorkloadError(missing)
     from tensorflow.python.eager import context
 
     seed = context.global_seed()

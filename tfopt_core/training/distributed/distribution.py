@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import attrs
 
 from tfopt_core.data import Batch, DataPlan, PartOfBatch, PartOfExamples, PartOfSource
+from tfopt_core.errors import WorkloadError
+from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.communication import communication_seconds
 from tfopt_core.training.distributed.coordinated import Coordinated
@@ -61,11 +63,15 @@ class Distribution(Protocol):
 def distribution_of(built: Built) -> Distribution | None:
     """How this training is distributed; None for one device.
 
-    :raises WorkloadError: for data that no strategy can share out.
+    :raises WorkloadError: for data that no strategy can share out, or if the installed TensorFlow
+        or Keras lacks what it takes.
     """
     kind = kind_of(built.run.strategy)
     if kind == "single":
         return None
+    missing = why_without("replicas")
+    if missing:
+        raise WorkloadError(missing)
     if kind == "coordinated":
         return Coordinated(built)
     return Synchronous(built)

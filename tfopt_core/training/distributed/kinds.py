@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from tfopt_core.private_api import why_without
+
 Kind = Literal["single", "synchronous", "coordinated"]
 
 
@@ -49,4 +51,6 @@ def apart_from_earlier_strategies() -> None:
     """
     import tensorflow as tf
 
+    if why_without("strategies-apart"):
+        return
     tf.distribute.MirroredStrategy._collective_key_base += KEYS_OF_A_STRATEGY

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.penalties import zeros_of
 
@@ -56,7 +57,13 @@ def build_model(built: Built) -> None:
 
 
 def with_class_weight(dataset: Any, class_weight: Any) -> Any:
-    """The data with the weight of each example's class, as Keras' `fit` makes them."""
+    """The data with the weight of each example's class, as Keras' `fit` makes them.
+
+    :raises WorkloadError: if the installed Keras has no function for that.
+    """
+    missing = why_without("class-weights")
+    if missing:
+        raise WorkloadError(missing)
     from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
     return dataset.map(make_class_weight_map_fn(dict(class_weight)))

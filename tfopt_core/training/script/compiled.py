@@ -10,6 +10,7 @@ import attrs
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
+from tfopt_core.private_api import why_without
 from tfopt_core.training.compile import with_changes
 from tfopt_core.training.kept import KeptFunctions
 from tfopt_core.training.train_functions import count_by
@@ -76,6 +77,8 @@ class Compiled:
         self._before = (model.jit_compile, model.steps_per_execution)
         self._use_optimizer(model, before, options, precision)
         if options.jit_compile != before.jit_compile:
+            if options.jit_compile == "auto" and why_without("xla-choice"):
+                raise WorkloadError(why_without("xla-choice"))
             auto = options.jit_compile == "auto"
             _compile_by(model, model._resolve_auto_jit_compile() if auto else options.jit_compile)
         if options.loop == "keras":

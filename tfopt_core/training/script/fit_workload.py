@@ -13,6 +13,7 @@ from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks import RunContext
 from tfopt_core.hooks.context import StateOwner
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.job import Job
@@ -61,7 +62,11 @@ class FitWorkload(Workload):
 
         :param ended: have the data of each epoch end, as tools read them: of data that go on, as
             many steps as `fit` is asked for.
+        :raises WorkloadError: if the installed Keras does not tell what `fit` makes of the data.
         """
+        missing = why_without("script-fits")
+        if missing:
+            raise WorkloadError(missing)
         data = FitData(call, seed, reads=ended or bool(session.job.plugins))
         steps = call.steps_per_epoch
         plans = {split: data.plan(split) for split in data.splits}
@@ -104,6 +109,9 @@ class FitWorkload(Workload):
     def warnings(self, built: Built) -> tuple[str, ...]:
         """What is to be said of what the stack does to this fit."""
         said = []
+        missing = why_without("script-files")
+        if missing:
+            said.append(missing)
         cut = cut_in_words(built.job.recipe.workload)
         if cut is not None:
             said.append(cut)

@@ -1,0 +1,458 @@
+"""A private member that is missing disables its feature, says so, and disables nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from cattrs import structure
+from in_process import build_here, train_here
+from tfopt_data.augment import Augment
+from tfopt_data.rewrite import Rewrite, effect
+from tfopt_distribute.mirrored import Mirrored
+from tfopt_model.l2 import L2
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.xla import Xla
+from tfopt_training.own_rate import with_fixed_rate
+
+from tfopt_core import DataPlan, Workload
+from tfopt_core.data import dissect
+from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.lower import lower
+from tfopt_core.data.sampling import mean_bytes
+from tfopt_core.errors import PluginRefused, WorkloadError
+from tfopt_core.hooks import PrecisionPolicy
+from tfopt_core.measure.export import script_child
+from tfopt_core.measure.prepare import prepare
+from tfopt_core.measure.prepared import Prepared
+from tfopt_core.measure.task import Task
+from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
+from tfopt_core.training import graphs, penalties, precision, random_state, segments
+from tfopt_core.training.distributed import kinds, models
+from tfopt_core.training.distributed.distribution import distribution_of
+from tfopt_core.training.script.fit_workload import FitWorkload
+from tfopt_core.training.train_functions import own_strategy, why_no_loop
+
+pytestmark = pytest.mark.tensorflow
+
+BY_NAME = {feature.name: feature for feature in FEATURES}
+X = np.random.default_rng(3).random((32, 6), "float32")
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Hide the members of a feature that no other one needs; what is said of it then."""
+
+    def hide(name: str) -> str:
+        others = {member for feature in FEATURES if feature.name != name for member in feature}
+        hiding = Lookup(hidden=frozenset(BY_NAME[name]) - others)
+        if not hiding.hidden:  # others are disabled with it
+            hiding = Lookup(hidden=frozenset(BY_NAME[name]))
+        monkeypatch.setattr(lookup, "_lookup", hiding)
+        return Lookup(hidden=hiding.hidden).why_without(BY_NAME[name])
+
+    return hide
+
+
+def test_the_installed_versions_have_every_member():
+    assert all_missing() == ()
+
+
+# Data sets of tf.data
+
+
+def _with_files(make: Callable[[list[str]], Any]) -> Callable[[Path], Any]:
+    def made(folder: Path) -> Any:
+        for name in ("a", "b"):
+            (folder / name).write_bytes(b"first\nsecnd\n")
+        return make([str(folder / "a"), str(folder / "b")])
+
+    return made
+
+
+def _range() -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.range(4)
+
+
+def _data() -> Any:
+    import tensorflow as tf
+
+    return tf.data
+
+
+def _with_options() -> Any:
+    options = _data().Options()
+    options.deterministic = True
+    return _range().with_options(options)
+
+
+def _ragged() -> Any:
+    import tensorflow as tf
+
+    return _range().map(tf.range).ragged_batch(2)
+
+
+# By feature, a data set that is not taken apart without it.
+STEPS: dict[str, Callable[[Path], Any]] = {
+    "arrays": lambda _: _data().Dataset.from_tensor_slices(X),
+    "array-specs": lambda _: _data().Dataset.from_tensor_slices(X),
+    "tensors": lambda _: _data().Dataset.from_tensors(X),
+    "range": lambda _: _range(),
+    "enumerate": lambda _: _range().enumerate(),
+    "zip": lambda _: _data().Dataset.zip(_range(), _range()),
+    "concatenate": lambda _: _range().concatenate(_range()),
+    "text-lines": _with_files(lambda files: _data().TextLineDataset(files)),
+    "records": _with_files(lambda files: _data().TFRecordDataset(files)),
+    "fixed-length-records": _with_files(lambda files: _data().FixedLengthRecordDataset(files, 6)),
+    "map": lambda _: _range().map(lambda x: x + 1),
+    "parallel-map": lambda _: _range().map(lambda x: x + 1, num_parallel_calls=2),
+    "filter": lambda _: _range().filter(lambda x: x > 1),
+    "take-while": lambda _: _range().take_while(lambda x: x < 2),
+    "flat-map": lambda _: _range().flat_map(lambda x: _range()),
+    "interleave": lambda _: _range().interleave(lambda x: _range(), cycle_length=2),
+    "parallel-interleave": lambda _: _range().interleave(
+        lambda x: _range(), cycle_length=2, num_parallel_calls=2
+    ),
+    "shuffle": lambda _: _range().shuffle(4, seed=1, reshuffle_each_iteration=False),
+    "batch": lambda _: _range().batch(2),
+    "parallel-batch": lambda _: _range().batch(2, num_parallel_calls=2),
+    "ragged-batch": lambda _: _ragged(),
+    "padded-batch": lambda _: _range().padded_batch(2, padded_shapes=()),
+    "unbatch": lambda _: _range().batch(2).unbatch(),
+    "window": lambda _: _range().window(2),
+    "repeat": lambda _: _range().repeat(2),
+    "take": lambda _: _range().take(2),
+    "skip": lambda _: _range().skip(2),
+    "shard": lambda _: _range().shard(2, 0),
+    "cache": lambda _: _range().cache(),
+    "prefetch": lambda _: _range().prefetch(2),
+    "options": lambda _: _with_options(),
+}
+
+
+def _pieces(plan: DataPlan) -> int:
+    """How many stages a plan has that are no piece which stayed whole, its parts' too."""
+    own = len(plan.stages) - (plan.source.origin == "dataset")
+    return own + sum(map(_pieces, plan.source.parts))
+
+
+def test_every_step_has_its_data_set():
+    prefix = "data-step-"
+    assert {name for name in BY_NAME if name.startswith(prefix)} == {
+        prefix + step for step in STEPS
+    }
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_cannot_be_read_leaves_the_data_before_it_in_one_piece(without, step, tmp_path):
+    dataset = STEPS[step](tmp_path)
+    whole = _pieces(DataPlan.from_dataset(dataset))
+    sentence = without(f"data-step-{step}")
+    plan = DataPlan.from_dataset(dataset)
+    assert _pieces(plan) < whole
+    assert lower(plan) is dataset
+    assert sentence in disabled_so_far()
+
+
+@pytest.mark.parametrize(
+    ("feature", "step"),
+    [
+        ("data-steps", "map"),
+        ("data-graphs", "parallel-interleave"),
+        ("shuffles-rebuilt", "shuffle"),
+    ],
+)
+def test_what_several_steps_need_leaves_them_in_one_piece(without, feature, step, tmp_path):
+    dataset = STEPS[step](tmp_path)
+    sentence = without(feature)
+    plan = DataPlan.from_dataset(dataset)
+    assert plan.source.origin == "dataset"
+    assert lower(plan) is dataset
+    assert disabled_so_far() == (sentence,)
+
+
+def test_without_knowing_inputs_data_sets_are_refused_and_arrays_are_not(without, tmp_path):
+    sentence = without("data-sets")
+    with pytest.raises(WorkloadError) as refused:
+        DataPlan.from_dataset(_range())
+    assert str(refused.value) == sentence
+    _, outcome = train_here(workload(), folder=tmp_path)
+    assert outcome.epochs == 2
+    # what cannot be confirmed does not count as applied
+    done = Rewrite(DataPlan.from_arrays(X), done="cached")
+    run = SimpleNamespace(
+        state={"rewrites": {"train": done}}, datasets={"train": _range().cache().batch(2)}
+    )
+    told = effect(run, "Cache")  # type: ignore[arg-type]
+    assert not told.applied
+    assert sentence in told.detail
+    assert mean_bytes(DataPlan.from_arrays(X).map(lambda x: x + 1), 8) is None
+
+
+def test_a_piece_that_is_not_known_counts_as_another_one_each_time(without):
+    def source() -> Any:
+        dataset = _range().apply(_data().experimental.assert_cardinality(4))
+        return DataPlan.from_dataset(dataset).source
+
+    assert source().deterministic
+    sentence = without("data-repeats")
+    assert not source().deterministic
+    assert sentence in disabled_so_far()
+
+
+def test_without_their_seeds_all_earlier_passes_are_read(without):
+    assert dissect.passes_to_read(_range()) == "none"
+    sentence = without("shuffle-orders")
+    assert dissect.passes_to_read(_range()) == "every"
+    assert disabled_so_far() == (sentence,)
+
+
+def test_without_the_registry_every_map_counts_as_random(without):
+    plan = DataPlan.from_arrays(X).map(lambda x: x + 1)
+    assert random_ops(plan, 1) == ()
+    sentence = without("random-operations")
+    assert random_ops(plan, 1) != ()
+    assert disabled_so_far() == (sentence,)
+
+
+# Models and trainings
+
+
+def small_model() -> Any:
+    import keras
+
+    inputs = keras.Input((6,))
+    return keras.Model(inputs, keras.layers.Dense(1, name="out")(keras.layers.Dense(3)(inputs)))
+
+
+def workload(**changes: Any) -> Workload:
+    plain = Workload(train=DataPlan.from_arrays(X, X[:, :1]), validation=None, optimizer="sgd",
+                     build_model=small_model, loss="mse", batch_size=8)  # fmt: skip
+    return attrs.evolve(plain, **changes)
+
+
+def effect_of(built: Any) -> Any:
+    [effect] = built.stack.report_effects(built.run, built.model).values()
+    return effect
+
+
+def test_without_the_graph_optimizer_nothing_is_seen_of_its_graph(without):
+    sentence = without("optimized-graphs")
+    assert graphs.optimized_nodes(lambda: None) is None
+    assert disabled_so_far() == (sentence,)
+
+
+def test_without_graphs_by_name_called_functions_are_not_seen(without):
+    import tensorflow as tf
+
+    inner = tf.function(lambda x: x + 1)
+    outer = tf.function(lambda x: inner(x)).get_concrete_function(tf.constant(1))
+    operations = len(list(graphs.all_operations(outer.graph)))
+    sentence = without("called-graphs")
+    assert len(list(graphs.all_operations(outer.graph))) < operations
+    assert disabled_so_far() == (sentence,)
+
+
+def test_without_keras_word_layers_tell_whether_xla_can_compile(without):
+    sentence = without("xla-support")
+    assert graphs.supports_xla(small_model())
+    assert disabled_so_far() == (sentence,)
+
+
+def test_xla_is_applied_though_keras_own_choice_is_not_known(without, tmp_path):
+    sentence = without("xla-choice")
+    effect = effect_of(build_here(workload(), Xla(), folder=tmp_path))
+    assert effect.applied
+    assert sentence in effect.detail
+
+
+def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(without, tmp_path):
+    sentence = without("nested-layers")
+    with pytest.raises(PluginRefused) as refused:
+        build_here(workload(), L2(), folder=tmp_path)
+    assert sentence in str(refused.value)
+    by_name = PrecisionPolicy(policy="mixed_bfloat16", float32_layers=("dense*",))
+    with pytest.raises(WorkloadError) as refused_name:
+        precision.keep_in_float32(small_model(), by_name)
+    assert str(refused_name.value) == sentence
+    _, outcome = train_here(workload(), folder=tmp_path)
+    assert outcome.epochs == 2
+    assert set(outcome.history) == {"loss", "data_loss"}
+
+
+def test_without_nested_layers_the_effect_of_mixed_precision_says_so(
+    without, tmp_path, float32_afterwards
+):
+    sentence = without("nested-layers")
+    plugin = MixedPrecision(policy="mixed_bfloat16")
+    effect = effect_of(build_here(workload(), plugin, folder=tmp_path))
+    assert effect.applied
+    assert sentence in effect.detail
+
+
+def test_without_output_layers_a_functional_model_keeps_its_policy(without):
+    import keras
+
+    policy = PrecisionPolicy(policy="mixed_bfloat16")
+    assert precision.keep_in_float32(small_model(), policy) == ("out",)
+    sentence = without("output-layers")
+    assert precision.keep_in_float32(small_model(), policy) == ()
+    sequential = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, name="last")])
+    assert precision.keep_in_float32(sequential, policy) == ("last",)
+    assert disabled_so_far() == (sentence,)
+
+
+def test_without_a_list_of_metrics_no_data_loss_is_claimed(without, tmp_path):
+    sentence = without("data-loss")
+    assert penalties.add_data_loss(small_model(), None) == "unknown"
+    _, outcome = train_here(workload(), folder=tmp_path)
+    assert set(outcome.history) == {"loss"}
+    assert sentence in disabled_so_far()
+
+
+def test_an_optimizer_that_cannot_be_renamed_is_warned_of(without):
+    import keras
+
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+    model = small_model()
+    model.compile(optimizer=keras.optimizers.SGD(schedule), loss="mse")
+    model.fit(X, X[:, :1], verbose=0)
+    sentence = without("optimizer-replaced")
+    with pytest.warns(UserWarning, match="names the schedule") as warned:
+        with_fixed_rate(model)
+    assert sentence in str(warned[0].message)
+    assert isinstance(model.optimizer.get_config()["learning_rate"], float)
+
+
+def test_without_their_generators_random_layers_do_not_augment(without, tmp_path):
+    sentence = without("layer-draws")
+    plugin = Augment(layers=({"layer": "RandomBrightness", "factor": 0.1},))
+    with pytest.raises(PluginRefused) as refused:
+        build_here(workload(), plugin, folder=tmp_path)
+    assert sentence in str(refused.value)
+
+
+def test_only_backup_and_restore_needs_the_epoch_to_be_unset(without, tmp_path):
+    import keras
+
+    sentence = without("fit-resumed")
+    segments.begin_anew(build_here(workload(), folder=tmp_path))
+    backup = workload(callbacks=lambda: (keras.callbacks.BackupAndRestore(tmp_path / "b"),))
+    with pytest.raises(WorkloadError) as refused:
+        segments.begin_anew(build_here(backup, folder=tmp_path))
+    assert str(refused.value) == sentence
+
+
+def test_class_weights_are_left_to_keras_own_loop(without, tmp_path):
+    sentence = without("class-weights")
+    built = build_here(workload(class_weight={0: 1.0}), folder=tmp_path)
+    resident = attrs.evolve(built, training=attrs.evolve(built.training, loop="resident"))
+    assert why_no_loop(resident) == sentence
+    with pytest.raises(WorkloadError) as refused:
+        models.with_class_weight(built.run.datasets["train"], {0: 1.0})
+    assert str(refused.value) == sentence
+
+
+def test_the_other_random_states_are_kept_without_keras(without):
+    import keras
+
+    keras.random.uniform((1,))  # makes the global generator
+    state = random_state.capture_random()
+    assert state["keras"] is not None
+    sentence = without("keras-random-state")
+    assert random_state.capture_random()["keras"] is None
+    random_state.restore_random(state)
+    assert disabled_so_far() == (sentence,)
+
+
+def test_a_model_counts_as_one_without_a_strategy(without):
+    sentence = without("own-strategy")
+    assert own_strategy(small_model()) is None
+    assert disabled_so_far() == (sentence,)
+
+
+# Scripts
+
+
+def test_the_fits_of_a_script_take_no_stack(without):
+    sentence = without("script-fits")
+    with pytest.raises(WorkloadError) as refused:
+        FitWorkload.of(None, None, None, 1)  # type: ignore[arg-type]
+    assert str(refused.value) == sentence
+
+
+def test_files_that_are_not_kept_within_the_folder_are_warned_of(without, tmp_path):
+    sentence = without("script-files")
+    built = build_here(workload(), folder=tmp_path)
+    fields = {field.name: getattr(built.workload, field.name) for field in attrs.fields(Workload)}
+    data = SimpleNamespace(shuffles_arrays=False)
+    of_script = FitWorkload(**fields, call=None, data=data, compiled=None, session=None)
+    assert of_script.warnings(built) == (sentence,)
+
+
+def test_a_script_whose_seed_is_not_known_is_not_exported(without):
+    sentence = without("script-exported")
+    with pytest.raises(WorkloadError) as refused:
+        script_child._global_seed()
+    assert str(refused.value) == sentence
+
+
+# Several replicas
+
+
+def test_replicas_are_refused_and_one_device_is_not(without):
+    import tensorflow as tf
+
+    sentence = without("replicas")
+    several = SimpleNamespace(
+        run=SimpleNamespace(strategy=tf.distribute.MirroredStrategy(["CPU:0"]))
+    )
+    with pytest.raises(WorkloadError) as refused:
+        distribution_of(several)  # type: ignore[arg-type]
+    assert str(refused.value) == sentence
+    one = SimpleNamespace(run=SimpleNamespace(strategy=tf.distribute.get_strategy()))
+    assert distribution_of(one) is None  # type: ignore[arg-type]
+
+
+def test_strategies_are_not_numbered_apart(without):
+    import tensorflow as tf
+
+    sentence = without("strategies-apart")
+    before = tf.distribute.MirroredStrategy._collective_key_base
+    kinds.apart_from_earlier_strategies()
+    assert tf.distribute.MirroredStrategy._collective_key_base == before
+    assert disabled_so_far() == (sentence,)
+
+
+def test_communication_is_not_read_back(without):
+    sentence = without("strategies-read-back")
+    extended = SimpleNamespace(worker_devices=("/device:CPU:0", "/device:CPU:1"))
+    strategy = SimpleNamespace(num_replicas_in_sync=2, extended=extended)
+    effect = Mirrored(communication="reduce-to-one").report_effect(
+        SimpleNamespace(strategy=strategy), None
+    )
+    assert effect.applied
+    assert sentence in effect.detail
+
+
+# What users see
+
+
+def test_a_disabled_feature_that_was_asked_for_is_a_warning_of_the_measurement(without, tmp_path):
+    built = build_here(workload(), folder=tmp_path)
+    sentence = without("data-loss")
+    given = prepare(Task(kind="prepare", job=built.job), lambda job: workload())
+    assert sentence in structure(given, Prepared).warnings
+
+
+def test_every_feature_is_simulated_here():
+    text = Path(__file__).read_text(encoding="utf-8")
+    steps = {f"data-step-{step}" for step in STEPS}
+    assert {name for name in BY_NAME if f'"{name}"' not in text} == steps

@@ -1,0 +1,260 @@
+"""The list of private members is that of the code: nothing is touched that it does not name."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tfopt_core.data.dissect import apart, sources, steps
+from tfopt_core.measure.examination import private_api_findings
+from tfopt_core.private_api import FEATURES, Feature, Lookup
+from tfopt_core.private_api.lookup import is_there
+
+ROOT = Path(__file__).parents[2]
+LIST = ROOT / "tfopt_core" / "private_api"
+PRIVATE = ("keras.src", "tensorflow.python")
+# Attributes with an underscore that are nobody else's: of tfopt's own objects, by file, and of
+# Python's library.
+OWN = {
+    ("autotune_model.py", "_iterator"), ("database.py", "_connection"), ("lower.py", "_fields"),
+    ("pipeline.py", "_fields"), ("json_types.py", "_validators"), ("script_child.py", "_looked_at"),
+    ("service_local.py", "_watch"), ("training.py", "_with_shape"), ("tree.py", "_child"),
+    ("training.py", "_without_optionals"), ("script_child.py", "_getframe"),
+}  # fmt: skip
+OF_PYTHON = {"_exit"}
+BY_NAME = {feature.name: feature for feature in FEATURES}
+MEMBERS = {member for feature in FEATURES for member in feature}
+MODULES = {owner.partition(":")[0] for owner, _ in MEMBERS}
+
+
+@attrs.define
+class Touched(ast.NodeVisitor):
+    """What a file touches of TensorFlow's and Keras' private parts.
+
+    :param members: (module, name) of what it imports, and uses of modules that it imports.
+    :param attributes: attributes with an underscore of objects that are not its own.
+    :param words: every name, attribute and text in it.
+    """
+
+    file: str
+    members: set[tuple[str, str]] = attrs.field(factory=set)
+    modules: set[str] = attrs.field(factory=set)
+    attributes: set[str] = attrs.field(factory=set)
+    words: set[str] = attrs.field(factory=set)
+    _aliases: dict[str, str] = attrs.field(factory=dict)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.module is None or not node.module.startswith(PRIVATE):
+            return
+        for alias in node.names:
+            module = f"{node.module}.{alias.name}"
+            self.words.add(alias.name)
+            if module in MODULES:
+                self._aliases[alias.asname or alias.name] = module
+            else:
+                self.members.add((node.module, alias.name))
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.modules |= {alias.name for alias in node.names if alias.name.startswith(PRIVATE)}
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.words.add(node.attr)
+        base = node.value.id if isinstance(node.value, ast.Name) else ""
+        if base in self._aliases:
+            self.members.add((self._aliases[base], node.attr))
+        elif base not in ("self", "cls"):
+            self._note(node.attr)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in ("getattr", "hasattr", "setattr", "delattr"):
+            place = node.args[1]
+            if isinstance(place, ast.Constant):
+                self._note(str(place.value))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str):
+            self.words.add(node.value)
+            if node.value.startswith(PRIVATE):
+                self.modules.add(node.value)
+
+    def _note(self, attribute: str) -> None:
+        private = attribute.startswith("_") and not attribute.startswith("__")
+        if private and attribute not in OF_PYTHON and (self.file, attribute) not in OWN:
+            self.attributes.add(attribute)
+
+
+def touched_by(path: Path, text: str = "") -> Touched:
+    found = Touched(path.name)
+    found.visit(ast.parse(text or path.read_text(encoding="utf-8")))
+    return found
+
+
+@pytest.fixture(scope="module")
+def scanned() -> dict[Path, Touched]:
+    """Every file of the core, the plugins and the workloads, but for the list itself."""
+    return {
+        path: touched_by(path)
+        for folder in ("tfopt_core", "plugins", "workloads")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if LIST not in path.parents
+    }
+
+
+def test_every_member_of_a_private_module_that_is_touched_is_listed(scanned):
+    classes = {(owner.partition(":")[0], owner.partition(":")[2]) for owner, _ in MEMBERS}
+    unlisted = {
+        (path.name, *member)
+        for path, touched in scanned.items()
+        for member in touched.members - MEMBERS - classes
+    }
+    assert unlisted == set()
+
+
+def test_every_private_module_that_is_named_is_listed(scanned):
+    unlisted = {
+        (path.name, module)
+        for path, touched in scanned.items()
+        for module in touched.modules
+        # a text may be the beginning that a listed module is compared with
+        if not any(listed == module or (module.endswith(".") and listed.startswith(module))
+                   for listed in MODULES)
+    }  # fmt: skip
+    assert unlisted == set()
+
+
+def test_every_private_attribute_that_is_touched_is_listed(scanned):
+    # (a private module may be an attribute of the module that imports it)
+    listed = {name for _, name in MEMBERS} | {owner.rpartition(":")[2] for owner, _ in MEMBERS}
+    unlisted = {
+        (path.name, attribute)
+        for path, touched in scanned.items()
+        for attribute in touched.attributes - listed
+    }
+    assert unlisted == set()
+
+
+def test_every_listed_member_is_touched(scanned):
+    words = {word for touched in scanned.values() for word in touched.words}
+    of_class = {(owner, name or owner.rpartition(":")[2]) for owner, name in MEMBERS}
+    assert {member for member in of_class if member[1] not in words} == set()
+
+
+def test_every_feature_is_asked_for(scanned):
+    words = {word for touched in scanned.values() for word in touched.words}
+    assert {feature.name for feature in FEATURES} - words == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from keras.src.a import b", {("keras.src.a", "b")}),
+        ("from keras.src import tree\ntree.new()", {("keras.src.tree", "new")}),
+        ("dataset._new", {"_new"}),
+        ("getattr(dataset, '_new', None)", {"_new"}),
+        ("self._new", set()),
+        ("import tensorflow.python.a", {"tensorflow.python.a"}),
+        ("x = 'tensorflow.python.a'", {"tensorflow.python.a"}),
+    ],
+)
+def test_the_scan_sees_what_is_touched(text, found):
+    touched = touched_by(Path("x.py"), text)
+    assert touched.members | touched.attributes | touched.modules == found
+
+
+def test_the_feature_of_each_step_lists_what_is_read_of_its_class():
+    always = set(dict(BY_NAME["data-steps"]).values()) | {"_input_dataset"}
+    for name, (feature, read) in {**sources._SOURCES, **steps._STEPS}.items():
+        members = dict.fromkeys(name for _, name in BY_NAME[feature])
+        owners = {owner.rpartition(":")[2] for owner, _ in BY_NAME[feature]}
+        assert name in owners
+        tree = ast.parse(textwrap.dedent(inspect.getsource(read)))
+        attributes = {
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            and node.value.id == "dataset" and node.attr.startswith("_")
+        }  # fmt: skip
+        assert attributes <= {*members, *always}
+    repeating = {owner.rpartition(":")[2] for owner, _ in BY_NAME["data-repeats"]}
+    steps_as_well = {"CacheDataset", "_DenseToRaggedDataset"}
+    assert repeating | steps_as_well == apart._REPEATING
+
+
+def test_no_two_features_share_a_name():
+    assert len(BY_NAME) == len(FEATURES)
+
+
+# Finding out what is there, on modules of Python
+
+
+class Sample:
+    defined = 1
+
+    def __init__(self):
+        self.stored = 2
+        self.defined.read_only = 3
+
+
+class Below(Sample):
+    def method(self):
+        return self.read
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "there"),
+    [
+        ("json", "dumps", True),
+        ("json", "dump_all", False),
+        ("json", "", True),
+        ("json.nothing", "", False),
+        ("json.decoder:JSONDecoder", "raw_decode", True),
+        ("json.decoder:JSONDecoder", "strict", True),  # which its __init__ sets
+        ("json.decoder:JSONDecoder", "stricter", False),
+        ("json.decoder:JSONReader", "", False),
+        ("json.decoder:scanner", "make_scanner", True),  # of a module within
+    ],
+)
+def test_a_member_is_there_if_it_is_defined_or_set_by_a_method(owner, name, there):
+    assert is_there(owner, name) is there
+
+
+def test_what_a_base_class_sets_is_there_and_what_is_only_read_is_not():
+    from tfopt_core.private_api.lookup import _attributes
+
+    assert {"defined", "stored"} <= _attributes(Sample)
+    assert "read" not in _attributes(Below)
+
+
+def test_a_missing_member_is_named_with_what_is_lost_and_the_version():
+    feature = Feature(
+        name="x", lost="nothing is fast", members={"keras.src.nowhere": "a b", "json": "dumps"}
+    )
+    said = Lookup(hidden=frozenset(list(feature)[:2])).why_without(feature)
+    assert said.startswith("nothing is fast: Keras 3.")
+    assert said.endswith('has no "keras.src.nowhere:a" (and 1 more)')
+
+
+def test_only_what_was_asked_for_is_told_of_as_disabled():
+    feature = FEATURES[0]
+    lookup = Lookup(hidden=frozenset(feature))
+    assert lookup.disabled_so_far() == ()
+    assert lookup.why_without(feature) in lookup.disabled_so_far()
+
+
+def test_doctor_names_each_disabled_feature_and_needs_no_attention_for_it():
+    findings = list(private_api_findings(["this is lost: TensorFlow 9 has no that"]))
+    [finding] = findings
+    assert (finding.subject, finding.ok) == ("private API", None)
+    assert "has no that" in finding.detail
+    assert "versions of TensorFlow" in finding.mend
+    [fine] = private_api_findings([])
+    assert fine.ok is True
+    assert f"all {len(MEMBERS)} members" in fine.detail

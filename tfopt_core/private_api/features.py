@@ -1,0 +1,326 @@
+"""The list of private members that tfopt touches, by the feature that needs them.
+
+A private member is one of `keras.src` or `tensorflow.python`, or an attribute of an object of
+theirs whose name begins with an underscore. `tests/unit/test_private_api.py` holds this list to
+the code: a member that is touched and not listed fails there, and one that is listed and not
+touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+_DATA = "tensorflow.python.data.ops"
+_DISTRIBUTE = "tensorflow.python.distribute"
+_ADAPTERS = "keras.src.trainers.data_adapters"
+_DATASET = f"{_DATA}.dataset_ops:DatasetV2"
+
+
+@attrs.frozen(kw_only=True)
+class Feature:
+    """Something that tfopt does with private members.
+
+    :param name: how the code asks for it.
+    :param lost: what is lost where one of the members is missing, as a sentence without its end.
+    :param members: by owner ("module" or "module:Class"), the names of its members, separated by
+        spaces; none where the owner alone is used. Those of a class are attributes that it defines,
+        or that its methods set on an instance.
+    """
+
+    name: str
+    lost: str
+    members: Mapping[str, str]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield owner and name of each member; "" as the name of an owner that is used itself."""
+        for owner, names in self.members.items():
+            for name in names.split() or [""]:
+                yield owner, name
+
+
+def _step(word: str, owner: str, names: str = "") -> Feature:
+    """Return the feature of taking one kind of step of tf.data for what it is."""
+    return Feature(
+        name=f"data-step-{word}",
+        lost=f"a tf.data set is not taken apart before its last step of the kind {word}, so "
+        "plugins change nothing before it",
+        members={f"{_DATA}.{owner}": names},
+    )
+
+
+FEATURES: tuple[Feature, ...] = (
+    # tf.data
+    Feature(
+        name="data-sets",
+        lost="a tf.data set that is given cannot be trained on with tfopt; give arrays, or a Keras "
+        "PyDataset",
+        members={
+            _DATASET: "_functions _inputs",
+            f"{_DATA}.structured_function:StructuredFunctionWrapper": "function",
+        },
+    ),
+    Feature(
+        name="data-steps",
+        lost="tf.data sets stay in one piece, so plugins change nothing in them",
+        members={
+            f"{_DATA}.dataset_ops:UnaryDataset": "_input_dataset",
+            f"{_DATA}.structured_function:StructuredFunctionWrapper": "_func _input_structure "
+            "output_structure",
+            "tensorflow.python.data.util.structure": "from_compatible_tensor_list to_tensor_list",
+        },
+    ),
+    Feature(
+        name="data-graphs",
+        lost="parallel interleaves and enumerations of tf.data are not taken apart",
+        members={_DATASET: "_as_serialized_graph"},
+    ),
+    _step("arrays", "from_tensor_slices_op:_TensorSliceDataset", "_tensors"),
+    Feature(
+        name="data-step-array-specs",
+        lost="arrays in a tf.data set are not seen as such, so plugins change nothing in it",
+        members={"tensorflow.python.framework.tensor:TensorSpec": "_batch"},
+    ),
+    _step("tensors", "from_tensors_op:_TensorDataset", "_tensors"),
+    _step("range", "range_op:_RangeDataset", "_start _stop _step"),
+    _step("enumerate", "dataset_ops:_VariantDataset"),
+    Feature(
+        name="data-step-zip",
+        lost="the parts of zipped tf.data sets are not taken apart",
+        members={
+            f"{_DATA}.zip_op:_ZipDataset": "_datasets",
+            "tensorflow.python.data.util.nest": "flatten pack_sequence_as",
+        },
+    ),
+    _step(
+        "concatenate",
+        "concatenate_op:_ConcatenateDataset",
+        "_dataset_to_concatenate _input_dataset",
+    ),
+    _step("text-lines", "readers:TextLineDatasetV2", "_impl"),
+    _step("records", "readers:TFRecordDatasetV2", "_impl"),
+    _step("fixed-length-records", "readers:FixedLengthRecordDatasetV2", "_impl"),
+    _step("map", "map_op:_MapDataset", "_force_synchronous _map_func _preserve_cardinality"),
+    _step(
+        "parallel-map",
+        "map_op:_ParallelMapDataset",
+        "_deterministic _map_func _num_parallel_calls _preserve_cardinality "
+        "_use_unbounded_threadpool",
+    ),
+    _step("filter", "filter_op:_FilterDataset", "_predicate"),
+    _step("take-while", "take_while_op:_TakeWhileDataset", "_predicate"),
+    _step("flat-map", "flat_map_op:_FlatMapDataset", "_map_func"),
+    _step(
+        "interleave", "interleave_op:_InterleaveDataset", "_block_length _cycle_length _map_func"
+    ),
+    _step(
+        "parallel-interleave",
+        "interleave_op:_ParallelInterleaveDataset",
+        "_block_length _cycle_length _map_func _num_parallel_calls",
+    ),
+    _step(
+        "shuffle",
+        "shuffle_op:_ShuffleDataset",
+        "_buffer_size _reshuffle_each_iteration _seed _seed2",
+    ),
+    _step("batch", "batch_op:_BatchDataset", "_batch_size _drop_remainder"),
+    _step(
+        "parallel-batch",
+        "batch_op:_ParallelBatchDataset",
+        "_batch_size _deterministic _drop_remainder _num_parallel_calls",
+    ),
+    _step("ragged-batch", "ragged_batch_op:_DenseToRaggedDataset"),
+    _step(
+        "padded-batch",
+        "padded_batch_op:_PaddedBatchDataset",
+        "_batch_size _drop_remainder _padded_shapes _padding_values",
+    ),
+    _step("unbatch", "unbatch_op:_UnbatchDataset"),
+    _step("window", "window_op:_WindowDataset", "_drop_remainder _shift _size _stride"),
+    _step("repeat", "repeat_op:_RepeatDataset", "_count"),
+    _step("take", "take_op:_TakeDataset", "_count"),
+    _step("skip", "skip_op:_SkipDataset", "_count"),
+    _step("shard", "shard_op:_ShardDataset", "_index _num_shards"),
+    _step("cache", "cache_op:CacheDataset", "_filename"),
+    _step("prefetch", "prefetch_op:_PrefetchDataset", "_buffer_size"),
+    _step("options", "dataset_ops:_OptionsDataset"),
+    Feature(
+        name="data-repeats",
+        lost="a tf.data set that stays in one piece counts as another one each time, so nothing "
+        "behind it is cached",
+        members={
+            f"{_DATA}.readers:ParallelInterleaveDataset": "_deterministic",
+            "tensorflow.python.data.experimental.ops.cardinality:_AssertCardinalityDataset": "",
+            f"{_DATA}.sparse_batch_op:_DenseToSparseBatchDataset": "",
+            f"{_DATA}.group_by_window_op:_GroupByWindowDataset": "",
+            f"{_DATA}.rebatch_op:_RebatchDataset": "",
+            f"{_DATA}.dataset_ops:_RestructuredDataset": "",
+            f"{_DATA}.scan_op:_ScanDataset": "",
+            f"{_DATA}.unique_op:_UniqueDataset": "",
+        },
+    ),
+    Feature(
+        name="shuffles-rebuilt",
+        lost="a tf.data set stays in one piece up to its last shuffle, so plugins change nothing "
+        "before that",
+        members={
+            _DATASET: "_common_args _variant_tensor",
+            f"{_DATA}.dataset_ops:UnaryUnchangedStructureDataset": "__init__",
+            f"{_DATA}.shuffle_op:_ShuffleDataset": "_buffer_size _input_dataset _name "
+            "_reshuffle_each_iteration _seed _seed2",
+        },
+    ),
+    Feature(
+        name="shuffle-orders",
+        lost="a training that goes on from a checkpoint first reads the data of all epochs that "
+        "are done",
+        members={
+            _DATASET: "_inputs",
+            f"{_DATA}.shuffle_op:_ShuffleDataset": "_reshuffle_each_iteration",
+        },
+    ),
+    Feature(
+        name="random-operations",
+        lost="which operations are random is not known, so whatever is mapped counts as random: "
+        "nothing behind a map is cached or kept",
+        members={"tensorflow.python.framework.op_def_registry": "get"},
+    ),
+    # graphs
+    Feature(
+        name="optimized-graphs",
+        lost="diagnose does not see what the graph optimizer leaves of a step",
+        members={
+            "tensorflow.python.eager.context": "context disable_run_metadata enable_run_metadata "
+            "export_run_metadata",
+            "tensorflow.python.eager.context:Context": "disable_graph_collection "
+            "enable_graph_collection",
+        },
+    ),
+    Feature(
+        name="called-graphs",
+        lost="diagnose and the notes on checkpoints do not see into functions that a step calls",
+        members={"tensorflow.python.framework.ops:Graph": "_get_function"},
+    ),
+    # Keras
+    Feature(
+        name="xla-support",
+        lost="whether XLA can compile a model is told by what its layers say alone",
+        members={"keras.src.trainers.trainer": "model_supports_jit"},
+    ),
+    Feature(
+        name="xla-choice",
+        lost='a script\'s model cannot be set back to jit_compile="auto", and the plugin xla does '
+        "not say where Keras compiles by itself",
+        members={"keras.src.trainers.trainer:Trainer": "_resolve_auto_jit_compile"},
+    ),
+    Feature(
+        name="nested-layers",
+        lost="layers within layers are not found, so precision by layer, penalties, padding and "
+        "augmentation by layers are refused",
+        members={"keras.src.layers.layer:Layer": "_flatten_layers"},
+    ),
+    Feature(
+        name="output-layers",
+        lost="which layers make the outputs of a functional model is not known, so they compute in "
+        "the policy of the others",
+        members={"keras.src.ops.node:Node": "_keras_history"},
+    ),
+    Feature(
+        name="data-loss",
+        lost="the metric data_loss, the loss without its penalties, is not reported",
+        members={"keras.src.layers.layer:Layer": "_metrics"},
+    ),
+    Feature(
+        name="optimizer-replaced",
+        lost="a model that lr-schedule has trained names the schedule as its optimizer when it is "
+        "saved",
+        members={"keras.src.trainers.trainer:Trainer": "_compile_config"},
+    ),
+    Feature(
+        name="layer-draws",
+        lost="random layers of Keras cannot augment data in several threads",
+        members={"keras.src.layers.layer:Layer": "_seed_generators"},
+    ),
+    Feature(
+        name="fit-resumed",
+        lost="a training with the callback BackupAndRestore goes on in no other call of fit",
+        members={"keras.src.trainers.trainer:Trainer": "_initial_epoch"},
+    ),
+    Feature(
+        name="class-weights",
+        lost="class weights are used by Keras' own loop on one device alone",
+        members={f"{_ADAPTERS}.tf_dataset_adapter": "make_class_weight_map_fn"},
+    ),
+    Feature(
+        name="keras-random-state",
+        lost="the state of Keras' global seed generator is in no checkpoint",
+        members={
+            "keras.src.backend.common.global_state": "get_global_attribute",
+            "keras.src.random.seed_generator": "global_seed_generator",
+        },
+    ),
+    # scripts
+    Feature(
+        name="script-fits",
+        lost="no stack can be set on the fits of a script",
+        members={
+            _ADAPTERS: "get_data_adapter",
+            f"{_ADAPTERS}.array_slicing": "train_validation_split",
+            f"{_ADAPTERS}.data_adapter_utils": "unpack_x_y_sample_weight",
+            f"{_ADAPTERS}.array_data_adapter": "can_convert_arrays",
+            f"{_ADAPTERS}.array_data_adapter:ArrayDataAdapter": "_batch_size _inputs _num_samples "
+            "_shuffle",
+            "keras.src.tree": "lists_to_tuples map_structure",
+        },
+    ),
+    Feature(
+        name="script-files",
+        lost="files that TensorFlow writes past Python are not kept within a run's private folder",
+        members={
+            "tensorflow.python.lib.io.file_io:_pywrap_file_io": "CopyFile CreateDir DeleteFile "
+            "DeleteRecursively RecursivelyCreateDir RenameFile WritableFile",
+            "tensorflow.python.lib.io.tf_record": "TFRecordWriter",
+            "tensorflow.python.ops.gen_summary_ops": "create_summary_file_writer",
+        },
+    ),
+    Feature(
+        name="script-exported",
+        lost="a script cannot be exported, since its global seed cannot be read",
+        members={"tensorflow.python.eager.context": "global_seed"},
+    ),
+    # several replicas
+    Feature(
+        name="own-strategy",
+        lost="a model that was built within a strategy of its own is taken for one without",
+        members={"keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_distribute_strategy"},
+    ),
+    Feature(
+        name="replicas",
+        lost="models are trained on one device alone",
+        members={
+            "keras.src.backend.common.variables:Variable": "_value",
+            "keras.src.backend.tensorflow.trainer:TensorFlowTrainer": "_distribute_strategy "
+            "_symbolic_build",
+            "keras.src.optimizers.base_optimizer:BaseOptimizer": "_clip_gradients",
+            f"{_DISTRIBUTE}.mirrored_strategy:MirroredStrategy": "_collective_key_base",
+            f"{_DISTRIBUTE}.parameter_server_strategy_v2:ParameterServerStrategyV2": "_num_workers",
+        },
+    ),
+    Feature(
+        name="strategies-apart",
+        lost="one process builds no second strategy, so a stack with one cannot be measured",
+        members={f"{_DISTRIBUTE}.mirrored_strategy:MirroredStrategy": "_collective_key_base"},
+    ),
+    Feature(
+        name="strategies-read-back",
+        lost="how replicas communicate, and how many servers there are, is not read back",
+        members={
+            f"{_DISTRIBUTE}.collective_all_reduce_strategy:CollectiveAllReduceExtended": ""
+            "_communication_options",
+            f"{_DISTRIBUTE}.mirrored_strategy:MirroredExtended": "_cross_device_ops",
+            f"{_DISTRIBUTE}.parameter_server_strategy_v2:ParameterServerStrategyV2Extended": ""
+            "_num_ps _num_workers",
+        },
+    ),
+)

@@ -12,9 +12,6 @@ import attrs
 
 from tfopt_core.errors import InputError, RecipeError
 
-# A plugin that takes longer to try is left out.
-LONGEST_TRY = 60.0
-
 if TYPE_CHECKING:
     from tfopt_core.cli.script_options import ScriptOptions
     from tfopt_core.measure.first_contact import Draft
@@ -72,6 +69,7 @@ def first_contact(asked: NewScript, overrides: Sequence[str], limits: Limits) ->
         draft_of,
         recipe_path,
         screened,
+        try_seconds,
     )
     from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.measure.request import prepare
@@ -109,9 +107,12 @@ def first_contact(asked: NewScript, overrides: Sequence[str], limits: Limits) ->
         if not asked.quiet:
             console.print(render_look(draft))
 
+        to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
+
         def attempt(draft: Draft) -> Tried:
             trial = attrs.evolve(draft, workload=_whole_paths(asked))
-            limited = SpawnRunner(limits=attrs.evolve(limits, called_off=_after(LONGEST_TRY)))
+            called_off = _after(try_seconds(diagnosed.estimate), to_the_fit)
+            limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
             prepared, resolved = prepare(request_for(trial.text()), limited, quick=True)
             estimate = diagnosed.estimate
             whole = None if estimate is None else estimate.seconds
@@ -128,9 +129,12 @@ def first_contact(asked: NewScript, overrides: Sequence[str], limits: Limits) ->
     return Contact(draft, path, None if tried is None else tried.found)
 
 
-def _after(seconds: float) -> Callable[[], str | None]:
-    """What calls a process off that takes longer."""
-    end = monotonic() + seconds
+def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
+    """Return what calls a process off that takes longer to try a plugin.
+
+    :param to_the_fit: how long the script takes to its fit, before anything can be tried.
+    """
+    end = monotonic() + to_the_fit + seconds
 
     def late() -> str | None:
         return f"it took more than {seconds:.0f} s to try" if monotonic() > end else None

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, RecipeError, TfoptError
+from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
 from tfopt_core.hooks.suggest import Suggestion
 from tfopt_core.measure.diagnosed import Diagnosed
 from tfopt_core.measure.estimates import Estimate
@@ -31,6 +31,11 @@ NOT_HOPEFUL = (
 LEAST_GAIN = 0.03
 # What is paid once is known no better than that from one start, as a factor and in seconds.
 DEARER_START, LEAST_SAVED_SECONDS = 1.15, 0.25
+# A plugin is tried for a share of what a training takes, and left out where that is not enough; the
+# script's own way to its fit does not count.
+TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
+# Where nobody knows how long a training takes.
+UNKNOWN_TRY = 60.0
 _SEAL = "# unchanged since tfopt wrote it: "
 
 What = Mapping[str, Any]
@@ -156,6 +161,16 @@ def why_chosen(one: Suggestion, diagnosed: Diagnosed) -> str:
     return " ".join(parts)
 
 
+def try_seconds(estimate: Estimate | None) -> float:
+    """Return how long a plugin may take to be tried, in seconds.
+
+    :param estimate: of a training without plugins; None where it cannot be told.
+    """
+    if estimate is None:
+        return UNKNOWN_TRY
+    return min(max(TRY_SHARE * estimate.seconds, SHORTEST_TRY), LONGEST_TRY)
+
+
 @attrs.frozen
 class Tried:
     """A draft that was prepared: what that found, and about how long a training with it takes.
@@ -210,7 +225,8 @@ def _first_line(error: TfoptError) -> str:
     """Without the place in a recipe that nobody has written."""
     if isinstance(error, RecipeError):
         return error.problems[0].message
-    return str(error).splitlines()[0]
+    text = error.cause if isinstance(error, PreparationFailed) else str(error)
+    return text.splitlines()[0]
 
 
 def _nearer(tried: Tried, second: tuple[Suggestion, Tried] | None, asked: Draft) -> bool:

@@ -16,6 +16,7 @@ from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.devices import device_sync
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.loops import Loop
+from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.train_functions import keras_function, made_function
 
 # A loop is timed for so many seconds, but at least and at most for so many blocks.
@@ -23,22 +24,39 @@ SECONDS, FEWEST, MOST = 1.0, 3, 40
 # A loop whose best block is so many times slower than the best of all makes no other: after its
 # first block, which a busy machine may have hit, and after its second.
 HOPELESS = (6.0, 2.0)
+# Where steps are so slow that this takes long, fewer blocks must do.
+AT_MOST = 4.0
 # The first call traces; the second may still fill a cache or a buffer.
 COLD_CALLS = 2
+# A call of a resident loop may be a whole epoch. A timed one begins with a few steps and grows
+# until it takes so long: starting it (about 0.5 ms) is lost in that, and more tell nothing new.
+FIRST_STEPS, CALL_SECONDS = 4, 0.1
 
 
-def loop_seconds(
+@attrs.frozen
+class LoopTime:
+    """The median seconds of a steady step in a loop, and how long its steady steps took together.
+
+    `step_seconds` is infinite for a loop that cannot train the model.
+    """
+
+    step_seconds: float
+    seconds: float
+
+
+def time_loops(
     built: Built,
     loops: Sequence[Loop],
     seconds: float = SECONDS,
     now: Callable[[], int] = perf_counter_ns,
-) -> list[float]:
-    """Median seconds of a steady step of each loop; infinite for one that cannot train the model.
+) -> list[LoopTime]:
+    """Time the steady steps of each loop, in turns. Return one figure for each.
 
     All train the same model on the same data, one block after another in each round. A loop that
-    is far behind makes no more of them.
+    is far behind makes no more of them. A resident loop makes fewer steps a call than its own where
+    those would take longer than `CALL_SECONDS`.
 
-    :param seconds: about how long to time each loop.
+    :param seconds: about how long to time each loop; slow steps take up to `AT_MOST` times as long.
     :raises Exception: whatever the only loop raises, where there is but one.
     """
     shared = _shared(built)
@@ -54,11 +72,14 @@ def loop_seconds(
     for number in range(MOST):
         going = [t for t in timings if not t.failed and not _hopeless(t, timings)]
         spent = sum(timing.seconds for timing in timings)
-        if not going or (number >= FEWEST and spent > seconds * len(going)):
+        least = seconds * len(going)
+        if not going or (number >= FEWEST and spent > least) or spent > AT_MOST * least:
             break
         for timing in going:
             timing.block()
-    return [math.inf if t.failed else median(t.step_seconds) for t in timings]
+    return [
+        LoopTime(math.inf if t.failed else median(t.step_seconds), t.seconds) for t in timings
+    ]
 
 
 def _hopeless(timing: _Timing, timings: Sequence[_Timing]) -> bool:
@@ -86,6 +107,9 @@ class _Timing:
     def begin(self, iterator: Any) -> None:
         """Make the function and its cold calls."""
         self._sync = device_sync(self.built.run.machine)
+        if self.loop.kind == "resident":
+            self._begin_resident()
+            return
         self._call = (
             _calling(self.built, self.loop, iterator)
             if self.shared is None
@@ -93,6 +117,23 @@ class _Timing:
         )
         for _ in range(COLD_CALLS):
             self._call()
+
+    def _begin_resident(self) -> None:
+        """Make the function and its cold calls, and find how many steps a timed call makes."""
+        made = made_function(self.built, self.loop)
+        assert isinstance(made, ResidentFunction)
+        made.steps = min(self.loop.steps, FIRST_STEPS)
+        self._call = _calling_resident(made)
+        for _ in range(COLD_CALLS):
+            self._call()
+        while made.steps < self.loop.steps:
+            start = self._edge()
+            self._call()
+            taken = (self._edge() - start) / 1e9
+            self.seconds += taken
+            if taken > CALL_SECONDS / 2:
+                break
+            made.steps = min(self.loop.steps, 2 * made.steps)
 
     def block(self) -> None:
         """At least 10 steps, 20 ms and one call."""
@@ -124,13 +165,16 @@ def _calling(built: Built, loop: Loop, iterator: Any) -> Callable[[], int]:
 
         return call_keras
     made = made_function(built, loop)
-    if loop.kind == "chunked":
 
-        def call_chunked() -> int:
-            made(iterator)
-            return made.made.last_call
+    def call_chunked() -> int:
+        made(iterator)
+        return made.made.last_call
 
-        return call_chunked
+    return call_chunked
+
+
+def _calling_resident(made: ResidentFunction) -> Callable[[], int]:
+    """What makes one call over data on the device and says how many steps it made."""
     epoch = _an_iterator()
 
     def call_resident() -> int:

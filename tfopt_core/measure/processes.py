@@ -86,8 +86,8 @@ class Processes:
             prepared = structure(message["prepared"], Prepared)
             return attrs.evolve(prepared, seconds=outcome.seconds)
         if message is None:
-            told = [f"the dry build: {outcome.cause}; its last words:"]
-            raise PreparationFailed("\n".join(told + last_words(outcome.output_tail)))
+            cause = f"the dry build: {outcome.cause}"
+            raise PreparationFailed(cause, last_words(outcome.output_tail))
         text = message["message"]
         if self.debug and outcome.output_tail:
             text = f"{outcome.output_tail.rstrip()}\n{text}"

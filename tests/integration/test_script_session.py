@@ -12,6 +12,7 @@ from tfopt_data.prefetch import Prefetch
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
+from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
 from tfopt_training.lr_schedule import LrSchedule
 
@@ -472,6 +473,33 @@ def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
     [seen] = job_fits
     assert seen.outcome.cut_short
     assert len(seen.outcome.validation_seconds) == 2
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [Resident(xla=False), Chunked(steps=24, xla=False), StepsPerExecution(steps=24), None],
+    ids=["resident", "chunked", "keras", "own"],
+)
+def test_a_dry_build_makes_a_few_steps_however_many_a_call_makes(tmp_path, plugin):
+    plugins = () if plugin is None else (plugin,)
+    options = {"steps_per_execution": 24} if plugin is None else {}
+    found = []
+    with session(tmp_path, *plugins) as (made_session, _):
+
+        def dry(fit: Any, started: int) -> Any:
+            built = fit.built(made_session.job)
+            before = built.model.steps_per_execution
+            found.append(fit.reported_metrics(built))
+            assert built.model.steps_per_execution == before
+            effects = built.stack.report_effects(built.run, built.model)
+            assert all(effect.applied for effect in effects.values()), effects
+
+        made_session.on_fit = dry
+        made = network(**options)
+        x, y = examples()
+        made.fit(x, y, batch_size=4, validation_data=(x, y), verbose=0)
+    assert set(found[0]) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert int(made.optimizer.iterations) == 4
 
 
 def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):

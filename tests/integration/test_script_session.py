@@ -475,6 +475,46 @@ def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
     assert len(seen.outcome.validation_seconds) == 2
 
 
+def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_are_cut(tmp_path):
+    x, y = examples(1200)
+    seen = []
+    with session(tmp_path) as (made_session, _):
+
+        def cut(fit: Any, started: int) -> Any:
+            fitted, history = train_fit(
+                fit, fit.built(made_session.job), started, lambda message: None,
+                known=lambda blocks: True,
+            )  # fmt: skip
+            seen.append(fitted)
+            return history
+
+        made_session.on_fit = cut
+        made = network()
+        data = {"x": x, "y": y, "batch_size": 1, "validation_data": (x[:9], y[:9]), "verbose": 0}
+        first = made.fit(epochs=10, validation_freq=5, **data)
+        second = made.fit(epochs=15, initial_epoch=first.epoch[-1] + 1, **data)
+    assert all(fit.outcome.cut_short for fit in seen)
+    assert first.epoch == list(range(10))
+    assert {name: len(values) for name, values in first.history.items()} == {
+        "accuracy": 10, "loss": 10, "val_accuracy": 2, "val_loss": 2,
+    }  # fmt: skip
+    assert second.epoch == [10, 11, 12, 13, 14]
+    assert {len(values) for values in second.history.values()} == {5}
+    assert made.history is second
+    assert [fit.repeated_epochs for fit in seen] == [9, 4]
+    # what is kept of the training itself is what was trained
+    assert all(len(fit.outcome.history.get("loss", [])) == 0 for fit in seen)
+
+
+def test_a_quick_look_gives_the_script_as_many_epochs_as_it_asked_for(tmp_path):
+    x, y = examples()
+    with session(tmp_path, max_steps=2) as (_, fits):
+        history = network().fit(x, y, epochs=4, verbose=0)
+    assert fits[0].outcome.steps == 2
+    assert len(history.history["loss"]) == len(history.epoch) == 4
+    assert history.params == {"verbose": 0, "epochs": 4, "steps": 3}
+
+
 @pytest.mark.parametrize(
     "plugin",
     [Resident(xla=False), Chunked(steps=24, xla=False), StepsPerExecution(steps=24), None],

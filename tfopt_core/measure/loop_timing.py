@@ -77,9 +77,7 @@ def time_loops(
             break
         for timing in going:
             timing.block()
-    return [
-        LoopTime(math.inf if t.failed else median(t.step_seconds), t.seconds) for t in timings
-    ]
+    return [LoopTime(math.inf if t.failed else median(t.step_seconds), t.seconds) for t in timings]
 
 
 def _hopeless(timing: _Timing, timings: Sequence[_Timing]) -> bool:

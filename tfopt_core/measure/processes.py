@@ -231,7 +231,7 @@ def _why_script_failed(said: dict[str, Any]) -> str | None:
     error, diverged = said.pop("script_error", None), said.pop("diverged", None)
     if error is not None:
         return str(error)
-    if said.get("exit_status"):
+    if said.get("exit_status") and said.get("after_fits") is None:
         return f"the script ended with status {said['exit_status']}"
     return None if diverged is None else str(diverged)
 

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class ScriptTraining(ScriptRun):
-    """A run whose fits are trained to their ends."""
+    """A run whose fits are trained to their ends.
+
+    :param unfinished: the numbers of the calls of `fit` that did not come to their end.
+    """
 
     fits: list[FitOfScript] = attrs.field(factory=list)
     empty_fits: int = 0
+    unfinished: set[int] = attrs.field(factory=set)
     _last_model: Any = None
 
     def result(self, end: ScriptEnd) -> dict[str, Any]:
@@ -38,11 +42,22 @@ class ScriptTraining(ScriptRun):
             self._last_model.save(self.task.save_to)
         said = result_of(self.task.job, self.fits, end)
         said["notes"] = [self.in_words(note) for note in self._notes(end)]
-        if end.error is not None:
+        trouble = end.error or (f"ended by {end.exited}" if end.status else None)
+        if trouble is not None and self.task.measured and self._fits_are_done():
+            said["after_fits"] = self.in_words(trouble)
+        elif end.error is not None:
             said["script_error"] = self.in_words(end.error)
         if self.private is not None:
             said["written"] = [f"{w.path} ({w.change})" for w in self.private.written()]
         return said
+
+    def _fits_are_done(self) -> bool:
+        """Whether all that is to be timed came to its end: the fit that the recipe names, or else
+        every one that began."""
+        asked = self.task.job.recipe.workload.fit
+        if asked is not None:
+            return any(fit.number == asked for fit in self.fits)
+        return bool(self.fits) and not self.unfinished
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
         cut = cut_in_words(self.task.job.recipe.workload)
@@ -83,7 +98,9 @@ class ScriptTraining(ScriptRun):
         cut = task.stop_when_steady and built.run.steps_per_epoch is not None
         known = step_time_is_known if cut else None
         adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
+        self.unfinished.add(workload.call.number)
         fit, history = train_fit(workload, built, started, self.send, known, adapt)
+        self.unfinished.remove(workload.call.number)
         self.fits.append(fit)
         judged = task.job.recipe.workload.fit in (None, workload.call.number)
         if task.save_to is not None and judged:

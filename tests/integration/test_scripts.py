@@ -154,26 +154,18 @@ model.fit(x, x[:9, :1], epochs=2, verbose=0)
 """
 
 
+IN_A_FIT = "script.py:15: raised ValueError: Data cardinality"
+BETWEEN = "script.py:12: raised ValueError: (15,) and (10,)"
+
+
 @pytest.mark.parametrize(
     ("does", "fit", "status", "said"),
     [
-        ("raises", None, "ok", "script.py:12: raised ValueError: (15,) and (10,)"),
-        pytest.param("exits", None, "ok", "ended by sys.exit(3)", marks=pytest.mark.thorough),
-        pytest.param(
-            "raises in a fit",
-            1,
-            "ok",
-            "script.py:15: raised ValueError: Data cardinality",
-            marks=pytest.mark.thorough,
-        ),
-        ("raises in a fit", None, "failed", "script.py:15: raised ValueError: Data cardinality"),
-        pytest.param(
-            "raises",
-            2,
-            "failed",
-            "script.py:12: raised ValueError: (15,) and (10,)",
-            marks=pytest.mark.thorough,
-        ),
+        ("raises", None, "ok", BETWEEN),
+        ("raises in a fit", None, "failed", IN_A_FIT),
+        pytest.param("raises in a fit", 1, "ok", IN_A_FIT, marks=pytest.mark.thorough),
+        pytest.param("raises", 2, "failed", BETWEEN, marks=pytest.mark.thorough),
+        pytest.param("exits", None, "ok", "sys.exit(3)", marks=pytest.mark.thorough),
     ],
 )
 def test_what_a_script_does_after_the_fits_that_are_judged_voids_no_run(

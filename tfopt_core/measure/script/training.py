@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class ScriptTraining(ScriptRun):
-    """A run whose fits are trained to their ends.
-
-    :param unfinished: the numbers of the calls of `fit` that did not come to their end.
-    """
+    """A run whose fits are trained to their ends."""
 
     fits: list[FitOfScript] = attrs.field(factory=list)
     empty_fits: int = 0
-    unfinished: set[int] = attrs.field(factory=set)
     _last_model: Any = None
 
     def result(self, end: ScriptEnd) -> dict[str, Any]:
@@ -57,7 +53,8 @@ class ScriptTraining(ScriptRun):
         asked = self.task.job.recipe.workload.fit
         if asked is not None:
             return any(fit.number == asked for fit in self.fits)
-        return bool(self.fits) and not self.unfinished
+        calls = 0 if self.session is None else self.session.calls
+        return bool(self.fits) and len(self.fits) + self.empty_fits == calls
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
         cut = cut_in_words(self.task.job.recipe.workload)
@@ -98,9 +95,7 @@ class ScriptTraining(ScriptRun):
         cut = task.stop_when_steady and built.run.steps_per_epoch is not None
         known = step_time_is_known if cut else None
         adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
-        self.unfinished.add(workload.call.number)
         fit, history = train_fit(workload, built, started, self.send, known, adapt)
-        self.unfinished.remove(workload.call.number)
         self.fits.append(fit)
         judged = task.job.recipe.workload.fit in (None, workload.call.number)
         if task.save_to is not None and judged:

@@ -86,7 +86,7 @@ def test_a_loop_whose_call_is_a_slow_epoch_is_timed_by_few_steps(tmp_path):
     built = long_epochs(Resident(xla=False), tmp_path)
     [timed] = time_loops(built, [loop_of(built)], now=SlowClock())
     assert timed.step_seconds > 0
-    assert int(built.model.optimizer.iterations) < 50
+    assert int(built.model.optimizer.iterations) < 10
 
 
 def test_chunks_of_many_steps_are_timed_by_shorter_ones(tmp_path):

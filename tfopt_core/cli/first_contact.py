@@ -33,6 +33,7 @@ class NewScript:
 
     :param workload: keys of the recipe's `[workload]`, the script among them.
     :param write_to: where the recipe goes, None for beside the user.
+    :param measure_anyway: whether a plugin is measured even where none seems to save time.
     """
 
     script: str
@@ -40,14 +41,15 @@ class NewScript:
     budget: str | None = None
     pairs: int | None = None
     write_to: Path | None = None
+    measure_anyway: bool = False
     quiet: bool = False
     debug: bool = False
 
 
 @attrs.frozen
 class Contact:
-    """A draft that was written and can be measured; `prepared` is None where nothing stays of what
-    was proposed."""
+    """A draft that was written and can be measured; `prepared` is None, and nothing is written,
+    where nothing stays of what was proposed."""
 
     draft: Draft
     path: Path
@@ -121,8 +123,9 @@ def first_contact(asked: NewScript, overrides: Sequence[str], limits: Limits) ->
 
         with make_phases(console, quiet=asked.quiet) as on_phase:
             draft, tried = screened(
-                draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings")
-            )
+                draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
+                measure_anyway=asked.measure_anyway,
+            )  # fmt: skip
     if tried is not None:
         check_free(path)
         write_file(path, draft.text(), replace=True)
@@ -186,6 +189,7 @@ def look_at(
     budget: str | None,
     pairs: int | None,
     write_to: Path | None,
+    measure_anyway: bool,
     resuming: bool,
     limits: Limits,
     quiet: bool,
@@ -206,7 +210,7 @@ def look_at(
     script = checked_script(target)
     asked = NewScript(
         script=script, workload={"script": script, **options.workload()}, budget=budget,
-        pairs=pairs, write_to=write_to, quiet=quiet, debug=debug,
+        pairs=pairs, write_to=write_to, measure_anyway=measure_anyway, quiet=quiet, debug=debug,
     )  # fmt: skip
     if write_to is not None and write_to.absolute().parent != Path.cwd():
         asked = attrs.evolve(asked, workload=_whole_paths(asked))

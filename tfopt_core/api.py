@@ -41,6 +41,7 @@ def apply(
     arguments: Sequence[str] = (),
     pairs: int | None = None,
     budget: str | None = None,
+    measure_anyway: bool = False,
     save_to: str | Path | None = None,
     resume: bool = False,
     quiet: bool = True,
@@ -52,9 +53,9 @@ def apply(
         `{"measure.pairs": 4}`.
     :param script: measure this script with the recipe's plugins.
     :param arguments: the script's own.
-    :param pairs, budget, save_to, resume: as the command's options.
+    :param pairs, budget, measure_anyway, save_to, resume: as the command's options.
     :param quiet: print no progress to standard error.
-    :returns: everything that was measured; None for a script that nothing is worth trying on.
+    :returns: everything that was measured; None for a script on which no plugin seems to save time.
     :raises RecipeError, InputError: for what is wrong with the recipe.
     :raises PreparationFailed: for what would fail in every run.
     """
@@ -64,8 +65,8 @@ def apply(
     found = conduct(
         Asked(
             target=str(recipe), overrides=_as_texts(overrides), script=options, pairs=pairs,
-            budget=budget, save_to=None if save_to is None else Path(save_to), resuming=resume,
-            quiet=quiet,
+            budget=budget, measure_anyway=measure_anyway,
+            save_to=None if save_to is None else Path(save_to), resuming=resume, quiet=quiet,
         )
     )  # fmt: skip
     return None if isinstance(found, NothingToMeasure) else found

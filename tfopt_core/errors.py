@@ -171,9 +171,18 @@ class TrainingDiverged(TfoptError):
 
 
 class PreparationFailed(TfoptError):
-    """The dry build failed for a reason that is no bad input: a hook raised, or it was killed."""
+    """The dry build failed for a reason that is no bad input: a hook raised, or it was killed.
+
+    :param last_words: the last lines of what the process printed, where they may say more.
+    """
 
     exit_code = 3
+
+    def __init__(self, cause: str, last_words: Sequence[str] = ()) -> None:
+        self.cause = cause
+        self.last_words = tuple(last_words) if any(map(str.strip, last_words)) else ()
+        heading = f"{cause}; its last words:" if self.last_words else cause
+        super().__init__("\n".join((heading, *self.last_words)))
 
 
 class ClusterError(TfoptError):

@@ -130,13 +130,11 @@ class Resident:
         still = attrs.evolve(self, steps=1, xla=False)
         largest = probe.steps_per_epoch or PROBED_STEPS
         steps = min(largest, PROBED_STEPS, PROBED_STEPS if self.steps == "epoch" else self.steps)
-        # one step a call at first: where XLA is many times slower, many would take ages
-        one, compiled = probe.loop_seconds(still, [("resident", 1, False), ("resident", 1, True)])
-        if steps > 1 and compiled < 2 * one:
-            one, compiled = probe.loop_seconds(
-                still, [("resident", steps, False), ("resident", steps, True)]
-            )
-        return attrs.evolve(self, xla=compiled < one * (1 - LEAST_GAIN))
+        # of a slow loop no call makes all of these: see Probe.loop_seconds
+        plain, compiled = probe.loop_seconds(
+            still, [("resident", steps, False), ("resident", steps, True)]
+        )
+        return attrs.evolve(self, xla=compiled < plain * (1 - LEAST_GAIN))
 
     @hookimpl(wrapper=True)
     def build_dataset(

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 from in_process import build_here
+from tfopt_runtime.chunked import Chunked
+from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.measure.estimate import estimated
+from tfopt_core.measure.loop_timing import time_loops
+from tfopt_core.measure.probing import timed_steps
+from tfopt_core.training.train_functions import loop_of
 
 pytestmark = pytest.mark.tensorflow
 
@@ -52,3 +57,40 @@ def test_a_generator_is_not_used_up_to_count_it(tmp_path):
 def test_data_that_take_long_to_read_are_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr("tfopt_core.measure.estimate.COUNT_SECONDS", 0.0)
     assert estimate_of(unknown_length(), tmp_path) is None
+
+
+def long_epochs(plugin, folder):
+    """A training of 500 steps an epoch, in a loop that makes them in one call."""
+    x = np.zeros((500, 3), "float32")
+    workload = Workload(
+        train=(x, x[:, :1]), validation=None, build_model=model, optimizer="sgd", loss="mse",
+        metrics=[],
+    )  # fmt: skip
+    built = build_here(workload, plugin, folder=folder, batch_size=1)
+    assert loop_of(built).steps == 500
+    return built
+
+
+class SlowClock:
+    """Each look at it is a second later, in nanoseconds: every step is slow."""
+
+    def __init__(self):
+        self.now = 0
+
+    def __call__(self):
+        self.now += 10**9
+        return self.now
+
+
+def test_a_loop_whose_call_is_a_slow_epoch_is_timed_by_few_steps(tmp_path):
+    built = long_epochs(Resident(xla=False), tmp_path)
+    [timed] = time_loops(built, [loop_of(built)], now=SlowClock())
+    assert timed.step_seconds > 0
+    assert int(built.model.optimizer.iterations) < 10
+
+
+def test_chunks_of_many_steps_are_timed_by_shorter_ones(tmp_path):
+    built = long_epochs(Chunked(steps=500, xla=False), tmp_path)
+    timed_steps(built, seconds=0.0)
+    # two cold calls, and a block of at least one call
+    assert int(built.model.optimizer.iterations) < 2 * 500

@@ -12,6 +12,7 @@ from tfopt_data.prefetch import Prefetch
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
+from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
 from tfopt_training.lr_schedule import LrSchedule
 
@@ -472,6 +473,73 @@ def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
     [seen] = job_fits
     assert seen.outcome.cut_short
     assert len(seen.outcome.validation_seconds) == 2
+
+
+def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_are_cut(tmp_path):
+    x, y = examples(1200)
+    seen = []
+    with session(tmp_path) as (made_session, _):
+
+        def cut(fit: Any, started: int) -> Any:
+            fitted, history = train_fit(
+                fit, fit.built(made_session.job), started, lambda message: None,
+                known=lambda blocks: True,
+            )  # fmt: skip
+            seen.append(fitted)
+            return history
+
+        made_session.on_fit = cut
+        made = network()
+        data = {"x": x, "y": y, "batch_size": 1, "validation_data": (x[:9], y[:9]), "verbose": 0}
+        first = made.fit(epochs=10, validation_freq=5, **data)
+        second = made.fit(epochs=15, initial_epoch=first.epoch[-1] + 1, **data)
+    assert all(fit.outcome.cut_short for fit in seen)
+    assert first.epoch == list(range(10))
+    assert {name: len(values) for name, values in first.history.items()} == {
+        "accuracy": 10, "loss": 10, "val_accuracy": 2, "val_loss": 2,
+    }  # fmt: skip
+    assert second.epoch == [10, 11, 12, 13, 14]
+    assert {len(values) for values in second.history.values()} == {5}
+    assert made.history is second
+    assert [fit.repeated_epochs for fit in seen] == [9, 4]
+    # what is kept of the training itself is what was trained
+    assert all(len(fit.outcome.history.get("loss", [])) == 0 for fit in seen)
+
+
+def test_a_quick_look_gives_the_script_as_many_epochs_as_it_asked_for(tmp_path):
+    x, y = examples()
+    with session(tmp_path, max_steps=2) as (_, fits):
+        history = network().fit(x, y, epochs=4, verbose=0)
+    assert fits[0].outcome.steps == 2
+    assert len(history.history["loss"]) == len(history.epoch) == 4
+    assert history.params == {"verbose": 0, "epochs": 4, "steps": 3}
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [Resident(xla=False), Chunked(steps=24, xla=False), StepsPerExecution(steps=24), None],
+    ids=["resident", "chunked", "keras", "own"],
+)
+def test_a_dry_build_makes_a_few_steps_however_many_a_call_makes(tmp_path, plugin):
+    plugins = () if plugin is None else (plugin,)
+    options = {"steps_per_execution": 24} if plugin is None else {}
+    found = []
+    with session(tmp_path, *plugins) as (made_session, _):
+
+        def dry(fit: Any, started: int) -> Any:
+            built = fit.built(made_session.job)
+            before = built.model.steps_per_execution
+            found.append(fit.reported_metrics(built))
+            assert built.model.steps_per_execution == before
+            effects = built.stack.report_effects(built.run, built.model)
+            assert all(effect.applied for effect in effects.values()), effects
+
+        made_session.on_fit = dry
+        made = network(**options)
+        x, y = examples()
+        made.fit(x, y, batch_size=4, validation_data=(x, y), verbose=0)
+    assert set(found[0]) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert int(made.optimizer.iterations) == 4
 
 
 def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):

@@ -6,10 +6,15 @@ import shutil
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 from real_process import Done, environment, run, tfopt
 
 from tfopt_core.cli.first_contact import NewScript, first_contact
+from tfopt_core.cli.request import make_request
+from tfopt_core.measure.isolate import SpawnRunner
+from tfopt_core.measure.request import processes_of
+from tfopt_core.measure.schedule import BASELINE, Turn, Variant
 from tfopt_core.measure.supervise import Limits
 
 pytestmark = pytest.mark.slow
@@ -129,6 +134,54 @@ def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
     losses = {(run["round"], run["variant"]): loss for run, loss in
               zip(counted, first, strict=True)}  # fmt: skip
     assert len({losses[round_, "baseline"] for round_ in range(4)}) == 4
+
+
+AFTERWARDS = """
+import sys
+import keras
+import numpy as np
+
+x = np.zeros((512, 4), "float32")
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, :1], epochs=2, verbose=0)
+match sys.argv[1]:
+    case "raises":
+        raise ValueError("(15,) and (10,)")
+    case "exits":
+        sys.exit(3)
+model.fit(x, x[:9, :1], epochs=2, verbose=0)
+"""
+
+
+IN_A_FIT = "script.py:15: raised ValueError: Data cardinality"
+BETWEEN = "script.py:12: raised ValueError: (15,) and (10,)"
+
+
+@pytest.mark.parametrize(
+    ("does", "fit", "status", "said"),
+    [
+        ("raises", None, "ok", BETWEEN),
+        ("raises in a fit", None, "failed", IN_A_FIT),
+        pytest.param("raises in a fit", 1, "ok", IN_A_FIT, marks=pytest.mark.thorough),
+        pytest.param("raises", 2, "failed", BETWEEN, marks=pytest.mark.thorough),
+        pytest.param("exits", None, "ok", "sys.exit(3)", marks=pytest.mark.thorough),
+    ],
+)
+def test_what_a_script_does_after_the_fits_that_are_judged_voids_no_run(
+    tmp_path, does, fit, status, said
+):
+    script = tmp_path / "script.py"
+    script.write_text(AFTERWARDS)
+    lines = [f'args = ["{does}"]', *([] if fit is None else [f"fit = {fit}"])]
+    request, _ = make_request(str(recipe_for(script, *lines)), [], compares=False, keeps=False)
+    request = attrs.evolve(request, folder=tmp_path / "runs")
+    turn = Turn(0, 0, Variant(BASELINE, ()), seed=3)
+    done = processes_of(request, SpawnRunner()).run(turn, "run", lambda message: None)
+    assert done.status == status
+    assert said in ((done.after_fits if status == "ok" else done.error) or "")
+    assert (done.after_fits is None) == (done.error is not None)
+    assert bool(done.ok and done.wall_seconds) == (status == "ok")
 
 
 SMALL = """

@@ -30,6 +30,10 @@ from tfopt_core.cli.options import debug_option, json_option, save_option, set_o
     "--write", "write_to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Where the recipe for a script goes, in place of NAME.tfopt.toml.",
 )  # fmt: skip
+@click.option(
+    "--measure-anyway", is_flag=True,
+    help="Measure a script's least costly plugin even where none seems to save time.",
+)  # fmt: skip
 @click.option("--pairs", type=int, metavar="N", help="Measure exactly N pairs, at least 4.")
 @click.option("--budget", metavar="TIME", help="How long measuring may take: 5m, 90s, 1h30m.")
 @json_option
@@ -56,6 +60,7 @@ def apply(
     max_steps: int | None,
     fit: int | None,
     write_to: Path | None,
+    measure_anyway: bool,
     pairs: int | None,
     budget: str | None,
     json_path: Path | None,
@@ -70,8 +75,9 @@ def apply(
 
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
     is a Keras script (train.py), which stays as it is: tfopt looks at it for some seconds, writes
-    the recipe train.tfopt.toml with what is worth trying, and measures that. What stands behind --
-    are the script's own arguments. Workload, script and plugins are executed.
+    the recipe train.tfopt.toml with what is worth trying, and measures that. Where no plugin seems
+    to save time it says what bounds a step and what each plugin did, and ends with status 0. What
+    stands behind -- are the script's own arguments. Workload, script and plugins are executed.
     """
     from tfopt_core.cli.conducting import Asked, NothingToMeasure, conduct
     from tfopt_core.cli.script_options import ScriptOptions
@@ -82,9 +88,9 @@ def apply(
 
     results = conduct(
         Asked(
-            target=target, overrides=overrides, write_to=write_to, pairs=pairs, budget=budget,
-            json_path=json_path, save_to=save_to, resuming=resuming, time_limit=time_limit,
-            quiet=quiet, debug=debug,
+            target=target, overrides=overrides, write_to=write_to, measure_anyway=measure_anyway,
+            pairs=pairs, budget=budget, json_path=json_path, save_to=save_to, resuming=resuming,
+            time_limit=time_limit, quiet=quiet, debug=debug,
             script=ScriptOptions(
                 script=script, arguments=arguments, epochs=epochs, max_steps=max_steps, fit=fit
             ),
@@ -96,7 +102,7 @@ def apply(
     if json_path is not None:
         write_json(results, "-" if to_stdout else json_path)
     if isinstance(results, NothingToMeasure):
-        console.print(render_nothing(results.left_out))
+        console.print(render_nothing(results.bound, results.left_out))
         return 0 if require is None else 1
     console.print(render_summary(results))
     return exit_code(results.comparison.verdict, bool(results.failed), results.interrupted, require)

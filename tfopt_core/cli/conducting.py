@@ -12,7 +12,8 @@ from tfopt_core.cli.first_contact import is_script, keep_outcome, look_at, prepa
 from tfopt_core.cli.request import make_request, seconds_of
 from tfopt_core.cli.script_options import ScriptOptions
 from tfopt_core.errors import InputError
-from tfopt_core.measure.first_contact import LeftOut
+from tfopt_core.measure.diagnosed import Diagnosed
+from tfopt_core.measure.first_contact import LeftOut, what_bounds
 
 if TYPE_CHECKING:
     from tfopt_core.measure.isolate import Runner
@@ -29,6 +30,7 @@ class Asked:
     overrides: tuple[str, ...] = ()
     script: ScriptOptions = attrs.field(factory=ScriptOptions)
     write_to: Path | None = None
+    measure_anyway: bool = False
     pairs: int | None = None
     budget: str | None = None
     json_path: Path | None = None
@@ -41,15 +43,19 @@ class Asked:
 
 @attrs.frozen(kw_only=True)
 class NothingToMeasure:
-    """A look at a script has found no plugin that is worth measuring.
+    """A look at a script has found no plugin that is worth measuring; what `--json` writes then.
 
+    :param bound: what bounds a step, in a sentence.
     :param left_out: what was proposed and does not stay, each with its reason.
+    :param diagnosis: what the look has found, as `tfopt diagnose --json` writes it.
     """
 
     schema_version: int = 1
     script: str
     measured: bool = False
+    bound: str
     left_out: tuple[LeftOut, ...] = ()
+    diagnosis: Diagnosed
 
 
 def conduct(asked: Asked) -> Results | NothingToMeasure:
@@ -71,11 +77,15 @@ def conduct(asked: Asked) -> Results | NothingToMeasure:
     if is_script(target):
         contact = look_at(
             target, asked.script, overrides, budget=asked.budget, pairs=asked.pairs,
-            write_to=asked.write_to, resuming=asked.resuming, limits=limits, quiet=asked.quiet,
-            debug=asked.debug,
+            write_to=asked.write_to, measure_anyway=asked.measure_anyway, resuming=asked.resuming,
+            limits=limits, quiet=asked.quiet, debug=asked.debug,
         )  # fmt: skip
         if contact.prepared is None:
-            return NothingToMeasure(script=target, left_out=contact.draft.left_out)
+            draft = contact.draft
+            return NothingToMeasure(
+                script=target, bound=what_bounds(draft.diagnosed), left_out=draft.left_out,
+                diagnosis=draft.diagnosed,
+            )  # fmt: skip
         target = str(contact.path)
     else:
         overrides += _measure_overrides(asked)
@@ -111,6 +121,10 @@ def _measure_overrides(asked: Asked) -> list[str]:
     """
     if asked.write_to is not None:
         raise InputError("--write is about a script without a recipe; leave it out")
+    if asked.measure_anyway:
+        raise InputError(
+            "--measure-anyway is about a script without a recipe; a recipe is always measured"
+        )
     changes = asked.script.overrides()
     if asked.pairs is not None:
         changes.append(f"measure.pairs={asked.pairs}")

@@ -12,9 +12,6 @@ import attrs
 
 from tfopt_core.errors import InputError, RecipeError
 
-# A plugin that takes longer to try is left out.
-LONGEST_TRY = 60.0
-
 if TYPE_CHECKING:
     from tfopt_core.cli.script_options import ScriptOptions
     from tfopt_core.measure.first_contact import Draft
@@ -36,6 +33,7 @@ class NewScript:
 
     :param workload: keys of the recipe's `[workload]`, the script among them.
     :param write_to: where the recipe goes, None for beside the user.
+    :param measure_anyway: whether a plugin is measured even where none seems to save time.
     """
 
     script: str
@@ -43,14 +41,15 @@ class NewScript:
     budget: str | None = None
     pairs: int | None = None
     write_to: Path | None = None
+    measure_anyway: bool = False
     quiet: bool = False
     debug: bool = False
 
 
 @attrs.frozen
 class Contact:
-    """A draft that was written and can be measured; `prepared` is None where nothing stays of what
-    was proposed."""
+    """A draft that was written and can be measured; `prepared` is None, and nothing is written,
+    where nothing stays of what was proposed."""
 
     draft: Draft
     path: Path
@@ -72,6 +71,7 @@ def first_contact(asked: NewScript, overrides: Sequence[str], limits: Limits) ->
         draft_of,
         recipe_path,
         screened,
+        try_seconds,
     )
     from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.measure.request import prepare
@@ -109,9 +109,12 @@ def first_contact(asked: NewScript, overrides: Sequence[str], limits: Limits) ->
         if not asked.quiet:
             console.print(render_look(draft))
 
+        to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
+
         def attempt(draft: Draft) -> Tried:
             trial = attrs.evolve(draft, workload=_whole_paths(asked))
-            limited = SpawnRunner(limits=attrs.evolve(limits, called_off=_after(LONGEST_TRY)))
+            called_off = _after(try_seconds(diagnosed.estimate), to_the_fit)
+            limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
             prepared, resolved = prepare(request_for(trial.text()), limited, quick=True)
             estimate = diagnosed.estimate
             whole = None if estimate is None else estimate.seconds
@@ -120,17 +123,21 @@ def first_contact(asked: NewScript, overrides: Sequence[str], limits: Limits) ->
 
         with make_phases(console, quiet=asked.quiet) as on_phase:
             draft, tried = screened(
-                draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings")
-            )
+                draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
+                measure_anyway=asked.measure_anyway,
+            )  # fmt: skip
     if tried is not None:
         check_free(path)
         write_file(path, draft.text(), replace=True)
     return Contact(draft, path, None if tried is None else tried.found)
 
 
-def _after(seconds: float) -> Callable[[], str | None]:
-    """What calls a process off that takes longer."""
-    end = monotonic() + seconds
+def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
+    """Return what calls a process off that takes longer to try a plugin.
+
+    :param to_the_fit: how long the script takes to its fit, before anything can be tried.
+    """
+    end = monotonic() + to_the_fit + seconds
 
     def late() -> str | None:
         return f"it took more than {seconds:.0f} s to try" if monotonic() > end else None
@@ -182,6 +189,7 @@ def look_at(
     budget: str | None,
     pairs: int | None,
     write_to: Path | None,
+    measure_anyway: bool,
     resuming: bool,
     limits: Limits,
     quiet: bool,
@@ -202,7 +210,7 @@ def look_at(
     script = checked_script(target)
     asked = NewScript(
         script=script, workload={"script": script, **options.workload()}, budget=budget,
-        pairs=pairs, write_to=write_to, quiet=quiet, debug=debug,
+        pairs=pairs, write_to=write_to, measure_anyway=measure_anyway, quiet=quiet, debug=debug,
     )  # fmt: skip
     if write_to is not None and write_to.absolute().parent != Path.cwd():
         asked = attrs.evolve(asked, workload=_whole_paths(asked))

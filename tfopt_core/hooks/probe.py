@@ -59,5 +59,6 @@ class Probe(Protocol):
 
         A loop is a mode ("keras", "chunked", "resident"), steps a call, and whether XLA compiles
         it ("auto": as the stack has it). One that cannot train the model takes infinitely long;
-        the results name it with the reason.
+        the results name it with the reason. A resident loop makes fewer steps a call where those
+        would take longer than 0.1 s.
         """

@@ -10,6 +10,7 @@ import attrs
 
 from tfopt_core.errors import InputError
 from tfopt_core.measure.advice import next_steps
+from tfopt_core.measure.after_fits import ends_in_words, without_early_ends
 from tfopt_core.measure.attribute import attribute, unattributed
 from tfopt_core.measure.course import Course
 from tfopt_core.measure.cutting import ENOUGH
@@ -81,6 +82,7 @@ def conclude(
     :param planned: how many rounds were to be made, as of the last look.
     :param round_seconds: what another round would take, None without a run.
     """
+    runs = without_early_ends(runs)
     recipe, judgement = request.recipe, judgement_of(request, prepared, course, runs)
     pairs = len(pairs_of(runs))
     asked = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
@@ -191,6 +193,7 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
             "fork server or a fork of it gave no sign of life"
         )
     said += dict.fromkeys(note for run in runs for note in run.notes)
+    said += ends_in_words(runs)
     written = dict.fromkeys(file for run in runs for file in run.written)
     if written:
         shown = ", ".join(list(written)[:WRITTEN_SHOWN])

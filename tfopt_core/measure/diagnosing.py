@@ -106,8 +106,8 @@ def _without_answers(
 def _failure(request: Request, outcome: ProcessOutcome) -> Exception:
     message = outcome.message
     if message is None:
-        told = [f"the diagnosis: {outcome.cause}; its last words:"]
-        return PreparationFailed("\n".join(told + last_words(outcome.output_tail)))
+        cause = f"the diagnosis: {outcome.cause}"
+        return PreparationFailed(cause, last_words(outcome.output_tail))
     text = str(message["message"])
     if request.debug and outcome.output_tail:
         text = f"{outcome.output_tail.rstrip()}\n{text}"

@@ -37,10 +37,12 @@ def estimated(job: Job, workload: Workload, *, stacked: bool = False) -> Estimat
     if steps is None:
         return None
     started = perf_counter()
-    step = timed_steps(built, SECONDS)
-    set_up = of_set_up + max(0.0, perf_counter() - started - SECONDS)
+    timed = timed_steps(built, SECONDS)
+    set_up = of_set_up + max(0.0, perf_counter() - started - timed.seconds)
     steps *= built.run.epochs
-    return Estimate(step_seconds=step, seconds=set_up + steps * step, steps=steps)
+    return Estimate(
+        step_seconds=timed.step_seconds, seconds=set_up + steps * timed.step_seconds, steps=steps
+    )
 
 
 def training_seconds(job: Job, workload: Workload) -> float | None:

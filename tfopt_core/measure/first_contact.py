@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, RecipeError, TfoptError
+from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
 from tfopt_core.hooks.suggest import Suggestion
 from tfopt_core.measure.diagnosed import Diagnosed
 from tfopt_core.measure.estimates import Estimate
@@ -25,12 +25,17 @@ BESIDE_SECONDS = 7.0
 PAIRS = 4
 NOT_HOPEFUL = (
     "By the first steps none of the plugins that were tried saves time; the one that costs least "
-    "is measured."
+    "is measured, as --measure-anyway asks."
 )
 # What saves less by its first steps is not worth a place in the stack.
 LEAST_GAIN = 0.03
-# What is paid once is known no better than that from one start, as a factor and in seconds.
-DEARER_START, LEAST_SAVED_SECONDS = 1.15, 0.25
+# What is paid once is known no better than that from one start.
+LEAST_SAVED_SECONDS = 0.25
+# A plugin is tried for a share of what a training takes, and left out where that is not enough; the
+# script's own way to its fit does not count.
+TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
+# Where nobody knows how long a training takes.
+UNKNOWN_TRY = 60.0
 _SEAL = "# unchanged since tfopt wrote it: "
 
 What = Mapping[str, Any]
@@ -38,10 +43,15 @@ What = Mapping[str, Any]
 
 @attrs.frozen
 class LeftOut:
-    """A plugin that was proposed and does not stay, and why."""
+    """A plugin that was proposed and does not stay, and why.
+
+    :param estimate: about what a training takes with it, on top of the stack before it; None where
+        it could not be tried or took no effect.
+    """
 
     plugin: str
     reason: str
+    estimate: Estimate | None = None
 
 
 @attrs.frozen
@@ -62,12 +72,15 @@ class Draft:
     measure: What = attrs.field(factory=dict)
     hopeful: bool = True
 
-    def without(self, plugin: str, reason: str) -> Draft:
-        """The draft without a plugin."""
+    def without(self, plugin: str, reason: str, estimate: Estimate | None = None) -> Draft:
+        """Return the draft without a plugin.
+
+        :param estimate: as `LeftOut` has it.
+        """
         return attrs.evolve(
             self,
             stack=tuple(one for one in self.stack if one.plugin != plugin),
-            left_out=(*self.left_out, LeftOut(plugin, reason)),
+            left_out=(*self.left_out, LeftOut(plugin, reason, estimate)),
         )
 
     def text(self, outcome: Sequence[str] = ()) -> str:
@@ -156,6 +169,16 @@ def why_chosen(one: Suggestion, diagnosed: Diagnosed) -> str:
     return " ".join(parts)
 
 
+def try_seconds(estimate: Estimate | None) -> float:
+    """Return how long a plugin may take to be tried, in seconds.
+
+    :param estimate: of a training without plugins; None where it cannot be told.
+    """
+    if estimate is None:
+        return UNKNOWN_TRY
+    return min(max(TRY_SHARE * estimate.seconds, SHORTEST_TRY), LONGEST_TRY)
+
+
 @attrs.frozen
 class Tried:
     """A draft that was prepared: what that found, and about how long a training with it takes.
@@ -169,59 +192,76 @@ class Tried:
 
 
 def screened(
-    draft: Draft, attempt: Callable[[Draft], Tried], on_try: Callable[[str], None]
+    draft: Draft,
+    attempt: Callable[[Draft], Tried],
+    on_try: Callable[[str], None],
+    *,
+    measure_anyway: bool = False,
 ) -> tuple[Draft, Tried | None]:
     """The draft with those plugins alone that work here, and seem to save time, each on top of
     those before it. Nothing is claimed by that: it decides what is worth measuring.
 
     :param attempt: prepares a draft.
     :param on_try: told of each plugin before it is tried.
-    :returns: the draft, and what preparing it has found; None where no plugin stays. Where none
-        seems to save time, but one costs little, that one stays: its pairs will tell.
+    :param measure_anyway: where none seems to save time, keep the one that costs least.
+    :returns: the draft, and what preparing it has found; None where no plugin stays.
     """
     asked, best = draft, None
-    second: tuple[Suggestion, Tried] | None = None
+    cheapest: tuple[Suggestion, Tried] | None = None
     draft = attrs.evolve(draft, stack=())
     for one in asked.stack:
         on_try(one.plugin)
         candidate = attrs.evolve(draft, stack=(*draft.stack, one))
-        reason, tried = "", None
         try:
             tried = attempt(candidate)
         except TfoptError as error:
-            reason = _first_line(error)
-        if tried is not None:
-            before = asked.diagnosed.estimate if best is None else best.estimate
-            reason = _why_not(one.plugin, tried, before)
-        if reason:
-            draft = draft.without(one.plugin, reason)
-            if tried is not None and not draft.stack and _nearer(tried, second, asked):
-                second = (one, tried)
-        else:
+            draft = draft.without(one.plugin, _first_line(error))
+            continue
+        before = asked.diagnosed.estimate if best is None else best.estimate
+        reason = _why_not(one.plugin, tried, before)
+        if not reason:
             draft, best = candidate, tried
-    if best is None and second is not None:
-        one, best = second
+            continue
+        takes = None if one.plugin in tried.not_applied else tried.estimate
+        draft = draft.without(one.plugin, reason, takes)
+        if takes is not None and (cheapest is None or takes.seconds < _seconds(cheapest[1])):
+            cheapest = (one, tried)
+    if best is None and cheapest is not None and measure_anyway:
+        one, best = cheapest
         left_out = tuple(left for left in draft.left_out if left.plugin != one.plugin)
         draft = attrs.evolve(draft, stack=(one,), left_out=left_out, hopeful=False)
     return draft, best
+
+
+def _seconds(tried: Tried) -> float:
+    assert tried.estimate is not None
+    return tried.estimate.seconds
+
+
+def what_bounds(diagnosed: Diagnosed) -> str:
+    """Return in a sentence where most of a step goes, and what the rest of it can gain at most."""
+    parts = {name: getattr(diagnosed, name).share for name in ("input", "dispatch", "compute")}
+    largest = max(parts, key=lambda name: parts[name])
+    share = parts[largest]
+    said = (
+        f"{share:.0%} of a step is {largest}: what shortens only the rest of it gains "
+        f"{1 / share:.2f}x at most"
+    )
+    use = diagnosed.matmul
+    if largest == "compute" and use.share_computing is not None:
+        said += (
+            f"; while it computes, the model reaches {use.share_computing:.0%} of this machine's "
+            f"fastest {use.dtype} matrix products"
+        )
+    return said
 
 
 def _first_line(error: TfoptError) -> str:
     """Without the place in a recipe that nobody has written."""
     if isinstance(error, RecipeError):
         return error.problems[0].message
-    return str(error).splitlines()[0]
-
-
-def _nearer(tried: Tried, second: tuple[Suggestion, Tried] | None, asked: Draft) -> bool:
-    """Whether this one costs little, and less than the one before."""
-    whole, now = asked.diagnosed.estimate, tried.estimate
-    if tried.not_applied or whole is None or now is None:
-        return False
-    if now.seconds > whole.seconds * DEARER_START:
-        return False
-    before = None if second is None else second[1].estimate
-    return before is None or now.seconds < before.seconds
+    text = error.cause if isinstance(error, PreparationFailed) else str(error)
+    return text.splitlines()[0]
 
 
 def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:

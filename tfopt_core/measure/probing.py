@@ -18,7 +18,7 @@ from tfopt_core.data.stages import Map
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measure.loop_timing import time_loops
+from tfopt_core.measure.loop_timing import LoopTime, time_loops
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops import Loop
@@ -29,6 +29,8 @@ from tfopt_core.training.workload import Workload
 SAMPLE_EXAMPLES = 64
 # A probe ends after so many seconds of steady steps.
 PROBE_SECONDS = 1.0
+# Steps of a timed call, whatever a training makes in one: more tell nothing new.
+PROBED_STEPS = 64
 
 
 @attrs.define(eq=False)
@@ -100,7 +102,7 @@ class ProcessProbe:
 
         Plugins after it whose settings are not resolved yet ("auto") are left out.
         """
-        return timed_steps(self._built(plugin, training_options))
+        return timed_steps(self._built(plugin, training_options)).step_seconds
 
     def loop_seconds(
         self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
@@ -154,10 +156,13 @@ def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
     return ()
 
 
-def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> float:
-    """Seconds of a step of the stack's own loop, its first calls left out.
+def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> LoopTime:
+    """Time steps of the stack's own loop, its first calls left out.
 
     :param seconds: about how long to go on.
     """
-    (timed,) = time_loops(built, [loop_of(built)], seconds)
-    return timed.step_seconds
+    loop = loop_of(built)
+    if loop.kind != "resident":  # of which no call is timed that takes long
+        loop = attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
+    (timed,) = time_loops(built, [loop], seconds)
+    return timed

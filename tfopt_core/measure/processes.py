@@ -87,8 +87,8 @@ class Processes:
             ended = (*prepared.warnings, *_ended(outcome, "the dry build"))
             return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
         if message is None:
-            told = [f"the dry build: {outcome.cause}; its last words:"]
-            raise PreparationFailed("\n".join(told + last_words(outcome.output_tail)))
+            cause = f"the dry build: {outcome.cause}"
+            raise PreparationFailed(cause, last_words(outcome.output_tail))
         text = message["message"]
         if self.debug and outcome.output_tail:
             text = f"{outcome.output_tail.rstrip()}\n{text}"
@@ -242,7 +242,7 @@ def _why_script_failed(said: dict[str, Any]) -> str | None:
     error, diverged = said.pop("script_error", None), said.pop("diverged", None)
     if error is not None:
         return str(error)
-    if said.get("exit_status"):
+    if said.get("exit_status") and said.get("after_fits") is None:
         return f"the script ended with status {said['exit_status']}"
     return None if diverged is None else str(diverged)
 

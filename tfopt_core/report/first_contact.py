@@ -67,18 +67,25 @@ def render_written(draft: Draft, path: Path) -> RenderableType:
     return Group(*lines)
 
 
-def render_nothing(left_out: Sequence[LeftOut]) -> RenderableType:
-    """Why nothing is measured."""
-    why = (
-        "nothing of what was proposed seems to save time here"
-        if left_out
-        else "no installed plugin proposes anything for this training"
-    )
-    said = section("Nothing to measure", words(f"{why}; no recipe was written"))
-    return Group(*_left_out(left_out), said)
+def render_nothing(bound: str, left_out: Sequence[LeftOut]) -> RenderableType:
+    """What bounds a step, what was tried, and that nothing is measured.
+
+    :param bound: what bounds a step, in a sentence.
+    """
+    was_tried = any(one.estimate is not None for one in left_out)
+    if was_tried:
+        why = "none of the plugins that were tried seems to save time here"
+    elif left_out:
+        why = "no plugin that was proposed could be tried"
+    else:
+        why = "no installed plugin proposes anything for this training"
+    lines = [paragraph(f"{why}: nothing was measured, and no recipe was written"), paragraph(bound)]
+    if was_tried:
+        lines.append(paragraph("--measure-anyway measures the plugin that costs least", "dim"))
+    return Group(*_left_out(left_out, "Tried"), section("Nothing to gain", *lines))
 
 
-def _left_out(left_out: Sequence[LeftOut]) -> list[RenderableType]:
+def _left_out(left_out: Sequence[LeftOut], title: str = "Left out") -> list[RenderableType]:
     if not left_out:
         return []
-    return [section("Left out", bullets(f"{one.plugin}: {one.reason}" for one in left_out))]
+    return [section(title, bullets(f"{one.plugin}: {one.reason}" for one in left_out))]

@@ -49,7 +49,9 @@ class FitResult:
     whole training would take; None where that cannot be told, for the reason in
     `why_not_projected`. `replicas` are the devices that trained together, on `workers` processes;
     `communication_step_seconds` is what summing the gradients of a step over them takes alone, None
-    where it was not timed. `name` and `wall_seconds` are those of one of a script's calls of `fit`.
+    where it was not timed. `name` and `wall_seconds` are those of one of a script's calls of `fit`;
+    where that was cut short, `repeated_epochs` says how many epochs the script found in its history
+    beyond those that began: the last values, repeated. They are not in `history`.
     """
 
     one_time_seconds: float
@@ -80,6 +82,7 @@ class FitResult:
     cluster_seconds: float | None = None
     name: str = ""
     wall_seconds: float | None = None
+    repeated_epochs: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -94,8 +97,9 @@ class RunResult:
     that was "repeated".
 
     Of a script: `wall_seconds` are those of its calls of `fit` together, or of the `judged` one,
-    which is an index of `fits`; `exit_status` is the script's own; `notes` are what is to be said
-    of it, and `written` the files that it has left in its private folder.
+    which is an index of `fits`; `exit_status` is the script's own; `after_fits` is what it raised,
+    or how it exited, after the last fit that is judged; `notes` are what is to be said of it, and
+    `written` the files that it has left in its private folder.
     """
 
     id: str
@@ -118,6 +122,7 @@ class RunResult:
     output_tail: str | None = None
     judged: int | None = None
     exit_status: int | None = None
+    after_fits: str | None = None
     notes: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
 

@@ -62,7 +62,7 @@ class Watch:
     timed: TimedFunction = attrs.field(init=False)
     tolerant: bool = False
     one_call: bool = False
-    validate_again: Callable[[], None] | None = None
+    validate_again: Callable[[], object] | None = None
     diverged: TrainingDiverged | None = None
     wants_new_data: bool = False
     _told: int = 0

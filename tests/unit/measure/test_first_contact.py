@@ -2,7 +2,13 @@
 
 import pytest
 
-from tfopt_core.errors import InputError, PluginRefused, Problem, RecipeError
+from tfopt_core.errors import (
+    InputError,
+    PluginRefused,
+    PreparationFailed,
+    Problem,
+    RecipeError,
+)
 from tfopt_core.hooks.suggest import Suggestion
 from tfopt_core.measure.estimates import Estimate
 from tfopt_core.measure.first_contact import (
@@ -12,6 +18,7 @@ from tfopt_core.measure.first_contact import (
     is_unchanged,
     screened,
     sealed,
+    try_seconds,
     why_chosen,
 )
 from tfopt_core.measure.step_parts import Part
@@ -122,6 +129,27 @@ def test_a_plugin_that_fails_is_left_out_with_its_reason():
     )
     assert names(stays) == ["b"]
     assert "no such hardware" in stays.left_out[0].reason
+
+
+@pytest.mark.parametrize("printed", [(), ("", " "), ("Killed",)])
+def test_a_trial_that_dies_is_left_out_with_its_cause_alone(printed):
+    cause = "the dry build: it took more than 20 s to try"
+    error = PreparationFailed(cause, printed)
+    stays, _ = screened(draft("a"), attempt({("a",): error}), lambda plugin: None)
+    assert stays.left_out[0].reason == cause
+    words = f"{cause}; its last words:\nKilled" if "Killed" in printed else cause
+    assert str(error) == words
+
+
+@pytest.mark.parametrize(
+    ("training", "most"), [(3.0, 20.0), (200.0, 20.0), (500.0, 50.0), (9000.0, 120.0)]
+)
+def test_a_trial_may_take_a_tenth_of_the_training_within_limits(training, most):
+    assert try_seconds(Estimate(0.01, training, 1000)) == most
+
+
+def test_a_trial_of_a_training_of_unknown_length_has_a_limit_too():
+    assert 20 < try_seconds(None) < 120
 
 
 def test_a_plugin_without_effect_is_left_out():

@@ -22,9 +22,10 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
     asked = job.recipe.workload.fit
     numbers = [fit.number for fit in fits]
     if asked is not None and asked not in numbers:
+        before = f"; {end.error}" if end.error is not None else ""
         raise WorkloadError(
             f"fit = {asked} is judged, and in this run the script trained by "
-            f"{_calls(len(fits))} of fit only"
+            f"{_calls(len(fits))} of fit only{before}"
         )
     judged = [fit for fit in fits if asked in (None, fit.number)]
     return {
@@ -36,11 +37,16 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
             name: {"applied": effect.applied, "detail": effect.detail}
             for name, effect in effects_of(judged).items()
         },
-        "outcomes": [told_fit(fit.outcome, fit.name) for fit in fits],
+        "outcomes": [_told(fit) for fit in fits],
         "judged": None if asked is None else numbers.index(asked),
         "exit_status": end.status,
         "diverged": next((str(fit.diverged) for fit in judged if fit.diverged), None),
     }
+
+
+def _told(fit: FitOfScript) -> tuple[dict[str, Any], dict[str, Any]]:
+    outcome, beside = told_fit(fit.outcome, fit.name)
+    return outcome, {**beside, "repeated_epochs": fit.repeated_epochs}
 
 
 def _calls(count: int) -> str:

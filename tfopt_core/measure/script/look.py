@@ -32,13 +32,17 @@ class ScriptLook(ScriptRun):
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.training.script.fit_workload import of_call
+        from tfopt_core.training.script.planned_history import lengthen
         from tfopt_core.training.script.stopping import stopping_after
 
         asked = self.task.job.recipe.workload.fit or 1
         call = workload.call
         if call.number < asked:
             # with the script's own callbacks: it may load what they have saved
-            return call.make([*call.callbacks, stopping_after(STEPS_OF_OTHERS)], {}, verbose=0)
+            callbacks = [*call.callbacks, stopping_after(STEPS_OF_OTHERS)]
+            history = call.make(callbacks, {}, verbose=0)
+            lengthen(history, call, stopped=True)
+            return history
         if workload.data.steps_per_epoch() == 0:
             raise WorkloadError(f"fit {call.number}: the training data are empty")
 

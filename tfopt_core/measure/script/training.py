@@ -38,11 +38,23 @@ class ScriptTraining(ScriptRun):
             self._last_model.save(self.task.save_to)
         said = result_of(self.task.job, self.fits, end)
         said["notes"] = [self.in_words(note) for note in self._notes(end)]
-        if end.error is not None:
+        trouble = end.error or (f"ended by {end.exited}" if end.status else None)
+        if trouble is not None and self.task.measured and self._fits_are_done():
+            said["after_fits"] = self.in_words(trouble)
+        elif end.error is not None:
             said["script_error"] = self.in_words(end.error)
         if self.private is not None:
             said["written"] = [f"{w.path} ({w.change})" for w in self.private.written()]
         return said
+
+    def _fits_are_done(self) -> bool:
+        """Whether all that is to be timed came to its end: the fit that the recipe names, or else
+        every one that began."""
+        asked = self.task.job.recipe.workload.fit
+        if asked is not None:
+            return any(fit.number == asked for fit in self.fits)
+        calls = 0 if self.session is None else self.session.calls
+        return bool(self.fits) and len(self.fits) + self.empty_fits == calls
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
         cut = cut_in_words(self.task.job.recipe.workload)

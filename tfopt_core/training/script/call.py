@@ -65,6 +65,13 @@ class FitCall:
         """How many epochs are trained, as far as the call says."""
         return max(0, self.last_epoch - self.initial_epoch)
 
+    def validates_after(self, epoch: int) -> bool:
+        """Whether a validation follows this epoch, counted from 0, as the script asks for it."""
+        if "validation" not in self.splits:
+            return False
+        often = self.arguments["validation_freq"]
+        return (epoch + 1) % often == 0 if isinstance(often, int) else epoch + 1 in often
+
     @property
     def steps_per_epoch(self) -> int | None:
         """The steps of an epoch that the call asks for; None for all the data hold."""
@@ -140,9 +147,9 @@ class FitCall:
         finally:
             listed[:] = own  # a `CallbackList` of the script's may be given to another fit
 
-    def validate_again(self, replaced: Mapping[str, Any]) -> None:
-        """Make one more validation as the call makes them; of data that can be read only once,
-        none.
+    def validate_again(self, replaced: Mapping[str, Any]) -> dict[str, float] | None:
+        """Make one more validation as the call makes them. Return its metrics; None, and no
+        validation, for data that can be read only once.
 
         :param replaced: as `make` takes it.
         """
@@ -150,12 +157,13 @@ class FitCall:
         if "validation" in replaced:
             x, y, weight = replaced["validation"], None, None
         if x is None or hasattr(x, "__next__"):
-            return
+            return None
         given = self.arguments
-        self.model.evaluate(
+        metrics: dict[str, float] = self.model.evaluate(
             x, y, sample_weight=weight, steps=given["validation_steps"], verbose=0,
-            batch_size=given["validation_batch_size"] or given["batch_size"],
+            batch_size=given["validation_batch_size"] or given["batch_size"], return_dict=True,
         )  # fmt: skip
+        return metrics
 
     def _with_data(self, replaced: Mapping[str, Any]) -> dict[str, Any]:
         changed: dict[str, Any] = {"validation_split": 0.0}

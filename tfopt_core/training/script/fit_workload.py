@@ -24,6 +24,7 @@ from tfopt_core.training.script.defaults import ScriptDefaults
 from tfopt_core.training.script.fit_data import FitData, ended_after, unchanged
 from tfopt_core.training.script.limits import cut_in_words
 from tfopt_core.training.script.stopping import stopping_after
+from tfopt_core.training.train_functions import count_by
 from tfopt_core.training.watch import Watch
 from tfopt_core.training.workload import Workload, quality_direction
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 BASELINE = "the script as it is"
 PREFERRED = ("val_accuracy", "val_loss")
+# A dry build makes no more steps than this in a call, however many a training makes.
+DRY_STEPS = 4
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -124,10 +127,12 @@ class FitWorkload(Workload):
 
     def reported_metrics(self, built: Built) -> tuple[str, ...]:
         """The names of the metrics that an epoch of this fit ends with, from one that ends after
-        its first call of the train function.
+        its first call of the train function, which makes `DRY_STEPS` steps at most.
 
         :raises WorkloadError: if a step fails.
         """
+        model, whole_call = built.model, built.model.steps_per_execution
+        built = _with_short_calls(built)
         watch = Watch(built, lambda message: None)
         replaced = self.replaced(built)
         distribution = watch.timed.distribution = distribution_of(built)
@@ -148,6 +153,8 @@ class FitWorkload(Workload):
             watch.timed.uninstall()
             if distribution is not None:
                 distribution.uninstall()
+            if built.training.loop == "keras":
+                count_by(model, whole_call)
         return tuple(history.history)
 
     def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
@@ -268,6 +275,17 @@ def _spec(workload: FitWorkload, datasets: Mapping[str, Any]) -> Any:
     return tf.nest.map_structure(
         lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), source.value
     )
+
+
+def _with_short_calls(built: Built) -> Built:
+    """The same training with at most `DRY_STEPS` steps in a call of its train function.
+
+    A call of many steps may be a whole epoch: a resident loop's is.
+    """
+    steps = min(DRY_STEPS, built.training.steps_per_execution)
+    if built.training.loop == "keras":
+        count_by(built.model, steps)
+    return attrs.evolve(built, training=attrs.evolve(built.training, steps_per_execution=steps))
 
 
 def _whole_calls(training: Any, steps_per_epoch: int | None) -> Any:

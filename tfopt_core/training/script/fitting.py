@@ -16,6 +16,7 @@ from tfopt_core.training.fit import outcome_of
 from tfopt_core.training.loops import Adapt
 from tfopt_core.training.outcome import FitOutcome
 from tfopt_core.training.script.fit_workload import FitWorkload
+from tfopt_core.training.script.planned_history import lengthen
 from tfopt_core.training.switching import switching_loop
 from tfopt_core.training.watch import Known, Report, Watch
 
@@ -28,6 +29,8 @@ class FitOfScript:
     :param name: the model's class and the number of the call: `fit 2 of Sequential`.
     :param effects: every plugin's effect on it, by name.
     :param diverged: what metric was no finite number, and when; None if none was.
+    :param repeated_epochs: by how many epochs the history that the script has got is longer than
+        what was trained, as the fit was cut short.
     """
 
     number: int
@@ -35,6 +38,7 @@ class FitOfScript:
     outcome: FitOutcome
     effects: dict[str, Effect]
     diverged: TrainingDiverged | None = None
+    repeated_epochs: int = 0
 
 
 def train_fit(
@@ -84,6 +88,10 @@ def train_fit(
             watch.timed.uninstall()
             if distribution is not None:
                 distribution.uninstall()
+        repeated_epochs = lengthen(
+            history, call, stopped=watch.cut_short,
+            validate=lambda: call.validate_again(workload.replaced(built)),
+        )  # fmt: skip
         seen = FitOfScript(
             number=call.number,
             name=f"fit {call.number} of {type(model).__name__}",
@@ -97,6 +105,7 @@ def train_fit(
             ),
             effects=built.stack.report_effects(built.run, model),
             diverged=watch.diverged,
+            repeated_epochs=repeated_epochs,
         )
     finally:
         # whatever the call has raised, the script may go on

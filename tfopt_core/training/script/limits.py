@@ -13,10 +13,12 @@ class CutShort:
 
     :param epochs: that are trained at most, None for as many as the script asks for.
     :param steps: of an epoch, at most; None for all.
+    :param planned_steps: those of an epoch of the script's own, None where unknown.
     """
 
     epochs: int | None = None
     steps: int | None = None
+    planned_steps: int | None = None
 
 
 def cut_short(spec: WorkloadSpec, steps_per_epoch: int | None) -> CutShort | None:
@@ -30,7 +32,7 @@ def cut_short(spec: WorkloadSpec, steps_per_epoch: int | None) -> CutShort | Non
     if steps_per_epoch == 0:
         return None
     if steps_per_epoch is None or steps_per_epoch > spec.max_steps:
-        return CutShort(1, spec.max_steps)
+        return CutShort(1, spec.max_steps, steps_per_epoch)
     whole = spec.max_steps // steps_per_epoch
     return CutShort(whole if spec.max_epochs is None else min(whole, spec.max_epochs))
 

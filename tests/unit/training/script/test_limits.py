@@ -22,7 +22,7 @@ def test_steps_are_whole_epochs_where_they_fit():
 
 
 def test_steps_within_an_epoch_are_one_shorter_epoch():
-    assert cut_short(spec(max_steps=50), 80) == CutShort(1, 50)
+    assert cut_short(spec(max_steps=50), 80) == CutShort(1, 50, planned_steps=80)
 
 
 def test_steps_of_an_unknown_epoch_are_one_epoch_of_so_many():

@@ -7,9 +7,9 @@ import pytest
 from tfopt_core.measure.loop_timing import _hopeless, _Timing
 
 
-def timing(*blocks, cold_call=0.01, steps=1, failed=False):
+def timing(*blocks, cold_call=0.01, steps=1, why_not=""):
     return SimpleNamespace(
-        step_seconds=list(blocks), cold_call=cold_call, cold_step=cold_call / steps, failed=failed
+        step_seconds=list(blocks), cold_call=cold_call, cold_step=cold_call / steps, why_not=why_not
     )
 
 

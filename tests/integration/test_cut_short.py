@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from time import perf_counter_ns
 
 import attrs
@@ -61,6 +62,26 @@ def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path, monkeypatc
     # the whole is longer than what was made of it, and no plugin saw the epoch that was cut
     assert fit.projected_seconds > sum(block.seconds for block in fit.blocks)
     assert [epoch for epoch, _ in counts.epochs] == list(range(outcome.epochs))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("validation", [True, False])
+def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path, validation):
+    import keras
+
+    class Slow(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            time.sleep(0.2)
+
+    workload = small_workload(callbacks=lambda: [Slow()])
+    if not validation:
+        workload = attrs.evolve(workload, validation=None)
+    built = build_here(workload, folder=tmp_path, epochs=3)
+    outcome = train(built, perf_counter_ns(), lambda message: None)
+    assert len(outcome.edge_seconds) == 2
+    assert min(outcome.edge_seconds) >= 0.2
+    timed = sum(block.seconds for block in outcome.blocks) + sum(outcome.validation_seconds)
+    assert outcome.setup_seconds + timed + sum(outcome.edge_seconds) <= outcome.wall_seconds - 0.2
 
 
 @pytest.mark.tensorflow

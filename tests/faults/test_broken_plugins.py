@@ -116,6 +116,17 @@ def test_two_distributions_of_one_name_are_both_named(tmp_path):
     assert not list(site.glob("*_was_imported"))
 
 
+SCRIPT = """
+import keras
+import numpy as np
+
+x = np.arange(80, dtype="float32").reshape(40, 2) / 80
+model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(x, x[:, :1], epochs=2, verbose=0)
+"""
+
+
 @pytest.mark.parametrize("command", ["apply", "train", "plan", "launch", "export"])
 def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp_path):
     site = make_distribution(
@@ -139,6 +150,10 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
         ["schema"],
         ["init", "tiny.py:build"],
         pytest.param(["diagnose", "recipe.toml"], marks=[pytest.mark.slow, pytest.mark.tensorflow]),
+        pytest.param(
+            ["apply", "train.py", "--pairs", "4"],
+            marks=[pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.thorough],
+        ),
     ],
     ids=lambda command: command[0],
 )
@@ -147,6 +162,7 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
         tmp_path / "site", "other", {"other": "other_module:Good"}, other_module=GOOD
     )
     project = tiny_project(tmp_path / "project")
+    (project / "train.py").write_text(SCRIPT)
     done = tfopt(*command, cwd=project, env=environment(PYTHONPATH=site))
     assert done.code == 0, done.err
     first = (site / "other_module_was_imported").read_text().splitlines()[0]

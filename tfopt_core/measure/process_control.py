@@ -1,4 +1,4 @@
-"""A process whose parent is another process of tfopt's: that one tells how it ended."""
+"""Control of a process whose parent is another process of tfopt: start, status, what it left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START_SECONDS = 60.0
 
 
 class ParentGone(Exception):
-    """The process that was to tell of another has ended, or says nothing."""
+    """The process that reports on another has ended, or gives no answer."""
 
 
 def answer(control: socket.socket, timeout: float) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def answer(control: socket.socket, timeout: float) -> dict[str, Any]:
 
     :raises ParentGone: if the other end is gone, or says nothing within `timeout` seconds.
     """
-    if not select.select([control], [], [], timeout)[0]:
+    if not _readable(control, timeout):
         raise ParentGone
     try:
         data = control.recv(PACKET_BYTES)
@@ -41,6 +41,13 @@ def answer(control: socket.socket, timeout: float) -> dict[str, Any]:
         raise ParentGone
     told: dict[str, Any] = json.loads(data)
     return told
+
+
+def _readable(control: socket.socket, timeout: float | None) -> bool:
+    """Wait for a packet, or the end of the stream, for so many seconds; return whether one came."""
+    poll = select.poll()  # `select.select` knows no descriptors above 1023, which a notebook has
+    poll.register(control, select.POLLIN)
+    return bool(poll.poll(None if timeout is None else 1000 * timeout))
 
 
 @attrs.define(eq=False)
@@ -67,7 +74,7 @@ class ControlledProcess:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its exit status, as `subprocess.Popen.wait` does."""
         if self._code is None:
-            if not select.select([self.control], [], [], timeout)[0]:
+            if not _readable(self.control, timeout):
                 raise subprocess.TimeoutExpired("a process", timeout or 0)
             try:
                 told = answer(self.control, 0)

@@ -32,7 +32,7 @@ MOST_NAMED, MOST_LETTERS = 5, 100
 
 
 def main(arguments: list[str]) -> int:
-    """Run a program and everything that it starts, to the end of all of it; the exit code."""
+    """Run a program to the end of everything that it starts; return this process' exit code."""
     control = socket.socket(fileno=int(arguments[0]))
     control.set_inheritable(False)
     passed, program = int(arguments[1]), arguments[2:]
@@ -64,9 +64,10 @@ def wait_for(pid: int) -> int:
 
 
 def end_orphans(leader: int) -> list[str]:
-    """Kill what is left of a session and every orphan of it; the command lines of the latter.
+    """Kill what is left of a session, and every orphan of it that has left it.
 
     :param leader: the session's first process, which has ended.
+    :returns: the command lines of those that had left it, at most a few.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
@@ -95,7 +96,7 @@ def tell(control: socket.socket, **told: object) -> None:
 
 
 def _children() -> Iterator[tuple[int, int]]:
-    """The living children of this process, and the process group of each."""
+    """Yield the living children of this process, and the process group of each."""
     own = os.getpid()
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():

@@ -35,11 +35,12 @@ def test_what_is_exact_around_the_model_is_on_and_what_rounds_or_reorders_is_off
         plugin("steps", targets=("dispatch",)),
         plugin("reorders", "order"),
         plugin("computes", targets=("input", "compute")),
+        plugin("says-nothing", "unknown"),
         plugin("data"),
     ]
     assert stack(*infos) == [
         ("steps", True), ("data", True), ("rounds", False), ("reorders", False),
-        ("computes", False),
+        ("computes", False), ("says-nothing", False),
     ]  # fmt: skip
 
 

@@ -224,7 +224,24 @@ def test_a_first_contact_writes_a_recipe_or_says_that_nothing_is_worth_it(tmp_pa
         assert "cut short for a quick look" in done.out
         assert "# Measured as " in path.read_text()
     else:
-        assert "Nothing to measure" in done.out
+        assert "Nothing to gain" in done.out
+
+
+@pytest.mark.thorough
+def test_where_nothing_is_gained_the_look_ends_with_its_json_and_no_recipe(tmp_path):
+    script = tmp_path / "small.py"
+    script.write_text(SMALL.replace('"mse")', '"mse", run_eagerly=True)'))
+    done = tfopt("apply", script.name, "--json", "found.json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "Nothing to gain" in done.out
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["measured"] is False
+    assert found["script"] == "small.py"
+    assert " of a step is " in found["bound"]
+    assert found["diagnosis"]["step_seconds"] > 0
+    assert all({"plugin", "reason", "estimate"} == set(one) for one in found["left_out"])
+    assert not list(tmp_path.glob("*.toml"))
+    assert tfopt("apply", script.name, "--require", "faster", cwd=tmp_path).code == 1
 
 
 def test_a_recipe_s_plugins_are_measured_on_another_script(tmp_path):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tfopt_core.cli.apply import exit_code
+from tfopt_core.cli.conducting import Asked, conduct
 from tfopt_core.cli.main import run
+from tfopt_core.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,12 @@ def test_the_status_follows_from_verdict_failures_and_requirement(
     verdict, failed, interrupted, require, code
 ):
     assert exit_code(verdict, failed, interrupted, require) == code
+
+
+@pytest.mark.parametrize("option", [{"measure_anyway": True}, {"write_to": Path("x.toml")}])
+def test_options_of_a_first_contact_are_refused_beside_a_recipe(option):
+    with pytest.raises(InputError, match="is about a script without a recipe"):
+        conduct(Asked(target="quickstart", **option))
 
 
 def test_an_unexpected_exception_is_a_bug_of_tfopt_and_shows_its_traceback(monkeypatch, capsys):

@@ -1,6 +1,9 @@
 """What is proposed for a script, screened, and written down."""
 
+import io
+
 import pytest
+from rich.console import Console
 
 from tfopt_core.errors import (
     InputError,
@@ -10,19 +13,23 @@ from tfopt_core.errors import (
     RecipeError,
 )
 from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.measure.diagnosed import MatmulUse
 from tfopt_core.measure.estimates import Estimate
 from tfopt_core.measure.first_contact import (
     Draft,
+    LeftOut,
     Tried,
     check_free,
     is_unchanged,
     screened,
     sealed,
     try_seconds,
+    what_bounds,
     why_chosen,
 )
 from tfopt_core.measure.step_parts import Part
 from tfopt_core.recipe import read_recipe
+from tfopt_core.report.first_contact import render_nothing
 
 
 class Diagnosed:
@@ -33,6 +40,10 @@ class Diagnosed:
     dispatch = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
     compute = Part(seconds=0.006, share=0.5, low=0.4, high=0.6)
     estimate = Estimate(step_seconds=0.01, seconds=10.0, steps=1000)
+    matmul = MatmulUse(
+        dtype="float32", operations=1e9, why_not="", share_computing=0.4, share_of_step=0.2,
+        peaks={},
+    )  # fmt: skip
 
 
 def suggestion(name: str, **changes) -> Suggestion:
@@ -68,6 +79,12 @@ def about(step_milliseconds: float, seconds: float | None = None) -> Estimate:
     return Estimate(step_milliseconds / 1e3, seconds or step_milliseconds, steps=1000)
 
 
+def shown(renderable) -> str:
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(renderable)
+    return console.export_text()
+
+
 def names(stack: Draft) -> list[str]:
     return [one.plugin for one in stack.stack]
 
@@ -94,7 +111,7 @@ def test_a_plugin_whose_start_costs_more_than_it_saves_is_left_out():
 def test_a_plugin_that_saves_less_than_starts_differ_by_is_left_out():
     short = Estimate(0.005, 1.5, steps=40)
     stays, _ = screened(draft("a"), attempt({("a",): short}), lambda plugin: None)
-    assert not stays.hopeful
+    assert names(stays) == []
     faster = Estimate(0.004, 2.0, steps=40)
     stays, _ = screened(
         draft("a", "b"), attempt({("a",): about(5), ("a", "b"): faster}), lambda plugin: None
@@ -109,16 +126,64 @@ def test_a_plugin_that_the_script_cannot_take_is_left_out_without_a_place_in_a_r
     assert stays.left_out[0].reason == "fit 1 raised TypeError"
 
 
-def test_where_none_seems_to_save_time_the_one_that_costs_least_is_measured():
+SLOWER = {("a",): about(10.5, 30), ("b",): about(10, 20), ("c",): PluginRefused("no GPU", "c")}
+
+
+def test_where_none_seems_to_save_time_none_stays_and_what_each_did_is_kept():
+    stays, tried = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None)
+    assert names(stays) == []
+    assert tried is None
+    found = {left.plugin: left.estimate for left in stays.left_out}
+    assert found == {"a": about(10.5, 30), "b": about(10, 20), "c": None}
+
+
+def test_measured_anyway_is_the_one_that_costs_least_however_much():
     stays, tried = screened(
-        draft("a", "b"), attempt({("a",): about(10.5, 11), ("b",): about(10, 10.5)}),
-        lambda plugin: None,
-    )  # fmt: skip
+        draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None, measure_anyway=True
+    )
     assert names(stays) == ["b"]
-    assert [left.plugin for left in stays.left_out] == ["a"]
+    assert [left.plugin for left in stays.left_out] == ["a", "c"]
     assert tried is not None
     assert not stays.hopeful
-    assert "the one that costs least is measured" in stays.text().replace("\n# ", " ")
+    assert "as --measure-anyway asks" in stays.text().replace("\n# ", " ")
+
+
+def test_what_saves_time_is_measured_alone_whatever_is_asked_for():
+    found = attempt({("a",): about(5), ("a", "b"): about(5)})
+    stays, _ = screened(draft("a", "b"), found, lambda plugin: None, measure_anyway=True)
+    assert names(stays) == ["a"]
+    assert stays.hopeful
+
+
+def test_nothing_without_effect_is_measured_anyway():
+    stays, tried = screened(
+        draft("a"), attempt({("a",): about(5)}, {"a": "nothing to cache"}), lambda plugin: None,
+        measure_anyway=True,
+    )  # fmt: skip
+    assert (names(stays), tried) == ([], None)
+    assert stays.left_out[0].estimate is None
+
+
+def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_gain():
+    assert what_bounds(Diagnosed()) == (
+        "50% of a step is compute: what shortens only the rest of it gains 2.00x at most; while it "
+        "computes, the model reaches 40% of this machine's fastest float32 matrix products"
+    )
+
+
+def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
+    stays, _ = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None)
+    told = " ".join(shown(render_nothing(what_bounds(Diagnosed()), stays.left_out)).split())
+    assert "a: a step does not seem to become faster with it (from about 10 ms to 10.5 ms)" in told
+    assert 'c: plugin "c": no GPU' in told
+    assert "nothing was measured, and no recipe was written" in told
+    assert "50% of a step is compute" in told
+    assert "--measure-anyway" in told
+
+
+@pytest.mark.parametrize("left_out", [(), (LeftOut("a", "no GPU"),)])
+def test_where_nothing_could_be_tried_nothing_can_be_measured_anyway(left_out):
+    assert "--measure-anyway" not in shown(render_nothing("", left_out))
 
 
 def test_a_plugin_that_fails_is_left_out_with_its_reason():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from real_process import environment, make_distribution, tfopt, tiny_project
+from support.real_process import environment, make_distribution, tfopt, tiny_project
 
 GOOD = '''
     import pathlib

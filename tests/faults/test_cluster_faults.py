@@ -11,7 +11,7 @@ import time
 
 import psutil
 import pytest
-from real_process import (
+from support.real_process import (
     alive,
     descendants,
     environment,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from real_process import (
+from support.real_process import (
     alive,
     descendants,
     environment,

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from in_process import build_here
+from support.in_process import build_here
 from tfopt_distribute.one_device import OneDevice
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla

@@ -8,8 +8,8 @@ import random
 import attrs
 import numpy as np
 import pytest
-from in_process import InProcessRunner
-from real_process import make_project
+from support.in_process import InProcessRunner
+from support.real_process import make_project
 from tfopt_data.autotune import Autotune
 from tfopt_data.cache import Cache
 from tfopt_data.parallel_map import ParallelMap

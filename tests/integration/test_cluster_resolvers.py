@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_process import TINY, Done, environment, make_project, tfopt
+from support.real_process import TINY, Done, environment, make_project, tfopt
 
 from tfopt_core.measure.roles import free_addresses
 

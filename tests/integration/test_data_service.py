@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 import psutil
 import pytest
-from real_process import alive, descendants, environment, make_project, tfopt, wait_until
+from support.real_process import alive, descendants, environment, make_project, tfopt, wait_until
 
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data.lower import lower

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from in_process import build_here
+from support.in_process import build_here
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.measure.estimate import estimated

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from real_process import environment, run, tfopt
+from support.real_process import environment, run, tfopt
 
 from tfopt_core.cli.request import make_request
 from tfopt_core.measure.isolate import SpawnRunner

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import psutil
 import pytest
-from real_process import TINY, make_project
+from support.real_process import TINY, make_project
 
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.measure import fork

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from real_process import TINY, environment, make_project, run, tfopt
+from support.real_process import TINY, environment, make_project, run, tfopt
 
 from tfopt_core import __version__
 from tfopt_core.hooks.discovery import registrations

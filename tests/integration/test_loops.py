@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from in_process import build_here
+from support.in_process import build_here
 from tfopt_distribute.one_device import OneDevice
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked

@@ -23,7 +23,9 @@ def printed(cell) -> str:
 def test_the_notebook_runs_and_the_stack_is_in_effect(tmp_path):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     notebook.metadata.kernelspec.name = "python3"
-    nbclient.NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(
+        notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     cells = [printed(cell) for cell in notebook.cells if cell.cell_type == "code"]
     assert "chunked: applied: 16 steps a call" in cells[1]
     assert cells[2].startswith("loss ")

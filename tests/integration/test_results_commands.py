@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from real_process import Done, run, tfopt
+from support.real_process import Done, run, tfopt
 
 from tfopt_core.report.as_json import write_json
 from tfopt_core.store.database import Store, store_path

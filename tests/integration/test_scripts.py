@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from real_process import Done, environment, run, tfopt
+from support.real_process import Done, environment, run, tfopt
 
 from tfopt_core.cli.first_contact import NewScript, first_contact
 from tfopt_core.measure.supervise import Limits

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 from attrs import field, validators
-from hooks_diagnosis import diagnosis
+from support.hooks_diagnosis import diagnosis
 
 from tfopt_core import hookimpl
 from tfopt_core.errors import PluginLoadError

@@ -9,7 +9,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measure_runs import make_run
+from support.measure_runs import make_run
 
 from tfopt_core.measure.busy import busiest_processes, busy_causes, watch_idle
 from tfopt_core.measure.disturbance import causes, disturbance, disturbed_in_words

@@ -25,7 +25,7 @@ from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 
-FAKE = str(Path(__file__).with_name("fake_role.py"))
+FAKE = str(Path(__file__).parents[2] / "support" / "fake_role.py")
 TRAINS = [["epoch", 0.5], ["result", 0]]
 # Longer than any of these tests may take: whatever waits so long was not ended.
 FOR_EVER = 60

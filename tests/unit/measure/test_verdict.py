@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from measure_runs import make_judgement, make_pairs, make_run
+from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.measure.attribute import attribute, unattributed
 from tfopt_core.measure.schedule import Contrast

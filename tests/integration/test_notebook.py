@@ -7,7 +7,7 @@ import pytest
 nbformat = pytest.importorskip("nbformat", reason="the docs extra is not installed")
 nbclient = pytest.importorskip("nbclient", reason="the docs extra is not installed")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 

@@ -140,7 +140,7 @@ LOOPS = {
 
 
 # Of those that are alike in how they keep their place, one.
-ALIKE = ("steps a call", "chunked", "one device", "bfloat16")
+ALIKE = ("steps a call", "chunked", "one device", "bfloat16", "float16 with loss scaling")
 
 
 @pytest.mark.parametrize(

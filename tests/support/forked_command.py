@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from support import command_server
 
 # The import of TensorFlow on a busy machine with a cold disk.
 READY_SECONDS = 240.0
+
+_starting = threading.Lock()
 
 
 class ForkedCommand:
@@ -88,8 +91,13 @@ def _server_environment() -> dict[str, str]:
     return environment()
 
 
-@functools.cache
 def _server() -> socket.socket:
+    with _starting:  # tests may start commands from several threads
+        return _started_server()
+
+
+@functools.cache
+def _started_server() -> socket.socket:
     """The other end of this test process' server, which ends once that is closed."""
     # packets: a request is never cut or glued to the next
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

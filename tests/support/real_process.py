@@ -89,15 +89,31 @@ def run(command: list[Any], *, cwd: Path, env: Mapping[str, str] | None = None) 
 
 @contextlib.contextmanager
 def started(
-    *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, **options: Any
+    *arguments: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    anew: bool = False,
+    **options: Any,
 ) -> Iterator[subprocess.Popen[str]]:
-    """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end."""
-    with (cwd / "stdout.txt").open("w") as out, (cwd / "stderr.txt").open("w") as err:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, **options}
-        process = subprocess.Popen(
-            [str(TFOPT), *map(str, arguments)], cwd=cwd, env=dict(env or environment()), text=True,
-            **streams,
-        )  # fmt: skip
+    """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end.
+
+    :param anew: start a new process, as a user does; otherwise it is forked as `tfopt` above,
+        unless there are options of `subprocess.Popen`.
+    """
+    env = dict(env or environment())
+    with (
+        (cwd / "stdout.txt").open("w") as out,
+        (cwd / "stderr.txt").open("w") as err,
+        open(os.devnull) as null,
+    ):
+        if anew or options or not forked_command.can_be_forked(env):
+            streams = {"stdin": null, "stdout": out, "stderr": err, **options}
+            process: Any = subprocess.Popen(
+                [str(TFOPT), *map(str, arguments)], cwd=cwd, env=env, text=True, **streams
+            )
+        else:
+            descriptors = [file.fileno() for file in (null, out, err)]
+            process = forked_command.start([*map(str, arguments)], cwd, env, descriptors)
         try:
             yield process
         finally:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tfopt_core.measure.fork import ForkRunner
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+# Hypothesis fails a test whose example takes over 0.2 s, or whose examples are drawn too slowly: on
+# a busy machine any may.
+settings.register_profile("tfopt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tfopt")
 
 
 @pytest.fixture(scope="session")

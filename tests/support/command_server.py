@@ -36,7 +36,8 @@ import_path = list(sys.path)
 
 def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what of an environment counts while a process starts."""
-    return {name: environment[name] for name in environment if name.startswith(READ_AT_START)}
+    found = {name: environment[name] for name in environment if name.startswith(READ_AT_START)}
+    return {"KERAS_BACKEND": "tensorflow", **found}
 
 
 def serve(control: socket.socket) -> None:

@@ -1,13 +1,13 @@
 # Everything runs in .venv, which is made from nothing: `make venv`.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format clean
+.PHONY: help venv demo test test-all check format clean
 
 PY := .venv/bin/python
 STAMP := .venv/.installed
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
 
 venv: $(STAMP) ## Create .venv with a Python that fits and install tfopt into it
 
@@ -19,12 +19,14 @@ $(STAMP): pyproject.toml
 demo: venv ## Train a real model faster, and see how sure that is (about two minutes)
 	@.venv/bin/tfopt apply quickstart
 
-# Two at a time: most of a test is the start of a process, which one core does.
-test: venv ## Run the tests but for the long ones: about 16 minutes
-	@$(PY) -m pytest -q -n 2 --dist worksteal
+# A worker for each core: most of a test is the start of a process, which one core does.
+PYTEST := $(PY) -m pytest -q -n logical --dist worksteal --durations=10
 
-test-all: venv ## Run all tests, as CI does: about 25 minutes
-	@$(PY) -m pytest -q -n 2 --dist worksteal -m ""
+test: venv ## Run the tests but for those marked `thorough`
+	@$(PYTEST) -m "not thorough"
+
+test-all: venv ## Run all tests, as CI does
+	@$(PYTEST)
 
 check: venv ## Run ruff, mypy and import-linter
 	@.venv/bin/ruff check .

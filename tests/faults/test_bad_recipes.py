@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from real_process import TINY, Done, environment, make_project, tfopt
+from support.real_process import TINY, Done, environment, make_project, tfopt
 
 GOOD = """\
 name = "good"

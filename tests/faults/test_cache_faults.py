@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_process import (
+from support.real_process import (
     Done,
     descendants,
     make_project,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 import signal
@@ -11,7 +12,7 @@ import time
 
 import psutil
 import pytest
-from real_process import (
+from support.real_process import (
     alive,
     descendants,
     environment,
@@ -24,6 +25,9 @@ from real_process import (
 from tfopt_core.measure.roles import free_addresses
 
 pytestmark = pytest.mark.slow
+
+# what a process was started with is how its role is told here
+started_anew = functools.partial(started, anew=True)
 
 # TensorFlow notices within some 10 s that a worker is gone; whoever does not is killed after 20 s.
 LOSS_SECONDS = 20.0
@@ -90,7 +94,9 @@ def worker_environment(index, addresses):
 
 
 def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(project):
-    with started("launch", "recipe.toml", "--set", "workload.epochs=100000", cwd=project) as tried:
+    with started_anew(
+        "launch", "recipe.toml", "--set", "workload.epochs=100000", cwd=project
+    ) as tried:
 
         def trains():
             assert tried.poll() is None, printed(project) + printed(project, "stderr.txt")
@@ -133,7 +139,7 @@ def waiting(tmp_path_factory):
         stack.enter_context(socket.create_server(("127.0.0.1", port)))
         processes = {
             name: stack.enter_context(
-                started(
+                started_anew(
                     "train", "recipe.toml", *(short if name == "alone" else ()), cwd=project,
                     env=worker_environment(0, addresses[name]),
                 )
@@ -181,9 +187,9 @@ def test_workers_with_other_recipes_refuse_to_train_and_both_say_so(project, tmp
     addresses = free_addresses(2)
     other = make_project(tmp_path / "other", RECIPE, tiny=WORKLOAD)
     with (
-        started("train", "recipe.toml", cwd=project,
+        started_anew("train", "recipe.toml", cwd=project,
                 env=worker_environment(0, addresses)) as first,
-        started("train", "recipe.toml", "--set", "workload.epochs=3", cwd=other,
+        started_anew("train", "recipe.toml", "--set", "workload.epochs=3", cwd=other,
                 env=worker_environment(1, addresses)) as second,
     ):  # fmt: skip
         codes = first.wait(120), second.wait(120)

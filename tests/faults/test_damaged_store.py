@@ -6,8 +6,15 @@ import json
 import sqlite3
 
 import pytest
-from real_process import tfopt
-from stored_measurements import FIRST, FIRST_RESULTS, SECOND, SECOND_RESULTS, keep, make_results
+from support.real_process import tfopt
+from support.stored_measurements import (
+    FIRST,
+    FIRST_RESULTS,
+    SECOND,
+    SECOND_RESULTS,
+    keep,
+    make_results,
+)
 
 from tfopt_core.store.database import Store, store_path
 

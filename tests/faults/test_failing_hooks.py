@@ -6,8 +6,15 @@ import sys
 import textwrap
 
 import pytest
-from in_process import carry_out_here
-from real_process import TINY, environment, make_distribution, make_project, tfopt, tiny_project
+from support.in_process import carry_out_here
+from support.real_process import (
+    TINY,
+    environment,
+    make_distribution,
+    make_project,
+    tfopt,
+    tiny_project,
+)
 
 from tfopt_core.cli.main import run
 

@@ -6,7 +6,7 @@ import json
 
 import psutil
 import pytest
-from real_process import tfopt, tiny_project
+from support.real_process import tfopt, tiny_project
 
 pytestmark = pytest.mark.slow
 

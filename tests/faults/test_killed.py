@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from real_process import (
+from support.real_process import (
     alive,
     descendants,
     environment,
@@ -63,7 +63,7 @@ def processes_once_it_hangs(process, project: Path) -> list[psutil.Process]:
 
 def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp_path):
     project = hanging_project(tmp_path)
-    with started("apply", "recipe.toml", cwd=project) as process:
+    with started("apply", "recipe.toml", cwd=project, anew=True) as process:
         children = processes_once_it_hangs(process, project)
         assert len(children) == 3  # the fork server, the run and its sleeper
         process.kill()

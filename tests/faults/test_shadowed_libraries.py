@@ -9,7 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from real_process import TFOPT, make_project, run, tfopt
+from support.real_process import TFOPT, make_project, run, tfopt
 
 from tfopt_core.measure.installed_libraries import LIBRARIES
 

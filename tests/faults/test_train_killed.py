@@ -12,7 +12,7 @@ from collections import Counter
 
 import psutil
 import pytest
-from real_process import alive, descendants, make_project, started, wait_until
+from support.real_process import alive, descendants, make_project, started, wait_until
 
 from tfopt_core.training.checkpoint_folder import names_in, newest_in
 

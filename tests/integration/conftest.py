@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-
-# pytest's importlib mode puts no test folder on the path, and these tests share helpers
-sys.path.insert(0, str(Path(__file__).parent))
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 SECRET = "hunter2-is-no-password"
 # Real flights; of the validation data a tenth, so that an epoch takes a moment.
@@ -66,10 +58,10 @@ class Applied:
 @pytest.fixture(scope="session")
 def applied(tmp_path_factory: pytest.TempPathFactory) -> Applied:
     """`tfopt apply recipe.toml --json out.json` on real data, its output piped."""
-    from real_process import environment, make_project, tfopt
+    from support.real_process import environment, make_project, tfopt_anew
 
     project = make_project(tmp_path_factory.mktemp("applied"), RECIPE, loud=LOUD)
-    done = tfopt(
+    done = tfopt_anew(
         "apply", "recipe.toml", "--json", "out.json",
         cwd=project, env=environment(FOO_TOKEN=SECRET),
     )  # fmt: skip

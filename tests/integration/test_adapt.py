@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from in_process import build_here
+from support.cases import mostly_thorough
+from support.in_process import build_here
 from tfopt_distribute.one_device import OneDevice
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
@@ -122,8 +123,9 @@ MIXES = {
 }
 
 
-@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
-def test_several_steps_a_call_change_no_digit(mix, plain, tmp_path):
+@pytest.mark.parametrize("name", mostly_thorough(MIXES, ["four"]))
+def test_several_steps_a_call_change_no_digit(name, plain, tmp_path):
+    mix = MIXES[name]
     ours = trained(tmp_path, adapt=partial(Scripted, loops=mix))
     assert_same_training(ours, plain, within=0)
     made = ours[3].made
@@ -140,7 +142,13 @@ def test_xla_in_between_is_the_same_training_to_rounding(plain, tmp_path):
     assert ours[0].model.jit_compile is False  # the model is left as it was
 
 
-@pytest.mark.parametrize("calls", [3, 10_000], ids=["decided", "undecided"])
+@pytest.mark.parametrize(
+    "calls",
+    [
+        pytest.param(3, id="decided"),
+        pytest.param(10_000, id="undecided", marks=pytest.mark.thorough),
+    ],
+)
 def test_an_epoch_that_the_steps_do_not_divide_is_not_overrun(calls, plain, tmp_path):
     """64 steps by 24: 16 are left to the reference while `fit` counts single steps."""
     mix = loops((1, False), (24, False))
@@ -181,8 +189,10 @@ def with_moving_averages():
 
 @pytest.mark.parametrize(
     ("make", "plugins"),
-    [(workload, (OneDevice(),)), (with_moving_averages, ())],
-    ids=["a strategy", "moving averages"],
+    [
+        pytest.param(workload, (OneDevice(),), id="a strategy"),
+        pytest.param(with_moving_averages, (), id="moving averages", marks=pytest.mark.thorough),
+    ],
 )
 def test_where_another_fit_would_train_otherwise_there_is_one(make, plugins, tmp_path):
     before = trained(tmp_path, *plugins, trains=make())

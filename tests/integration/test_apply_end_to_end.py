@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from real_process import TINY, make_project, stored_runs
+from support.real_process import TINY, make_project, stored_runs
 
 pytestmark = pytest.mark.slow
 
@@ -184,7 +184,7 @@ def test_require_faster_agrees_with_the_verdict_and_save_keeps_a_model(
     tmp_path, monkeypatch, capsys
 ):
     import keras
-    from in_process import carry_out_here
+    from support.in_process import carry_out_here
 
     from tfopt_core.cli.main import run
 

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import attrs
 import pytest
-from real_process import run
-from stored_measurements import FIRST_RESULTS
+from support.real_process import run
+from support.stored_measurements import FIRST_RESULTS
 
 from tfopt_core.cli.request import make_request
 from tfopt_core.report.as_json import to_json

@@ -8,8 +8,8 @@ import random
 import attrs
 import numpy as np
 import pytest
-from in_process import InProcessRunner
-from real_process import make_project
+from support.in_process import InProcessRunner
+from support.real_process import make_project
 from tfopt_data.autotune import Autotune
 from tfopt_data.cache import Cache
 from tfopt_data.parallel_map import ParallelMap
@@ -23,7 +23,6 @@ from tfopt_core.data import Batch, Opaque, Take
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.certificate import certify, replay_both
-from tfopt_core.measure.isolate import SpawnRunner
 from tfopt_core.measure.processes import Processes
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
@@ -228,13 +227,20 @@ def replayed(project):
 @pytest.mark.parametrize(
     ("kind", "plugins"),
     [
-        ("plain", (Cache(storage="memory"),)),
-        ("plain", (ParallelMap(calls=2), Autotune(mode="off"), Prefetch())),
-        ("plain", (StepsPerExecution(steps=5),)),  # 12 batches: the last call makes two steps
-        ("augmented", (Cache(storage="memory"), Prefetch())),
-        ("dict", (Prefetch(), StepsPerExecution(steps=5))),
+        pytest.param("plain", (Cache(storage="memory"),), id="cache", marks=pytest.mark.thorough),
+        pytest.param(
+            "plain",
+            (ParallelMap(calls=2), Autotune(mode="off"), Prefetch()),
+            id="input",
+            marks=pytest.mark.thorough,
+        ),
+        # 12 batches: the last call makes two steps
+        pytest.param("plain", (StepsPerExecution(steps=5),), id="steps"),
+        pytest.param("augmented", (Cache(storage="memory"), Prefetch()), id="augmented"),
+        pytest.param(
+            "dict", (Prefetch(), StepsPerExecution(steps=5)), id="dict", marks=pytest.mark.thorough
+        ),
     ],
-    ids=["cache", "input", "steps", "augmented", "dict"],
 )
 def test_exact_plugins_are_certified(replayed, kind, plugins):
     certificate = replayed(kind, *plugins)
@@ -266,10 +272,20 @@ def test_another_order_of_the_same_examples_is_certified_as_such(replayed):
         ("plain", Drops(), "epoch 1 has 89 examples instead of 90"),
         ("plain", Duplicates(), "epoch 1 holds other examples"),
         ("plain", Freezes(), "epoch 2 repeats the order of epoch 1"),
-        ("augmented", Freezes(), "epoch 2 repeats the examples of epoch 1"),
+        pytest.param(
+            "augmented",
+            Freezes(),
+            "epoch 2 repeats the examples of epoch 1",
+            marks=pytest.mark.thorough,
+        ),
         ("plain", Reorders(), "the batches differ from batch 0 on"),
         ("plain", LearnsFaster(), "96 replayed steps diverge: losses by up to"),
-        ("plain", FreezesLayers(), "96 replayed steps diverge: losses by up to"),
+        pytest.param(
+            "plain",
+            FreezesLayers(),
+            "96 replayed steps diverge: losses by up to",
+            marks=pytest.mark.thorough,
+        ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exact) else None,
 )
@@ -370,12 +386,12 @@ def stacked(*plugins):
     return tuple(StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins)
 
 
-def test_two_processes_certify_a_stack_of_all_exact_plugins(project, tmp_path):
+def test_two_processes_certify_a_stack_of_all_exact_plugins(project, tmp_path, forked_runs):
     plugins = stacked(
         ParallelMap(calls=2), Cache(storage="disk"), Autotune(mode="off"), Prefetch(),
         StepsPerExecution(steps=5),
     )  # fmt: skip
-    certificate = replay_both(processes(project, tmp_path, SpawnRunner()), plugins, seed=7)
+    certificate = replay_both(processes(project, tmp_path, forked_runs), plugins, seed=7)
     assert certificate.statement == (
         "same training, certified: 96 steps replayed, losses and weights are identical; "
         "90 examples an epoch compared"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_process import TINY, Done, environment, make_project, tfopt
+from support.real_process import TINY, Done, environment, make_project, tfopt_anew
 
 from tfopt_core.measure.roles import free_addresses
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.thorough]
 
 RECIPE = """
     name = "tiny"
@@ -52,7 +52,7 @@ def trained(
 
     def worker(rank: int) -> Done:
         env = environment(**told(rank, addresses))
-        return tfopt("train", "recipe.toml", "--seed", "3", cwd=project, env=env)
+        return tfopt_anew("train", "recipe.toml", "--seed", "3", cwd=project, env=env)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         return list(pool.map(worker, range(WORKERS)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
-from in_process import train_here
+from support.in_process import train_here
 
 from tfopt_core import Control, Workload, hookimpl
 

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 
 import attrs
 import pytest
-from in_process import build_here
+from support.in_process import build_here
 
 from tfopt_core import Workload, hookimpl
 from tfopt_core.errors import TrainingDiverged

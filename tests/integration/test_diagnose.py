@@ -9,8 +9,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from in_process import carry_out_here
-from real_process import make_distribution, make_project
+from support.in_process import carry_out_here
+from support.real_process import make_distribution, make_project
 
 from tfopt_core.cli.main import run
 from tfopt_core.errors import PreparationFailed

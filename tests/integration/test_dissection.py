@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from in_process import train_here
+from support.in_process import train_here
 
 from tfopt_core import Workload
 from tfopt_core.data import DataPlan, MapExamples, Prefetch

@@ -20,7 +20,7 @@ from tfopt_core.store.results import RunResult
 from tfopt_core.training.checkpoint_folder import make_ours, newest_in
 from tfopt_core.training.keeping import Keeping
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 # The last batch holds one example: all replicas but one have none.
 COUNT, BATCH, EPOCHS = 97, 16, 3
 
@@ -73,7 +73,7 @@ def trained(
 ) -> Trained:
     """Train once, every process of it on this machine, without the dry build."""
     folder.mkdir(exist_ok=True)
-    shutil.copy(HERE / "shared_workload.py", folder)
+    shutil.copy(SUPPORT / "shared_workload.py", folder)
     (folder / "pyproject.toml").touch()
     ids = folder / "ids"
     if factory == "build":

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from in_process import build_here
+from support.in_process import build_here
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import attrs
 import pytest
-from real_process import environment, run, tfopt
+from support.real_process import environment, run, tfopt
 
 from tfopt_core.cli.request import make_request
-from tfopt_core.measure.isolate import SpawnRunner
+from tfopt_core.measure.isolate import Runner
 from tfopt_core.measure.request import processes_of
 from tfopt_core.measure.schedule import FULL, Turn, Variant
 
@@ -135,12 +135,14 @@ def last_line_of(path: Path, *arguments: str, without_tfopt: bool) -> str:
     return done.out.splitlines()[-1]
 
 
-def history_of(recipe: str, *overrides: str, folder: Path, **how: bool) -> dict[str, Any]:
+def history_of(
+    recipe: str, *overrides: str, folder: Path, runner: Runner, **how: bool
+) -> dict[str, Any]:
     """The history of a run as `tfopt train` makes it."""
     request = make_request(recipe, overrides, compares=False, keeps=False)[0]
     request = attrs.evolve(request, folder=folder, environment=environment())
     turn = Turn(0, 0, Variant(FULL, request.plugins), SEED)
-    trained = processes_of(request, SpawnRunner()).run(turn, "run", lambda _: None, **how)
+    trained = processes_of(request, runner).run(turn, "run", lambda _: None, **how)
     assert trained.ok, trained.error
     return dict(trained.fits[0].history)
 
@@ -152,7 +154,9 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         assert values == pytest.approx(list(theirs[name]), rel=1e-6), name
 
 
-def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path: Path):
+def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(
+    tmp_path: Path, forked_runs: Runner
+):
     (tmp_path / "work.py").write_text(WORK)
     recipe, exported = tmp_path / "recipe.toml", tmp_path / "exported.py"
     recipe.write_text(RECIPE)
@@ -160,11 +164,11 @@ def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path:
     assert (done.code, done.out) == (0, ""), done.err
     assert "import tfopt" not in exported.read_text()
     ours = json.loads(last_line_of(exported, "--seed", str(SEED), without_tfopt=True))
-    assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs"))
+    assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs", runner=forked_runs))
 
 
 @pytest.mark.thorough
-def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path):
+def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path, forked_runs: Runner):
     overrides = ("workload.epochs=1", "workload.options.examples=256")
     given = [part for each in overrides for part in ("--set", each)]
     exported = tmp_path / "exported.py"
@@ -175,10 +179,12 @@ def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path):
     formatted = subprocess.run([sys.executable, "-m", "ruff", *asked], capture_output=True)
     assert formatted.stdout.decode() == ""
     ours = json.loads(last_line_of(exported, without_tfopt=False))
-    assert_same(ours, history_of("quickstart", *overrides, folder=tmp_path / "runs"))
+    assert_same(
+        ours, history_of("quickstart", *overrides, folder=tmp_path / "runs", runner=forked_runs)
+    )
 
 
-def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path):
+def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path, forked_runs: Runner):
     (tmp_path / "script.py").write_text(SCRIPT)
     recipe, exported = tmp_path / "recipe.toml", tmp_path / "exported.py"
     recipe.write_text(SCRIPT_RECIPE)
@@ -192,7 +198,9 @@ def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path):
     }
     said = last_line_of(exported, without_tfopt=True)
     folder = tmp_path / "runs"
-    theirs = history_of(str(recipe), folder=folder, as_it_is=True, own_seeds=True)
+    theirs = history_of(
+        str(recipe), folder=folder, runner=forked_runs, as_it_is=True, own_seeds=True
+    )
     assert_same(ast.literal_eval(said.removeprefix("history ")), theirs)
 
 

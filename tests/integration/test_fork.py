@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import psutil
 import pytest
-from real_process import TINY, make_project
+from support.real_process import TINY, make_project
 
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.measure import fork
@@ -79,9 +79,11 @@ def test_a_forked_run_and_a_spawned_one_have_the_same_losses(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path):
-    says = """import os, subprocess, sys
+def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path, capfd):
+    says = """import atexit, os, subprocess, sys, threading, time
         subprocess.Popen(["sleep", "607"], start_new_session=True)
+        threading.Thread(target=lambda: (time.sleep(0.2), print("thread done"))).start()
+        atexit.register(print, "at the end")
         print("my process", os.getpid(), os.getsid(0), sys.argv[0] != "")
         os.environ["LEFT_BEHIND"] = os.environ.get("LEFT_BEHIND", "") + "x"
         print("left behind:", os.environ["LEFT_BEHIND"])"""
@@ -97,11 +99,36 @@ def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path):
             assert run["cpu_seconds"] > 0
             assert run["peak_rss_bytes"] > 100 * 2**20
             outputs.append(outcome.output_path.read_text())
+        aloud = runner.with_spawn(SpawnRunner(capture=False))
+        task = task_in(project, "tiny", run="aloud")
+        assert aloud(task, environment_of(task), lambda message: None).output_path is None
+        assert "left behind: x" in capfd.readouterr().out
+        assert len(set(psutil.Process().children()) - set(before)) == 1  # one server for all
     pids = {line.split()[2] for out in outputs for line in out.splitlines() if "process" in line}
     assert len(pids) == 2
     assert all(f"my process {pid} {pid} " in "".join(outputs) for pid in pids)
     assert all("left behind: x\n" in out for out in outputs)
+    assert all(out.count("thread done\n") == out.count("at the end\n") == 1 for out in outputs)
     assert psutil.Process().children() == before
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_training_that_prints_as_it_goes_is_not_begun_again_when_its_server_dies(tmp_path):
+    project = make_project(tmp_path, "", tiny=TINY.format(says="import time; time.sleep(60)"))
+    task = task_in(project, "tiny")
+    before = psutil.Process().children()
+    with ForkRunner() as runner:
+        aloud = runner.with_spawn(SpawnRunner(capture=False))
+
+        def kill_the_server(message):
+            [server] = set(psutil.Process().children()) - set(before)
+            server.kill()
+
+        outcome = aloud(task, environment_of(task), kill_the_server)
+    assert outcome.message is None
+    assert outcome.cause.startswith("killed by SIGKILL")
+    assert outcome.started == "forked"
 
 
 @pytest.mark.slow

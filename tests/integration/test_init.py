@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from real_process import TINY, make_project, tfopt
+from support.real_process import TINY, make_project, tfopt
 
 from tfopt_core.measure.check import check_recipe
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from real_process import TINY, environment, make_project, run, tfopt
+from support.real_process import TINY, environment, make_project, run, tfopt, tfopt_anew
 
 from tfopt_core import __version__
 from tfopt_core.hooks.discovery import registrations
@@ -116,7 +116,7 @@ def test_doctor_finds_a_keras_backend_that_is_not_tensorflow(tmp_path):
 
 def test_the_module_is_the_same_program(tmp_path):
     module = run([sys.executable, "-m", "tfopt_core", "--version"], cwd=tmp_path)
-    script = tfopt("--version", cwd=tmp_path)
+    script = tfopt_anew("--version", cwd=tmp_path)
     assert module == script
     assert (module.code, module.out) == (0, f"tfopt {__version__}\n")
 

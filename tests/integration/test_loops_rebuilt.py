@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from in_process import build_here
+from support.in_process import build_here
 from tfopt_runtime.chunked import Chunked
 
 from tfopt_core import Workload, hookimpl, loop_made

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import pytest
 from cattrs import structure
-from in_process import build_here
+from support.in_process import build_here
 from tfopt_runtime.chunked import Chunked
 
 from tfopt_core import DataPlan, Workload

@@ -2,16 +2,17 @@
 
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
-pytestmark = pytest.mark.slow
+nbformat = pytest.importorskip("nbformat", reason="the docs extra is not installed")
+nbclient = pytest.importorskip("nbclient", reason="the docs extra is not installed")
+
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 
 
-def printed(cell: nbformat.NotebookNode) -> str:
+def printed(cell) -> str:
     return "".join(
         output.text
         for output in cell.outputs
@@ -22,7 +23,9 @@ def printed(cell: nbformat.NotebookNode) -> str:
 def test_the_notebook_runs_and_the_stack_is_in_effect(tmp_path):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     notebook.metadata.kernelspec.name = "python3"
-    NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(
+        notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     cells = [printed(cell) for cell in notebook.cells if cell.cell_type == "code"]
     assert "chunked: applied: 16 steps a call" in cells[1]
     assert cells[2].startswith("loss ")

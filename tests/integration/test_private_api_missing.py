@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import pytest
 from cattrs import structure
-from in_process import build_here, train_here
+from support.in_process import build_here, train_here
 from tfopt_data.augment import Augment
 from tfopt_data.rewrite import Rewrite, effect
 from tfopt_distribute.mirrored import Mirrored

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_process import run as run_process
+from support.real_process import run as run_process
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 # In a process of its own: the devices are made when TensorFlow starts. It ends by `os._exit`, since
 # several MirroredStrategies of one process hang in TensorFlow's own end.
@@ -23,7 +23,7 @@ import tensorflow as tf
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 import keras
 import numpy as np
-from in_process import train_here
+from support.in_process import train_here
 from tfopt_core import Workload
 from tfopt_core.errors import TfoptError
 from tfopt_distribute.mirrored import Mirrored
@@ -90,7 +90,7 @@ os._exit(0)
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("replicas")
-    done = run_process([sys.executable, "-c", SCRIPT, HERE, folder], cwd=folder)
+    done = run_process([sys.executable, "-c", SCRIPT, TESTS, folder], cwd=folder)
     assert (folder / "said.json").exists(), done.err
     return dict(json.loads((folder / "said.json").read_text()))
 

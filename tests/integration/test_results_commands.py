@@ -8,8 +8,15 @@ from pathlib import Path
 
 import attrs
 import pytest
-from real_process import Done, run, tfopt
-from stored_measurements import FIRST, FIRST_RESULTS, SECOND, SECOND_RESULTS, keep, make_run
+from support.real_process import Done, run, tfopt
+from support.stored_measurements import (
+    FIRST,
+    FIRST_RESULTS,
+    SECOND,
+    SECOND_RESULTS,
+    keep,
+    make_run,
+)
 
 from tfopt_core.report.as_json import write_json
 from tfopt_core.store.database import Store, store_path

@@ -9,8 +9,8 @@ from time import perf_counter_ns
 import attrs
 import numpy as np
 import pytest
-from in_process import build_here
-from real_process import run as run_process
+from support.in_process import build_here
+from support.real_process import run as run_process
 from tfopt_distribute.one_device import OneDevice
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
@@ -140,7 +140,7 @@ LOOPS = {
 
 
 # Of those that are alike in how they keep their place, one.
-ALIKE = ("steps a call", "chunked", "one device", "bfloat16")
+ALIKE = ("steps a call", "chunked", "one device", "bfloat16", "float16 with loss scaling")
 
 
 @pytest.mark.parametrize(
@@ -393,13 +393,13 @@ import tensorflow as tf
 
 [cpu] = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[3:]
 import test_resuming
 from tfopt_distribute.mirrored import Mirrored
 
 mirrored = Mirrored(logical_cpu_devices=2)
-make = getattr(test_resuming, sys.argv[3])
-test_resuming.assert_goes_on(Path(sys.argv[2]), make, mirrored, close=1e-6)
+make = getattr(test_resuming, sys.argv[2])
+test_resuming.assert_goes_on(Path(sys.argv[1]), make, mirrored, close=1e-6)
 print("GOES ON", flush=True)
 os._exit(0)  # after several strategies in one process TensorFlow hangs in its end
 """
@@ -409,6 +409,9 @@ os._exit(0)  # after several strategies in one process TensorFlow hangs in its e
 @pytest.mark.parametrize("make", [drawing_while_read])
 def test_two_replicas_go_on(make, tmp_path):
     # in a process of its own: devices are made when TensorFlow starts
-    command = [sys.executable, "-c", MIRRORED, Path(__file__).parent, tmp_path, make.__name__]
+    here = Path(__file__).parent
+    command = [
+        sys.executable, "-c", MIRRORED, tmp_path, make.__name__, here, here.parent
+    ]  # fmt: skip
     done = run_process(command, cwd=tmp_path)
     assert "GOES ON" in done.out, done.err

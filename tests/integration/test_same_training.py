@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from in_process import train_here
+from support.in_process import train_here
 from tfopt_data.cache import Cache
 from tfopt_data.parallel_map import ParallelMap
 from tfopt_data.prefetch import Prefetch

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from real_process import environment, run
+from support.real_process import environment, run
 
 from tfopt_core.cli.scaffold import ENDING, LONGEST_NAME, TEMPLATES, Names, write_distribution
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from real_process import Done, environment, run, tfopt
+from support.cases import mostly_thorough
+from support.real_process import Done, environment, run, tfopt
 
 from tfopt_core.cli.first_contact import NewScript, first_contact
 from tfopt_core.cli.request import make_request
@@ -23,9 +24,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
 OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "legacy_tf_keras")
 # The forms that differ most from each other; test_script_session.py has every form of `fit`.
-FORMS = (
-    "gan_fashion", "load_and_continue", "pydataset_flights", "text_bag_of_words",
-)  # fmt: skip
+FORMS = ("gan_fashion", "pydataset_flights")
 SEEDED = [
     pytest.param(path.stem, marks=() if path.stem in FORMS else pytest.mark.thorough)
     for path in sorted(SCRIPTS.glob("*.py"))
@@ -64,7 +63,9 @@ def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
     assert f"fit {len(histories(ours))} of " in ours.out  # each was seen
 
 
-@pytest.mark.parametrize("name", ["gradient_tape_loop", "train_on_batch"])
+@pytest.mark.parametrize(
+    "name", mostly_thorough(["gradient_tape_loop", "train_on_batch"], ["gradient_tape_loop"])
+)
 def test_a_loop_of_its_own_trains_as_it_is_and_is_told_what_can_be_applied(tmp_path, name):
     script = placed(tmp_path, name)
     done = tfopt("train", recipe_for(script), cwd=tmp_path)
@@ -88,7 +89,7 @@ BAD = {
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        pytest.param(name, said, marks=() if index < 4 else pytest.mark.thorough, id=name)
+        pytest.param(name, said, marks=() if index < 2 else pytest.mark.thorough, id=name)
         for index, (name, said) in enumerate(BAD.items())
     ],
 )

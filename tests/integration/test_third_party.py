@@ -108,6 +108,7 @@ def line_of(listing: str, plugin: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_third_partys_plugin_works_and_broken_neighbours_harm_nobody(
     fresh: Environment, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from real_process import environment, make_project, run, tfopt
+from support.real_process import environment, make_project, run, tfopt
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from real_process import make_project, tfopt
+from support.real_process import make_project, tfopt
 
 from tfopt_core.training.checkpoint_folder import names_in, newest_in
 

@@ -6,7 +6,7 @@ import errno
 import os
 
 import pytest
-from failing_disk import FailingDisk, Killed
+from support.failing_disk import FailingDisk, Killed
 
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk, pieces_of, write_whole

@@ -60,6 +60,7 @@ def train(
 
     from tfopt_core.cli.request import checkpoints_of, make_request
     from tfopt_core.measure.clustered import cluster_of
+    from tfopt_core.measure.fork import ForkRunner
     from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.measure.once import train_once
     from tfopt_core.measure.supervise import NO_LIMITS
@@ -82,15 +83,20 @@ def train(
         # others of a cluster may have been started with --save, and wait for this one
         if kept.finished and save_to is None and cluster_of(request) is None:
             return 0
-    trained = train_once(
-        request,
-        SpawnRunner(),
-        SpawnRunner(capture=False, limits=NO_LIMITS),
-        on_epoch=lambda epoch, epochs, metrics: console.print(epoch_line(epoch, epochs, metrics)),
-        on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
-        kept=kept,
-        on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
-    )
+    aloud = SpawnRunner(capture=False, limits=NO_LIMITS)
+    with ForkRunner(SpawnRunner()) as quiet:
+        # the dry build and the training are forks of one process, which starts TensorFlow once; a
+        # process of a cluster must be the first to use it
+        alone = cluster_of(request) is None
+        trained = train_once(
+            request,
+            quiet if alone else SpawnRunner(),
+            quiet.with_spawn(aloud) if alone else aloud,
+            on_epoch=lambda number, all_, metrics: console.print(epoch_line(number, all_, metrics)),
+            on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
+            kept=kept,
+            on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
+        )
     went_on = kept is not None and kept.start is not None
     run, prepared = trained.run, trained.prepared
     console.print(render_training(run, prepared, trained.saved_to, went_on=went_on))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tfopt_core.measure.disturbance import OTHER_CPU_SHARE, causes, disturbance
@@ -49,17 +49,28 @@ def busy_causes(
     return (f"the machine is busy: {', '.join(found)}; figures will be noisy{closing}",)
 
 
-def busiest_processes(seconds: float) -> tuple[str, ...]:
-    """The names of the processes that use the CPUs most while we sleep, at most three."""
-    earlier = _cpu_seconds()
-    time.sleep(seconds)
-    used = {key: s - earlier[key] for key, s in _cpu_seconds().items() if key in earlier}
+def busiest_processes(
+    seconds: float,
+    read: Callable[[], Mapping[tuple[int, str], float]] | None = None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> tuple[str, ...]:
+    """Return the names of the processes that use the CPUs most while we sleep, at most three.
+
+    :param read: gives the CPU seconds of each process, by number and name.
+    """
+    read = read or cpu_seconds_of_others
+    earlier = read()
+    sleep(seconds)
+    used = {key: s - earlier[key] for key, s in read().items() if key in earlier}
     busiest = sorted(used, key=lambda key: used[key], reverse=True)[:NAMED_PROCESSES]
     return tuple(name for pid, name in busiest if used[pid, name] >= NAMED_SHARE * seconds)
 
 
-def _cpu_seconds() -> dict[tuple[int, str], float]:
-    """By number and name. Never the command line: secrets stand there."""
+def cpu_seconds_of_others() -> dict[tuple[int, str], float]:
+    """Return the CPU seconds of all other processes, by number and name.
+
+    Never by command line: secrets stand there.
+    """
     import psutil
 
     found = {}

@@ -76,6 +76,12 @@ class ForkRunner:
     ) -> None:
         self.close()
 
+    def with_spawn(self, spawn: SpawnRunner) -> ForkRunner:
+        """Return a runner with the same servers, whose runs go as `spawn` says; do not leave it."""
+        other = ForkRunner(spawn)
+        other._servers = self._servers
+        return other
+
     def close(self) -> None:
         """End all servers."""
         for server in self._servers.values():
@@ -103,24 +109,28 @@ class ForkRunner:
 
     def _forked(self, server: Server, task: Task, tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)
-        path = task.job.folder / OUTPUT_FILE
+        path = task.job.folder / OUTPUT_FILE if self.spawn.capture else None
         started = time.perf_counter()
         limits = attrs.evolve(self.spawn.limits, start=START_SECONDS)
         with contextlib.ExitStack() as stack:
             ours, theirs = socket.socketpair()
             stack.enter_context(ours)
-            with theirs, path.open("wb") as output:
-                process = server.fork(theirs.fileno(), output.fileno())
+            with theirs, contextlib.ExitStack() as opened:
+                file = opened.enter_context(path.open("wb")) if path else None
+                out, err = (file.fileno(), file.fileno()) if file else (1, 2)
+                process = server.fork(theirs.fileno(), out, err)
             stack.callback(end_group, process)
             message, cause = converse(process, ours, task, limits, tell)
-            if message is None and server.process.poll() is not None:
-                raise ParentGone  # how the run ended was for the server to tell
+            if message is None and server.process.poll() is not None and self.spawn.capture:
+                # how the run ended was for the server to tell; a measurement's run is made again,
+                # but no training that prints as it goes begins twice
+                raise ParentGone
         return ProcessOutcome(
             message=message,
             cause=cause,
             seconds=time.perf_counter() - started,
             output_path=path,
-            output_tail=tail_of(path),
+            output_tail=tail_of(path) if path else "",
             started="forked",
             left_behind=process.left_behind,
         )
@@ -159,13 +169,13 @@ class Server:
             raise
         return server
 
-    def fork(self, channel: int, output: int) -> ControlledProcess:
-        """Fork a process that serves this channel and writes to this file.
+    def fork(self, channel: int, out: int, err: int) -> ControlledProcess:
+        """Fork a process that serves this channel and writes to these two files.
 
         :raises ParentGone: if the server is gone.
         """
         try:
-            socket.send_fds(self.control, [b"f"], [channel, output])
+            socket.send_fds(self.control, [b"f"], [channel, out, err])
         except OSError as error:
             raise ParentGone from error
         return ControlledProcess(self.control, int(answer(self.control, START_SECONDS)["pid"]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import socket
 import sys
+import threading
 import warnings
 
 from tfopt_core.measure.reaper import become_subreaper, end_orphans, tell, wait_for
@@ -23,7 +25,7 @@ PRELOADED = (
     "tfopt_core.measure.summarize",
     "tfopt_core.training.fit",
 )
-_DESCRIPTORS = 2
+_DESCRIPTORS = 3
 
 
 def serve(control: socket.socket) -> int:
@@ -50,21 +52,25 @@ def serve(control: socket.socket) -> int:
         tell(control, status=status, left_behind=end_orphans(pid))
 
 
-def _become_child(channel: int, output: int) -> None:
+def _become_child(channel: int, out: int, err: int) -> None:
     """Serve one task as a process of its own session, and end."""
     from tfopt_core.measure.child import main
 
     code = 1
+    atexit._clear()  # what the server registered for its own end is not for a fork to run
     try:
         os.setsid()
-        for descriptor in (1, 2):
-            os.dup2(output, descriptor)
-        os.close(output)
+        for descriptor, file in ((1, out), (2, err)):
+            os.dup2(file, descriptor)
+            os.close(file)
         code = main(channel)
+        # as at any Python's end: threads that are no daemons, then what was registered in here
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
-        os._exit(code)  # what the server registered for its own end is not for a fork to run
+        os._exit(code)
 
 
 if __name__ == "__main__":

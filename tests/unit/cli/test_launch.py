@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "integration"))
-
-from real_process import make_project
+from support.real_process import make_project
 
 from tfopt_core.cli.main import run
 from tfopt_core.cli.request import make_cluster_request

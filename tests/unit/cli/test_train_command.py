@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "integration"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-
-from real_process import make_project
-from report_results import make_prepared, make_run
+from support.real_process import make_project
+from support.report_results import make_prepared, make_run
 
 from tfopt_core.cli.main import run
 from tfopt_core.cli.request import checkpoints_of, make_request

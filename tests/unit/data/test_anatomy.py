@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compared import epochs
+from support.compared import epochs
 
 from tfopt_core.data import DataPlan, Held, Resident
 from tfopt_core.data.anatomy import anatomy, tensor_bytes

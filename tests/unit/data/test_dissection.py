@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compared import epochs, plain
+from support.compared import epochs, plain
 
 from tfopt_core.data import DataPlan, Prefetch, stages
 from tfopt_core.data.dissect import Taken, shuffled, taken_apart

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from compared import epochs
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from pipelines import pipelines, write_files
+from support.compared import epochs
+from support.pipelines import pipelines, write_files
 
 from tfopt_core.data import DataPlan, Map, Skip
 from tfopt_core.data.dissect import has_stage, known_cardinality

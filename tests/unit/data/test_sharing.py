@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from compared import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.compared import plain
 
 from tfopt_core.data import (
     Batch,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hooks_diagnosis import diagnosis
 from hypothesis import given
 from hypothesis import strategies as st
+from support.hooks_diagnosis import diagnosis
 
 from tfopt_core import Finding
 from tfopt_core.hooks.diagnosis import PARTS

@@ -7,8 +7,8 @@ import random
 
 import attrs
 import pytest
-from measure_across import BASE, make_measured, with_metric
-from measure_runs import make_fit, make_judgement, make_pairs
+from support.measure_across import BASE, make_measured, with_metric
+from support.measure_runs import make_fit, make_judgement, make_pairs
 
 from tfopt_core.measure.across import compare_stacks
 from tfopt_core.measure.statistics import FIXED_LEVEL, LOOK_LEVEL, LOOKS, t_interval

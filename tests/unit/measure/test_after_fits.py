@@ -1,7 +1,7 @@
 """Scripts that do not end well after the fits that are judged."""
 
 import attrs
-from measure_runs import make_fit, make_run
+from support.measure_runs import make_fit, make_run
 
 from tfopt_core.measure.after_fits import ends_in_words, without_early_ends
 

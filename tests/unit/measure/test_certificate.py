@@ -7,7 +7,7 @@ import math
 import attrs
 import pytest
 from cattrs import structure, unstructure
-from measure_runs import make_judgement, make_pairs
+from support.measure_runs import make_judgement, make_pairs
 
 from tfopt_core.measure.certify import certify, impossible
 from tfopt_core.measure.judgement import stack_math

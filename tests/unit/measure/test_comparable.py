@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from measure_across import BASE, ENVIRONMENT, MACHINE, RECIPE, make_measured
-from measure_runs import make_fit, make_judgement, make_pairs, make_run
+from support.measure_across import BASE, ENVIRONMENT, MACHINE, RECIPE, make_measured
+from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.errors import NotComparable
 from tfopt_core.measure.across import compare_stacks

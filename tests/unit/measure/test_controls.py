@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from measure_runs import make_judgement, make_pairs
+from support.measure_runs import make_judgement, make_pairs
 
 from tfopt_core.measure.controls import sleeping
 from tfopt_core.measure.selftest import Trial

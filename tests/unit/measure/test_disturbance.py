@@ -9,9 +9,14 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measure_runs import make_run
+from support.measure_runs import make_run
 
-from tfopt_core.measure.busy import busiest_processes, busy_causes, watch_idle
+from tfopt_core.measure.busy import (
+    busiest_processes,
+    busy_causes,
+    cpu_seconds_of_others,
+    watch_idle,
+)
 from tfopt_core.measure.disturbance import causes, disturbance, disturbed_in_words
 from tfopt_core.measure.telemetry import Counters
 
@@ -156,14 +161,30 @@ def test_a_system_that_tells_nothing_is_not_called_busy(tmp_path):
     assert watch_idle(0.0, tmp_path) == ()
 
 
+def test_the_three_processes_that_compute_most_are_named_and_no_idle_one():
+    readings = iter([
+        {(1, "idle"): 5.0, (2, "video"): 1.0, (3, "cc"): 0.0, (4, "index"): 2.0, (5, "sync"): 0.0},
+        {(1, "idle"): 5.0, (2, "video"): 2.0, (3, "cc"): 0.9, (4, "index"): 2.7, (5, "sync"): 0.6,
+         (6, "new"): 9.0},
+    ])  # fmt: skip
+    slept = []
+    names = busiest_processes(1.0, lambda: next(readings), slept.append)
+    assert names == ("video", "cc", "index")
+    assert slept == [1.0]
+    readings = iter([{(1, "idle"): 5.0}, {(1, "idle"): 5.01}])
+    assert busiest_processes(1.0, lambda: next(readings), slept.append) == ()
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names are Linux's")
-def test_a_process_that_spins_is_named():
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
-        try:
-            names = busiest_processes(0.3)
-        finally:
-            process.kill()
-    assert any("python" in name for name in names)
+def test_what_another_process_computes_is_read_by_its_name():
+    with subprocess.Popen([sys.executable, "-c", "for i in range(10**6): pass\ninput()"],
+                          stdin=subprocess.PIPE) as process:  # fmt: skip
+        while not any(
+            pid == process.pid and "python" in name and seconds > 0
+            for (pid, name), seconds in cpu_seconds_of_others().items()
+        ):
+            assert process.poll() is None
+        process.kill()
 
 
 def test_where_only_the_stack_is_hit_it_may_be_its_own_doing():

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from measure_runs import make_judgement, make_pairs, make_run
+from support.measure_runs import make_judgement, make_pairs, make_run
 
 from tfopt_core.measure.attribute import attribute
 from tfopt_core.measure.pairs import pairs_of

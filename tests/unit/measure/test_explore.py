@@ -6,7 +6,7 @@ import random
 
 import attrs
 from cattrs import structure
-from in_run_clock import Hands, train
+from support.in_run_clock import Hands, train
 
 from tfopt_core.measure.adapted import Adapted, candidates, fastest
 from tfopt_core.measure.explore import Explorer

@@ -7,7 +7,7 @@ import math
 import random
 
 import pytest
-from in_run_clock import A, B, Hands, drive, make_contrast, outcome
+from support.in_run_clock import A, B, Hands, drive, make_contrast, outcome
 
 from tfopt_core.measure.alternate import ABBA, BAAB, BlockTimer, block_steps
 from tfopt_core.measure.in_run import Quad, conclude

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from measure_runs import make_judgement, make_run
+from support.measure_runs import make_judgement, make_run
 
 from tfopt_core.measure.observations import observations, spread_over_epochs
 from tfopt_core.recipe import TargetSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 from cattrs import unstructure
-from fake_role import RUN
+from support.fake_role import RUN
 
 from tfopt_core import hookimpl
 from tfopt_core.hooks import ClusterOptions

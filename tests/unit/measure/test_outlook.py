@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from measure_runs import make_fit, make_judgement, make_pairs, make_run
+from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.measure.outlook import (
     failed_for_good,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from measure_runs import make_run
+from support.measure_runs import make_run
 
 from tfopt_core.measure.pace import Pace, World, round_seconds
 from tfopt_core.measure.schedule import Variant

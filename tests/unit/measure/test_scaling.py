@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from measure_runs import make_pairs, make_run
+from support.measure_runs import make_pairs, make_run
 
 from tfopt_core.measure.scaling import scaling
 from tfopt_core.store.results import Attribution, Comparison

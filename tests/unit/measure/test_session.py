@@ -7,7 +7,7 @@ import random
 import attrs
 import pytest
 from cattrs import unstructure
-from measure_runs import make_fit
+from support.measure_runs import make_fit
 
 from tfopt_core import hookimpl
 from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError

@@ -6,7 +6,7 @@ import re
 
 import attrs
 import pytest
-from measure_runs import make_fit, make_judgement, make_pairs, make_run
+from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.measure.attribute import attribute, unattributed
 from tfopt_core.measure.certify import Certificate

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 import pytest
-from measure_runs import make_judgement, make_run
-from simulated_measurement import false_rate, periodic_load, rates, stalling_stack
-from simulated_training import STALLS, Training
+from support.measure_runs import make_judgement, make_run
+from support.simulated_measurement import false_rate, periodic_load, rates, stalling_stack
+from support.simulated_training import STALLS, Training
 
 from tfopt_core.measure.cutting import CutRule
 from tfopt_core.measure.project import project

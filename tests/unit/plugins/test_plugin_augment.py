@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from plugin_drive import Driven
+from support.plugin_drive import Driven
 from tfopt_data.augment import Augment, with_augmentation
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import MIXING_LAYERS, OTHER_LAYERS, RANDOM_LAYERS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_drive import Driven
+from support.plugin_drive import Driven
 from tfopt_data.batch import Batch, with_last_batch_dropped, with_last_batch_padded
 from tfopt_data.batch_padding import padding
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from plugin_drive import CPU, Driven, make_run
+from support.plugin_drive import CPU, Driven, make_run
 from tfopt_data.cache import Cache, with_cache
 
 from tfopt_core import DataPlan, PluginRefused

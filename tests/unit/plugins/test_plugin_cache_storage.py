@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_drive import CPU, Driven, FakeProbe, make_run
+from support.plugin_drive import CPU, Driven, FakeProbe, make_run
 from tfopt_data.cache import Cache, with_partial_cache
 from tfopt_data.cache_storage import choose_storage, element_bytes
 

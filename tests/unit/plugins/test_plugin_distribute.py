@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from plugin_drive import CPU, Driven, FakeProbe, machine_with
+from support.plugin_drive import CPU, Driven, FakeProbe, machine_with
 from tfopt_distribute.mirrored import Mirrored, choose_devices
 from tfopt_distribute.one_device import OneDevice
 
@@ -67,7 +67,7 @@ import sys
 from pathlib import Path
 from time import perf_counter_ns
 import numpy as np
-from plugin_drive import CPU, SmallTraining
+from support.plugin_drive import CPU, SmallTraining
 from tfopt_core import RuntimeOptions, Workload
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from plugin_drive import CPU, Driven, machine_with, make_run
+from support.plugin_drive import CPU, Driven, machine_with, make_run
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
 from tfopt_data.interleave import Interleave

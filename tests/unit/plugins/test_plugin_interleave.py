@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_drive import CPU, Driven, FakeProbe
+from support.plugin_drive import CPU, Driven, FakeProbe
 from tfopt_data.interleave import Interleave, with_interleave
 
 from tfopt_core import DataPlan

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_drive import Driven
+from support.plugin_drive import Driven
 from tfopt_model.l2 import L2, add_l2
 
 

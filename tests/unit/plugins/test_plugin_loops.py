@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from plugin_drive import CPU, FakeProbe, machine_with
+from support.plugin_drive import CPU, FakeProbe, machine_with
 from tfopt_runtime.chunked import Chunked, choose
 from tfopt_runtime.resident import Resident, why_too_large
 from tfopt_runtime.resident_plan import with_resident

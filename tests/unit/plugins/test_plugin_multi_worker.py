@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from plugin_drive import CPU, FakeProbe, machine_with, make_run
+from support.plugin_drive import CPU, FakeProbe, machine_with, make_run
 from tfopt_distribute.cluster_settings import OWNERS
 from tfopt_distribute.multi_worker import MultiWorker
 from tfopt_distribute.parameter_server import ParameterServer

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
+from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
 from tfopt_precision.mixed_precision import MixedPrecision, choose_policy
 
 from tfopt_core import Machine, PluginRefused

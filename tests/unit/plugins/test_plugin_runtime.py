@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from plugin_drive import CPU, Driven, FakeProbe
+from support.plugin_drive import CPU, Driven, FakeProbe
 from tfopt_runtime.choosing import candidates, smallest_good
 from tfopt_runtime.choosing import why_not as why_not_steps
 from tfopt_runtime.steps_per_execution import StepsPerExecution

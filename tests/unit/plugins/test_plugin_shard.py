@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_drive import Driven, FakeProbe
+from support.plugin_drive import Driven, FakeProbe
 from tfopt_data.shard import Shard, with_shard, worker_of
 
 from tfopt_core import DataPlan, PluginRefused

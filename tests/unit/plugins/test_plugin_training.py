@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plugin_drive import Driven
+from support.plugin_drive import Driven
 from tfopt_training.lr_schedule import LrSchedule, planned_steps
 from tfopt_training.own_rate import own_rate
 from tfopt_training.target_stop import TargetStop

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_drive import Driven
+from support.plugin_drive import Driven
 from tfopt_data.vectorize_map import VectorizeMap, with_vectorized_maps
 
 from tfopt_core import DataPlan

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from report_results import make_results, make_run, show
+from support.report_results import make_results, make_run, show
 
 from tfopt_core.measure.across import Across, compare_stacks
 from tfopt_core.measure.comparable import Measured

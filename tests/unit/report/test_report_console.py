@@ -7,7 +7,7 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_results import make_comparison, make_results, show
+from support.report_results import make_comparison, make_results, show
 
 from tfopt_core.report.console import make_console, plain, plain_lines
 from tfopt_core.report.layout import Page, words

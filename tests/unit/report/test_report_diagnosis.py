@@ -10,7 +10,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_results import show
+from support.report_results import show
 
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.suggest import NoAnswer, Suggestion

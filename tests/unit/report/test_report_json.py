@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_results import make_attribution, make_fit, make_results, make_run
+from support.report_results import make_attribution, make_fit, make_results, make_run
 
 from tfopt_core.errors import InputError
 from tfopt_core.report.as_json import to_json, write_json

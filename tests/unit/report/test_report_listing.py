@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from report_results import show
 from rich.console import RenderableType
+from support.report_results import show
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.inspection import PluginInfo

@@ -9,8 +9,8 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_results import make_run, show
 from rich.console import Console
+from support.report_results import make_run, show
 
 from tfopt_core.measure.progress import (
     Certifying,

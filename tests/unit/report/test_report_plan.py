@@ -6,7 +6,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_results import make_prepared, show
+from support.report_results import make_prepared, show
 
 from tfopt_core.measure.memory import HeldBytes, MemoryPlan, StageLine
 from tfopt_core.measure.prepared import PluginPlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from report_results import show
+from support.report_results import show
 
 from tfopt_core.measure.isolate import ProcessOutcome
 from tfopt_core.measure.local_cluster import RoleEnd

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from report_results import make_run, show
+from support.report_results import make_run, show
 
 from tfopt_core.report.runs import render_interim, render_runs, when_in_words
 from tfopt_core.report.vocabulary import VERDICTS

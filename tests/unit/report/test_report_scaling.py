@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from report_results import make_comparison, make_results, make_run, show
+from support.report_results import make_comparison, make_results, make_run, show
 
 from tfopt_core.report.summary import render_summary
 from tfopt_core.store.results import Scaling

@@ -10,7 +10,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_results import (
+from support.report_results import (
     make_attribution,
     make_comparison,
     make_fit,

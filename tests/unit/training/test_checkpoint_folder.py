@@ -6,7 +6,7 @@ import errno
 
 import numpy as np
 import pytest
-from failing_disk import FailingDisk, Killed
+from support.failing_disk import FailingDisk, Killed
 
 from tfopt_core.errors import InputError, StoreError
 from tfopt_core.training.checkpoint_file import Checkpoint

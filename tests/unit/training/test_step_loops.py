@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 pytestmark = pytest.mark.tensorflow
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "integration"))
 X = np.random.default_rng(1).random((40, 3), "float32")
 
 
@@ -28,7 +24,7 @@ def workload(**changes):
 
 @pytest.fixture
 def built(tmp_path):
-    from in_process import build_here
+    from support.in_process import build_here
 
     return build_here(workload(), folder=tmp_path, batch_size=16)
 
@@ -81,7 +77,7 @@ def test_a_repeated_batch_needs_no_new_trace(built):
 
 def test_callbacks_see_batches_and_no_end_of_an_epoch_or_training(tmp_path):
     import keras
-    from in_process import build_here
+    from support.in_process import build_here
 
     seen = []
 
@@ -141,7 +137,7 @@ def test_the_data_loop_reads_every_batch_once(count):
 
 def test_batches_of_a_pydataset_are_read_alone_too(tmp_path):
     import keras
-    from in_process import build_here
+    from support.in_process import build_here
 
     from tfopt_core.training.batches import DataLoop, first_batch, shapes_of
 

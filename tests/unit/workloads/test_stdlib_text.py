@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +35,6 @@ def test_examples_that_the_classes_do_not_divide_are_all_made():
     workload = stdlib_text.build(examples=100, classes=3, tokens=16)
     assert np.bincount(workload.train.source.value[1]).tolist() == [34, 33, 33]
     assert workload.validation.source.count == 4_000
-
-
-def test_the_default_size_is_made_within_three_seconds():
-    started = time.perf_counter()
-    stdlib_text.build()
-    assert time.perf_counter() - started < 3
 
 
 def test_no_file_is_in_both_splits():

@@ -30,6 +30,10 @@ class InProcessRunner:
     capture: bool = True
     limits: Any = None
 
+    def with_spawn(self, spawn: Any) -> InProcessRunner:
+        """Stand in for a `ForkRunner` too."""
+        return self
+
     def __call__(
         self, task: Task, environment: Mapping[str, str], tell: Callable[[dict[str, Any]], None]
     ) -> ProcessOutcome:

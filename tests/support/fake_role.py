@@ -51,7 +51,7 @@ def main(channel: socket.socket) -> None:
             send(type="joining", cluster=cluster, seconds=argument)
         elif verb == "deaf":  # as native code that holds Python's lock
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
-            time.sleep(60)
+            time.sleep(600)
         elif verb == "joined":
             send(type="joined")
         elif verb == "kill":

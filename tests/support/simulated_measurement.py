@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import attrs
 import numpy as np
-from measure_runs import make_judgement, make_run
 
+from support.measure_runs import make_judgement, make_run
 from tfopt_core.measure.outlook import settled, worth_repeating
 from tfopt_core.measure.schedule import BASELINE, FULL, Schedule, Variant
 from tfopt_core.measure.statistics import LOOKS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import attrs
-from measure_runs import make_judgement, make_pairs
 
+from support.measure_runs import make_judgement, make_pairs
 from tfopt_core.measure.comparable import Measured
 from tfopt_core.measure.verdict import compare
 from tfopt_core.store.results import Results

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,8 @@ from typing import Any
 
 import attrs
 import psutil
+
+from support import forked_command
 
 # The script of the environment that the tests run in, not one from the PATH.
 TFOPT = Path(sys.executable).with_name("tfopt")
@@ -46,7 +49,31 @@ def environment(**changes: str | Path) -> dict[str, str]:
 
 
 def tfopt(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
-    """Run `tfopt` in a process with its output piped."""
+    """Run `tfopt` to its end in a process that is forked from one with TensorFlow imported.
+
+    Where the environment changes how Python, TensorFlow or Keras start, in a new one.
+    """
+    env = dict(env or environment())
+    if not forked_command.can_be_forked(env):
+        return tfopt_anew(*arguments, cwd=cwd, env=env)
+    with (
+        open(os.devnull) as null,
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
+        streams = [file.fileno() for file in (null, out, err)]
+        process = forked_command.start([str(a) for a in arguments], cwd, env, streams)
+        try:
+            code = process.wait(TIME_LIMIT_SECONDS)
+        finally:
+            process.kill()
+        for file in (out, err):
+            file.seek(0)
+        return Done(code, out.read(), err.read())
+
+
+def tfopt_anew(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
+    """Run `tfopt` to its end in a new process with its output piped, as a user starts it."""
     return run([TFOPT, *arguments], cwd=cwd, env=env)
 
 
@@ -62,15 +89,31 @@ def run(command: list[Any], *, cwd: Path, env: Mapping[str, str] | None = None) 
 
 @contextlib.contextmanager
 def started(
-    *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, **options: Any
+    *arguments: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    anew: bool = False,
+    **options: Any,
 ) -> Iterator[subprocess.Popen[str]]:
-    """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end."""
-    with (cwd / "stdout.txt").open("w") as out, (cwd / "stderr.txt").open("w") as err:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, **options}
-        process = subprocess.Popen(
-            [str(TFOPT), *map(str, arguments)], cwd=cwd, env=dict(env or environment()), text=True,
-            **streams,
-        )  # fmt: skip
+    """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end.
+
+    :param anew: start a new process, as a user does; otherwise it is forked as `tfopt` above,
+        unless there are options of `subprocess.Popen`.
+    """
+    env = dict(env or environment())
+    with (
+        (cwd / "stdout.txt").open("w") as out,
+        (cwd / "stderr.txt").open("w") as err,
+        open(os.devnull) as null,
+    ):
+        if anew or options or not forked_command.can_be_forked(env):
+            streams = {"stdin": null, "stdout": out, "stderr": err, **options}
+            process: Any = subprocess.Popen(
+                [str(TFOPT), *map(str, arguments)], cwd=cwd, env=env, text=True, **streams
+            )
+        else:
+            descriptors = [file.fileno() for file in (null, out, err)]
+            process = forked_command.start([*map(str, arguments)], cwd, env, descriptors)
         try:
             yield process
         finally:

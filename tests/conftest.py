@@ -1,0 +1,32 @@
+"""What holds for every test: how TensorFlow starts, here and in the processes that tests start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tfopt_core.measure.fork import ForkRunner
+
+# A worker for each core runs tests, and TensorFlow would take all cores for each of them.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+# Hypothesis fails a test whose example takes over 0.2 s, or whose examples are drawn too slowly: on
+# a busy machine any may.
+settings.register_profile("tfopt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tfopt")
+
+
+@pytest.fixture(scope="session")
+def forked_runs() -> Iterator[ForkRunner]:
+    """Carries out runs in forks of one process, which imports TensorFlow once for all tests."""
+    from tfopt_core.measure.fork import ForkRunner
+
+    with ForkRunner() as runner:
+        yield runner

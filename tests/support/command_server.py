@@ -1,0 +1,268 @@
+"""The program that forks `tfopt` commands for the tests: it has imported TensorFlow once.
+
+    python -P command_server.py CONTROL
+
+A command that it forks is a process as any other, with arguments, folder, environment, streams and
+children of its own; so are the processes that the command starts. What both save is the imports:
+those of TensorFlow alone take 3 s of a core. Requests come on CONTROL as packets of JSON with four
+descriptors: three streams, and a socket on which the command's pid and its exit status are told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+PACKET_BYTES = 1 << 18
+# What Python, TensorFlow or Keras read while they start: no fork takes another value for them.
+READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "KERAS_", "TF_ENABLE_", "TF_USE_LEGACY", "TF2_")
+POLL_SECONDS = 0.005
+
+real_popen, real_posix_spawn = subprocess.Popen, os.posix_spawn
+import_path = list(sys.path)
+
+
+def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what of an environment counts while a process starts."""
+    found = {name: environment[name] for name in environment if name.startswith(READ_AT_START)}
+    return {"KERAS_BACKEND": "tensorflow", **found}
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a command for each request, until the other end is closed."""
+    from tfopt_core.measure.fork_server import PRELOADED
+
+    for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED):
+        importlib.import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
+    control.send(b"ready")
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, PACKET_BYTES, 4)
+        if not data:
+            return
+        if _fork() == 0:
+            control.close()
+            _wait_for_command(json.loads(data), descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _wait_for_command(request: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *streams, told = descriptors
+    pid = _fork()
+    if pid == 0:
+        os.close(told)
+        _become_command(request, streams)
+    for descriptor in streams:
+        os.close(descriptor)
+    with socket.socket(fileno=told) as status:
+        with contextlib.suppress(BrokenPipeError):
+            status.send(str(pid).encode())
+        _, code = os.waitpid(pid, 0)
+        with contextlib.suppress(BrokenPipeError):
+            status.send(str(os.waitstatus_to_exitcode(code)).encode())
+    os._exit(0)
+
+
+def _become_command(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
+    from tfopt_core.cli.main import run
+
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(request["folder"])
+    subprocess.Popen = _popen  # type: ignore[assignment, misc]
+    _run(lambda: run(request["arguments"]), ["tfopt", *request["arguments"]],
+         request["environment"])  # fmt: skip
+
+
+def _run(
+    program: Callable[[], int], words: Sequence[str], environment: Mapping[str, str]
+) -> NoReturn:
+    """Run a program in this process, as if it had been started with these words; and end."""
+    code = 1
+    try:
+        os.environ.clear()
+        os.environ.update(environment)
+        time.tzset()
+        sys.argv = list(words)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+        sys.stdout = sys.__stdout__ = _text_file(1, line_buffering=os.isatty(1))
+        sys.stderr = sys.__stderr__ = _text_file(2, line_buffering=True)
+        try:
+            code = program()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _text_file(descriptor: int, *, line_buffering: bool) -> io.TextIOWrapper:
+    errors = "backslashreplace" if descriptor == 2 else "strict"
+    return io.TextIOWrapper(
+        open(descriptor, "wb", closefd=False),
+        encoding=sys.stdout.encoding, errors=errors, line_buffering=line_buffering,
+    )  # fmt: skip
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python warns of threads (those of BLAS), which handle forks themselves
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+# What a command starts
+
+
+def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
+    """What tfopt starts as a Python of its own and may be forked; None for anything else."""
+    words = [str(word) for word in command]
+    if words[0] != sys.executable:
+        return None
+    for number, word in enumerate(words):
+        if word.endswith("tfopt_core/measure/reaper.py"):
+            return lambda: _reap(words[number + 1 :])
+    if "-m" not in words:
+        return None
+    number = words.index("-m")
+    module, arguments = words[number + 1], words[number + 2 :]
+    own = [] if "-P" in words[:number] else [os.getcwd()]
+
+    def as_a_program() -> int:
+        sys.path[:] = [*own, *import_path]
+        if module == "tfopt_core.measure.child":
+            return int(importlib.import_module(module).main(int(arguments[0])))
+        return int(importlib.import_module(module).serve(socket.socket(fileno=int(arguments[0]))))
+
+    return as_a_program if module in (
+        "tfopt_core.measure.child", "tfopt_core.measure.fork_server"
+    ) else None  # fmt: skip
+
+
+def _may_be_forked(environment: Mapping[str, str]) -> bool:
+    # whatever another thread holds a lock of would be locked for ever in a fork
+    alone = threading.active_count() == 1
+    return alone and start_variables(environment) == start_variables(os.environ)
+
+
+def _popen(command: Sequence[str], **options: Any) -> Any:
+    """Fork what may be forked, and otherwise do what `subprocess.Popen` does."""
+    known = {"env", "stdin", "stdout", "stderr", "pass_fds", "start_new_session"}
+    program = None if isinstance(command, str) else _program_of(command)
+    environment = options.get("env") or dict(os.environ)
+    if program is None or not set(options) <= known or not _may_be_forked(environment):
+        return real_popen(command, **options)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = _fork()
+    if pid == 0:
+        if options.get("start_new_session"):
+            os.setsid()
+        _set_streams(*(options.get(name) for name in ("stdin", "stdout", "stderr")))
+        _close_all_but({0, 1, 2, *options.get("pass_fds", ())})
+        _run(program, command, environment)
+    return Child(pid, list(command))
+
+
+def _reap(arguments: list[str]) -> int:
+    """tfopt's program between a command and a run, which starts the run's own program."""
+    os.posix_spawn = _posix_spawn
+    return int(importlib.import_module("tfopt_core.measure.reaper").main(arguments))
+
+
+def _posix_spawn(
+    path: str, command: Sequence[str], environment: Mapping[str, str], **options: Any
+) -> int:
+    program = _program_of(command)
+    if program is None or not _may_be_forked(environment):
+        return real_posix_spawn(path, command, environment, **options)
+    pid = _fork()
+    if pid == 0:
+        os.posix_spawn = real_posix_spawn
+        if options.get("setsid"):
+            os.setsid()
+        _close_all_but({fd for fd in _open_descriptors() if os.get_inheritable(fd)})
+        _run(program, command, dict(environment))
+    return pid
+
+
+def _set_streams(stdin: Any, stdout: Any, stderr: Any) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for number, stream in ((0, stdin), (1, stdout), (2, stderr)):
+        if stream is None:
+            continue
+        if stream == subprocess.DEVNULL:
+            os.dup2(null, number)
+        elif stream == subprocess.STDOUT:
+            os.dup2(1, number)
+        else:
+            os.dup2(stream if isinstance(stream, int) else stream.fileno(), number)
+
+
+def _open_descriptors() -> list[int]:
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            os.fstat(int(name))
+            found.append(int(name))
+    return found
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for descriptor in set(_open_descriptors()) - kept:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+class Child:
+    """A forked child, with what tfopt uses of `subprocess.Popen`."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid: int, args: list[str]) -> None:
+        self.pid, self.args = pid, args
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if timeout is None and self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        deadline = time.monotonic() + (timeout or 0)
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            time.sleep(POLL_SECONDS)
+        return code
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,114 @@
+"""`tfopt` commands that are forked from a process which has imported TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from support import command_server
+
+# The import of TensorFlow on a busy machine with a cold disk.
+READY_SECONDS = 240.0
+
+_starting = threading.Lock()
+
+
+class ForkedCommand:
+    """A `tfopt` under way, with what the tests use of `subprocess.Popen`.
+
+    :param status: tells its pid, then its exit status.
+    """
+
+    def __init__(self, status: socket.socket) -> None:
+        self._status = status
+        self.returncode: int | None = None
+        self.pid = int(status.recv(64))
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its exit status, negative for a signal.
+
+        :raises subprocess.TimeoutExpired: after `timeout` seconds.
+        """
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("tfopt", timeout or 0)
+            self.returncode = int(self._status.recv(64))
+            self._status.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+
+def can_be_forked(environment: Mapping[str, str]) -> bool:
+    """Whether a new process with this environment would import what the server has imported."""
+    variables = command_server.start_variables
+    return variables(environment) == variables(_server_environment())
+
+
+def start(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], streams: Sequence[int]
+) -> ForkedCommand:
+    """Start `tfopt` with these arguments.
+
+    :param streams: the descriptors of its three standard streams.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    request = {
+        "arguments": list(arguments), "folder": str(folder), "environment": dict(environment),
+    }  # fmt: skip
+    with theirs:
+        data = json.dumps(request).encode()
+        socket.send_fds(_server(), [data], [*streams, theirs.fileno()])
+    return ForkedCommand(ours)
+
+
+def _server_environment() -> dict[str, str]:
+    from support.real_process import environment
+
+    return environment()
+
+
+def _server() -> socket.socket:
+    with _starting:  # tests may start commands from several threads
+        return _started_server()
+
+
+@functools.cache
+def _started_server() -> socket.socket:
+    """The other end of this test process' server, which ends once that is closed."""
+    # packets: a request is never cut or glued to the next
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        subprocess.Popen(
+            [sys.executable, "-P", command_server.__file__, str(theirs.fileno())],
+            env={**_server_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}, pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+    ours.settimeout(READY_SECONDS)
+    assert ours.recv(64) == b"ready", "the server of commands did not start"
+    ours.settimeout(None)
+    return ours

@@ -1,0 +1,63 @@
+"""The root of the repository holds what belongs there, and make lists what it can do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tfopt_core
+
+ROOT = Path(__file__).parents[3]
+TOP_LEVEL = {
+    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
+    "benchmarks", "docs", "examples", "plugins", "pyproject.toml", "recipes", "tests",
+    "tfopt_core", "tools", "workloads",
+}  # fmt: skip
+BUNDLED_DATA = "workloads/tfopt_workloads/data/"
+MOST_BYTES = 300_000
+
+
+@pytest.fixture(scope="module")
+def tracked() -> list[str]:
+    """The files that git tracks and that are there."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+
+
+def test_nothing_is_tracked_in_the_root_but_what_belongs_there(tracked: list[str]) -> None:
+    assert {name.partition("/")[0] for name in tracked} <= TOP_LEVEL
+
+
+def test_no_tracked_file_is_large_but_the_bundled_data(tracked: list[str]) -> None:
+    large = {name for name in tracked if (ROOT / name).stat().st_size > MOST_BYTES}
+    assert {name for name in large if not name.startswith(BUNDLED_DATA)} == set()
+
+
+def test_every_target_of_make_is_phony_and_in_its_help() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z][\w-]*):", text, re.MULTILINE))
+    [phony] = re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    helped = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert targets == set(phony.split())
+    assert set(re.findall(r"^make (\S+)", helped.stdout, re.MULTILINE)) == targets
+
+
+def test_the_version_stands_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    place = ROOT / project["tool"]["hatch"]["version"]["path"]
+    assert f'__version__ = "{tfopt_core.__version__}"' in place.read_text(encoding="utf-8")
+
+
+def test_the_extra_dev_installs_all_others() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"]
+    assert extras.pop("dev") == [f"tfopt[{','.join(extras)}]"]

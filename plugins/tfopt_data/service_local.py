@@ -27,7 +27,7 @@ END_SECONDS = 2.0
 WATCH_SECONDS = 0.25
 TAIL_LINES = 6
 # -P: a file in the working directory is no module of these processes
-PROGRAM = (sys.executable, "-P", "-m", "tfopt_data.service_process")
+PROGRAM = ("-P", "-m", "tfopt_data.service_process")
 # What belongs to the training: its processes must not take the GPU, or a place in a cluster.
 NOT_INHERITED = ("TF_CONFIG", "XLA_FLAGS", "TF_XLA_FLAGS")
 
@@ -125,7 +125,7 @@ class _Starting:
         with self._log(len(self.processes)).open("wb") as log:
             self.processes.append(
                 subprocess.Popen(
-                    [*PROGRAM, str(os.getpid()), *role],
+                    [sys.executable, *PROGRAM, str(os.getpid()), *role],
                     env=environment,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

@@ -178,7 +178,10 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
         if options.get("start_new_session"):
             os.setsid()
         _set_streams(*(options.get(name) for name in ("stdin", "stdout", "stderr")))
-        _close_all_but({0, 1, 2, *options.get("pass_fds", ())})
+        passed = set(options.get("pass_fds", ()))
+        _close_all_but({0, 1, 2} | passed)
+        for descriptor in passed:
+            os.set_inheritable(descriptor, True)
         _run(program, command, environment)
     return Child(pid, list(command))
 

@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+from support.cases import mostly_thorough
 from support.in_process import carry_out_here
 from support.real_process import (
     TINY,
@@ -121,7 +122,12 @@ def here(site, tmp_path, monkeypatch):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("hook", [*BEFORE_ANY_PROCESS, *IN_THE_DRY_BUILD])
+@pytest.mark.parametrize(
+    "hook",
+    mostly_thorough(
+        [*BEFORE_ANY_PROCESS, *IN_THE_DRY_BUILD], [*BEFORE_ANY_PROCESS, "resolve", "build_dataset"]
+    ),
+)
 def test_a_hook_that_raises_before_the_first_run_ends_the_command(hook, here, capsys):
     code = here("apply", "recipe.toml", "--set", f"plugins.fails.where={hook}")
     printed = capsys.readouterr()
@@ -136,7 +142,7 @@ def test_a_hook_that_raises_before_the_first_run_ends_the_command(hook, here, ca
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("hook", IN_A_RUN)
+@pytest.mark.parametrize("hook", mostly_thorough(IN_A_RUN, ["on_epoch_end"]))
 def test_a_hook_that_raises_in_a_run_fails_that_variant_only(hook, here, capsys):
     code = here(
         "apply", "recipe.toml", "--set", f"plugins.fails.where={hook}", "--save", "m.keras", "-q"

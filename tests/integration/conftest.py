@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 SECRET = "hunter2-is-no-password"
-# Real flights; of the validation data a tenth, so that an epoch takes a moment.
+# Real flights; of the validation data a few, so that an epoch takes a moment.
 LOUD = """
     import attrs
     from tfopt_core.data import Take
@@ -19,7 +19,7 @@ LOUD = """
     def build(**options):
         print("THE WORKLOAD SPEAKS", flush=True)
         workload = flights.build(**options)
-        few = workload.validation.insert(1, Take(count=2000))
+        few = workload.validation.insert(1, Take(count=640))
         return attrs.evolve(workload, validation=few)
 """
 RECIPE = """

@@ -164,6 +164,7 @@ def test_several_replicas_train_as_one_device_does(
     assert (fit.cluster_seconds is not None) is (workers > 1)
 
 
+@pytest.mark.thorough
 def test_parameter_servers_train_as_well_and_count_every_step(
     alone: Trained, tmp_path: Path
 ) -> None:

@@ -133,6 +133,7 @@ def recurrent():
     )
 
 
+@pytest.mark.thorough
 @over(CHUNKED_XLA, RESIDENT_XLA)
 def test_a_recurrent_model_is_compiled_whole(loop, tmp_path):
     assert_like_stock(tmp_path, recurrent, loop)

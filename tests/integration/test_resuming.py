@@ -163,7 +163,8 @@ def without_chance():
     ))  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [pytest.param(Chunked, marks=pytest.mark.thorough), Resident])
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", [Chunked, Resident])
 def test_loops_that_xla_compiles_go_on_to_rounding(kind, tmp_path):
     assert_goes_on(tmp_path, without_chance, kind(steps=4, xla=True), close=1e-6)
 

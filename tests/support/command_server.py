@@ -178,10 +178,10 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
         if options.get("start_new_session"):
             os.setsid()
         _set_streams(*(options.get(name) for name in ("stdin", "stdout", "stderr")))
-        passed = options.get("pass_fds", ())
+        passed = set(options.get("pass_fds", ()))
+        _close_all_but({0, 1, 2} | passed)
         for descriptor in passed:
             os.set_inheritable(descriptor, True)
-        _close_all_but({0, 1, 2, *passed})
         _run(program, command, environment)
     return Child(pid, list(command))
 

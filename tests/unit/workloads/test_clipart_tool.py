@@ -82,6 +82,7 @@ def test_transparency_is_laid_on_white_and_the_longer_side_is_as_asked(built):
     assert picture[:, 36:].min() > 235
 
 
+@pytest.mark.thorough
 def test_the_same_originals_give_the_same_bytes(built, tmp_path):
     folder, output, printed = built
     again = run(folder, "--output", tmp_path / "b", "--classes", 2, "--longest-side", 64)
@@ -99,6 +100,7 @@ def test_the_script_prints_counts_and_a_digest(built):
     assert "SHA-256 of the contents: " in built[2]
 
 
+@pytest.mark.thorough
 def test_subfolders_are_taken_in_turn(built, tmp_path):
     done = run(built[0], "--output", tmp_path / "b", "--classes", 1, "--per-class", 2)
     assert done.returncode == 0, done.stderr

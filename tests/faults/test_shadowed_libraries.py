@@ -9,7 +9,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from support.real_process import TFOPT, make_project, run, tfopt
+from support.real_process import TFOPT, make_project, run, tfopt_anew
 
 from tfopt_core.measure.installed_libraries import LIBRARIES
 
@@ -105,7 +105,7 @@ def test_runs_import_the_modules_beside_a_factory_and_no_library_from_there(tmp_
         )
     )  # fmt: skip
     here = put_decoys(tmp_path / "here")
-    done = tfopt("apply", project / "recipe.toml", cwd=here)
+    done = tfopt_anew("apply", project / "recipe.toml", cwd=here)
     assert executed(project, here) == []
     assert done.code == 0, done.err
     assert (project / "my_module.imported").exists()
@@ -121,7 +121,7 @@ def test_a_script_imports_the_modules_beside_it_and_no_library_from_there(tmp_pa
             train=SCRIPT, my_module=HELPER,
         )
     )  # fmt: skip
-    done = tfopt("train", "recipe.toml", cwd=project)
+    done = tfopt_anew("train", "recipe.toml", cwd=project)
     assert executed(project) == []
     assert done.code == 0, done.err
     assert (project / "my_module.imported").exists()

@@ -23,6 +23,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 PACKET_BYTES = 1 << 18
@@ -84,9 +85,20 @@ def _become_command(request: dict[str, Any], streams: Sequence[int]) -> NoReturn
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.chdir(request["folder"])
-    subprocess.Popen = _popen  # type: ignore[assignment, misc]
+    if not _trains_a_script(request["arguments"]):
+        subprocess.Popen = _popen  # type: ignore[assignment, misc]
     _run(lambda: run(request["arguments"]), ["tfopt", *request["arguments"]],
          request["environment"])  # fmt: skip
+
+
+def _trains_a_script(arguments: Sequence[str]) -> bool:
+    """Whether a command is about a script: its processes import nothing before the script does,
+    which a fork that has imported everything would hide."""
+    texts = [Path(word) for word in arguments if word.endswith((".toml", ".py"))]
+    return any(
+        path.suffix == ".py" or (path.exists() and "script =" in path.read_text(errors="replace"))
+        for path in texts
+    )
 
 
 def _run(

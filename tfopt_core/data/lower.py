@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfopt_core.data import later
+from tfopt_core.data import gathered, later
 from tfopt_core.data.building import built
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.reading import read
@@ -43,6 +43,9 @@ def lower_plan(plan: DataPlan) -> Any:
         same += 1
     # of those that came before nothing is made
     dataset = later.now(given[same - 1][1]) if same else None
+    if not same and gathered.can_be(stages):
+        dataset = gathered.batches(stages)
+        same = gathered.STAGES
     for stage in stages[same:]:
         dataset = _source(stage) if isinstance(stage, Source) else built(dataset, stage)
     return dataset

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfopt_core.data import DataPlan
+from tfopt_core.data import Batch, DataPlan, Shuffle, gathered
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.dissect import has_stage, is_batched, is_stateful_op, known_cardinality
 from tfopt_core.data.lower import lower
@@ -182,3 +182,21 @@ def test_a_data_set_is_shuffled_as_it_comes_whatever_is_known_of_it():
 def test_what_is_no_data_is_refused_with_what_would_be(data, message):
     with pytest.raises(WorkloadError, match=message):
         as_plan(data, "train")
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_arrays_are_gathered_by_index_in_the_order_of_their_examples(monkeypatch, drop):
+    x = {"a": np.arange(50.0), "b": np.arange(100).reshape(50, 2)}
+    plan = DataPlan.from_arrays(x, np.arange(50)).append(Shuffle(seed=5))
+    plan = plan.append(Batch(size=16, drop_remainder=drop))
+
+    def epochs():
+        dataset = lower(plan)
+        read = [[(b[0]["b"].numpy().tolist(), b[1].numpy().tolist()) for b in dataset]
+                for _ in range(3)]  # fmt: skip
+        return read, dataset.element_spec, int(dataset.cardinality())
+
+    by_index = epochs()
+    assert gathered.can_be(plan.lowering_order())
+    monkeypatch.setattr(gathered, "can_be", lambda stages: False)
+    assert by_index == epochs()

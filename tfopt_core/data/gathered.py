@@ -1,0 +1,49 @@
+"""Arrays that are shuffled and batched: by their indices, as Keras' own `fit` does.
+
+Examples that are sliced, shuffled and batched one by one cost a step more than those of
+`model.fit(x, y)`, which shuffles indices and gathers a batch at once. The order is the same: a
+shuffle draws places, whatever stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfopt_core.data.building import built
+from tfopt_core.data.stages import Batch, Shuffle, Source, Stage
+
+# So many stages become one: the arrays, the shuffle, the batch.
+STAGES = 3
+
+
+def can_be(stages: Sequence[Stage]) -> bool:
+    """Return whether a pipeline begins with dense arrays that are shuffled and batched."""
+    if len(stages) < STAGES:
+        return False
+    source, shuffle, batch = stages[:STAGES]
+    # (padded and ragged batches are made of examples that differ in shape)
+    if not isinstance(source, Source) or source.origin != "arrays":
+        return False
+    return isinstance(shuffle, Shuffle) and type(batch) is Batch and _are_dense(source.value)
+
+
+def batches(stages: Sequence[Stage]) -> Any:
+    """Return a `tf.data.Dataset` of these arrays' batches."""
+    import tensorflow as tf
+
+    source, shuffle, batch = stages[:STAGES]
+    assert isinstance(source, Source)
+    with tf.device("CPU:0"):
+        arrays = tf.nest.map_structure(tf.convert_to_tensor, source.value)
+    indices = built(built(tf.data.Dataset.range(source.count), shuffle), batch)
+    return indices.map(
+        lambda chosen: tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
+    )
+
+
+def _are_dense(value: Any) -> bool:
+    import numpy as np
+    import tensorflow as tf
+
+    return all(isinstance(leaf, np.ndarray | tf.Tensor) for leaf in tf.nest.flatten(value))

@@ -34,12 +34,12 @@ def render_selftest(trials: Sequence[Trial]) -> RenderableType:
     parts = [section("Controls", machine, grid(rows)), section("What was measured", outcomes)]
     if warned:
         parts.append(section("Warnings", bullets(warned)))
-    parts.append(section("Verdict", paragraph(*_verdict(trials))))
+    parts.append(section("Verdict", paragraph(*_verdict(trials)), *_resolution(trials)))
     return Page(tuple(parts))
 
 
-def _resolution(trials: Sequence[Trial]) -> str:
-    """`: a gain of 3% would be seen in 9 of 10 cases, in 95 s`, from the trials of the no-op."""
+def _resolution(trials: Sequence[Trial]) -> tuple[Text, ...]:
+    """`a gain of 3% would be seen in 9 of 10 cases, in 95 s`, from the trials of the no-op."""
     found = [
         (trial.results.comparison.detectable, trial.results.seconds)
         for trial in trials
@@ -47,10 +47,10 @@ def _resolution(trials: Sequence[Trial]) -> str:
     ]
     gains = [gain for gain, _ in found if gain is not None]
     if not gains:
-        return ""
+        return ()
     seconds = units.seconds_text(median([seconds for _, seconds in found]))
     gain = gain_in_words(median(gains))
-    return f": a gain of {gain} would be seen in 9 of 10 cases, in {seconds}"
+    return (paragraph(f"a gain of {gain} would be seen in 9 of 10 cases, in {seconds}"),)
 
 
 def _verdict(trials: Sequence[Trial]) -> tuple[str, str]:
@@ -58,8 +58,7 @@ def _verdict(trials: Sequence[Trial]) -> tuple[str, str]:
     if not wrong:
         return (
             f"{PAIRS} pairs of short trainings on one thread tell a loss of 5% from nothing on "
-            f"this machine{_resolution(trials)}; trainings on all threads may vary more, and their "
-            "intervals say so"
+            "this machine; trainings on all threads may vary more, and their intervals say so"
         ), "bold green"
     missed = sum(trial.control == "sleeps" for trial in wrong)
     alarms = len(wrong) - missed

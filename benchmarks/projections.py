@@ -28,7 +28,7 @@ from tfopt_core.store.results import RunResult
 
 PAIRS, SMOKE_PAIRS = 4, 2
 # Epochs by workload: long enough that a run is cut before its end.
-EPOCHS = {"flights": 12, "weather": 10, "stdlib-text": 6}
+EPOCHS = {"flights": 30, "weather": 10, "stdlib-text": 6}
 SMOKE = {"weather": 2}
 # Features are computed before the training, as a careful user would.
 OPTIONS = {"flights": {"prepare": "ahead"}}

@@ -184,8 +184,8 @@ def _no_claim(
     failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
     if failed:
         return "none", (
-            f"no verdict: {failed} runs with the stack failed; of those that ended well holds: "
-            f"{statement}"
+            f"no verdict: {failed} of the runs with the stack failed (those that ended well: "
+            f"{statement})"
         )
     invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
     if invalid is not None:

@@ -119,7 +119,7 @@ def test_a_failed_optimized_run_is_never_faster():
     runs = [*make_pairs(BASE, FAST), make_run("full", 4, 1.0, status="failed")]
     comparison = compare(runs, make_judgement())
     assert comparison.verdict == "none"
-    assert comparison.statement.startswith("no verdict: 1 runs with the stack failed")
+    assert comparison.statement.startswith("no verdict: 1 of the runs with the stack failed")
 
 
 def test_faster_but_worse_names_the_metric():

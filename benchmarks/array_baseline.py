@@ -18,9 +18,6 @@ above 1 tfopt's baseline is the slower one. The last column compares that interv
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import os
 import random
 import tempfile
 from collections.abc import Callable
@@ -29,6 +26,8 @@ from time import perf_counter
 from typing import Any
 
 import attrs
+from measured import in_fork
+from options import make_parser
 
 BAR = 1.03
 # The draw of the orders; seeds of the trainings are counted from it.
@@ -177,35 +176,12 @@ def by_tfopt(line: Line, workload: Any, seed: int) -> Times:
 SIDES = {"fit": by_hand, "tfopt": by_tfopt}
 
 
-def in_a_process(side: str, line: Line, options: dict[str, Any], seed: int) -> Times:
-    """Train in a forked process.
-
-    :raises SystemExit: if it fails; what it wrote stands above.
-    """
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(theirs, side, line, options, seed))
-    process.start()
-    theirs.close()
-    try:
-        times: Times = ours.recv()
-    except EOFError:
-        process.join()
-        raise SystemExit(f"a run of {side} failed ({process.exitcode})") from None
-    process.join()
-    return times
-
-
-def _run(channel: Any, side: str, line: Line, options: dict[str, Any], seed: int) -> None:
+def trained(side: str, line: Line, options: dict[str, Any], seed: int) -> Times:
+    """Train as one side does; called in a process of its own."""
     import keras
 
-    from tfopt_core.hooks import RuntimeOptions
-    from tfopt_core.training.runtime import start_tensorflow
-
-    start_tensorflow(RuntimeOptions(), debug=False)  # opens the devices: no part of the training
     keras.utils.set_random_seed(seed)
-    channel.send(SIDES[side](line, line.load(**options), seed))
-    channel.close()
+    return SIDES[side](line, line.load(**options), seed)
 
 
 def order_of(pairs: int) -> list[tuple[str, str]]:
@@ -229,7 +205,7 @@ def rows(name: str, pairs: int, smoke: bool) -> list[str]:
     runs: dict[str, list[Times]] = {side: [] for side in SIDES}
     for number, pair in enumerate(order_of(pairs)):
         for side in pair:
-            runs[side].append(in_a_process(side, line, options, SEED + number))
+            runs[side].append(in_fork(trained, side, line, options, SEED + number))
     steps = {run.steps for side in SIDES for run in runs[side]}
     if len(steps) > 1:
         raise SystemExit(f"{name}: the sides made unlike numbers of steps an epoch: {steps}")
@@ -247,21 +223,13 @@ def rows(name: str, pairs: int, smoke: bool) -> list[str]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=16, help="runs of each side, at least 2")
     parser.add_argument("--only", help=f"some of {','.join(LINES)}")
-    parser.add_argument("--smoke", action="store_true", help="two tiny pairs, to see that it works")
     asked = parser.parse_args()
     names = asked.only.split(",") if asked.only else list(LINES)
     if asked.smoke and not asked.only:
         names = ["mlp", "flights"]
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from tfopt_core.hooks import RuntimeOptions
-    from tfopt_core.training.runtime import start_tensorflow
-
-    # imported once and not used: a fork of a process that has opened its devices would hang
-    start_tensorflow(RuntimeOptions(), debug=False, devices=False)
     print(f"{'workload':<13}{'part':<9}{'steps':>6}{'fit(x, y) s':>13}{'tfopt baseline s':>18}  "
           f"{'ratio (95%)':<25}bar {BAR}")  # fmt: skip
     for name in names:

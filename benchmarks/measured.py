@@ -1,16 +1,23 @@
-"""What the benchmarks share: a recipe measured by the command itself, and its steps' times."""
+"""What the benchmarks share: a recipe measured by the command itself, its steps' times, and
+functions called in processes of their own."""
 
 from __future__ import annotations
 
+import functools
 import json
+import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tfopt_core.measure.statistics import log_ratios, speedup_interval, t_interval
+
+T = TypeVar("T")
 
 
 def applied(recipe: str, *options: str) -> dict[str, Any]:
@@ -53,3 +60,45 @@ def speedup(base: list[float], fast: list[float]) -> str:
     """`8.2x (7.9-8.6)`: the paired 95% interval of a ratio of times."""
     ratio, low, high = speedup_interval(t_interval(log_ratios(base, fast), 0.05))
     return f"{ratio:.2f}x ({low:.2f}-{high:.2f})"
+
+
+def in_fork(work: Callable[..., T], *arguments: Any) -> T:
+    """Return what a function returns in a process that is forked from this one.
+
+    TensorFlow is imported here once; its devices are opened in the fork.
+
+    :raises SystemExit: if it fails; what it wrote stands above.
+    """
+    _import_tensorflow()
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+
+    def called() -> None:
+        from tfopt_core.hooks import RuntimeOptions
+        from tfopt_core.training.runtime import start_tensorflow
+
+        start_tensorflow(RuntimeOptions(), debug=False)
+        theirs.send(work(*arguments))
+        theirs.close()
+
+    process = context.Process(target=called)
+    process.start()
+    theirs.close()
+    try:
+        result: T = ours.recv()
+    except EOFError:
+        process.join()
+        raise SystemExit(f"{work.__name__} failed ({process.exitcode})") from None
+    process.join()
+    return result
+
+
+@functools.cache
+def _import_tensorflow() -> None:
+    """Import it, devices closed: a fork of a process that has opened them would hang."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from tfopt_core.hooks import RuntimeOptions
+    from tfopt_core.training.runtime import start_tensorflow
+
+    start_tensorflow(RuntimeOptions(), debug=False, devices=False)

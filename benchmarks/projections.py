@@ -37,7 +37,10 @@ SMOKE = {"weather": 3}
 LABELS = "as it was", "from any epoch"
 # Features are computed before the training, as a careful user would; an epoch of all texts takes so
 # long that a second one would hardly be seen.
-OPTIONS = {"flights": {"prepare": "ahead"}, "stdlib-text": {"examples": 6400}}
+OPTIONS: dict[str, dict[str, object]] = {
+    "flights": {"prepare": "ahead"},
+    "stdlib-text": {"examples": 6400},
+}
 
 
 @attrs.frozen

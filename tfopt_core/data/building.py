@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from tfopt_core.data import dissect
 from tfopt_core.data.resident import lowered_resident
 from tfopt_core.data.sharing import evened, shared
@@ -130,6 +132,21 @@ def _batched(dataset: Any, stage: Batch) -> Any:
                 row_splits_dtype=tf.as_dtype(stage.row_splits),
             )
     return dataset.batch(stage.size, drop_remainder=stage.drop_remainder, **_calls(stage))
+
+
+def of_static_size(stage: Stage, dataset: Any) -> Stage:
+    """Return the stage with its size in the shapes of its batches, where no example is left over.
+
+    A model's step is traced for the shapes of its batches; where their size is known, as with
+    arrays that are given to `fit`, it is faster.
+
+    :param dataset: what comes before the stage.
+    """
+    if type(stage) is not Batch or stage.drop_remainder:
+        return stage
+    count = int(dataset.cardinality())  # negative where it is unknown or infinite
+    filled = count > 0 and count % stage.size == 0
+    return attrs.evolve(stage, drop_remainder=True) if filled else stage
 
 
 def _prefetched(dataset: Any, stage: Prefetch) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfopt_core.data.building import built
+from tfopt_core.data.building import built, of_static_size
 from tfopt_core.data.stages import Batch, Shuffle, Source, Stage
 
 # So many stages become one: the arrays, the shuffle, the batch.
@@ -36,7 +36,8 @@ def batches(stages: Sequence[Stage]) -> Any:
     assert isinstance(source, Source)
     with tf.device("CPU:0"):
         arrays = tf.nest.map_structure(tf.convert_to_tensor, source.value)
-    indices = built(built(tf.data.Dataset.range(source.count), shuffle), batch)
+    indices = built(tf.data.Dataset.range(source.count), shuffle)
+    indices = built(indices, of_static_size(batch, indices))
     return indices.map(
         lambda chosen: tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
     )

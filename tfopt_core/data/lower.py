@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfopt_core.data import gathered, later
-from tfopt_core.data.building import built
+from tfopt_core.data.building import built, of_static_size
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.reading import read
 from tfopt_core.data.stages import (
@@ -47,7 +47,11 @@ def lower_plan(plan: DataPlan) -> Any:
         dataset = gathered.batches(stages)
         same = gathered.STAGES
     for stage in stages[same:]:
-        dataset = _source(stage) if isinstance(stage, Source) else built(dataset, stage)
+        if isinstance(stage, Source):
+            dataset = _source(stage)
+        else:
+            # a data set of the workload's own keeps its shapes: no stack is credited for them
+            dataset = built(dataset, stage if given else of_static_size(stage, dataset))
     return dataset
 
 

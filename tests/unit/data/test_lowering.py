@@ -200,3 +200,23 @@ def test_arrays_are_gathered_by_index_in_the_order_of_their_examples(monkeypatch
     assert gathered.can_be(plan.lowering_order())
     monkeypatch.setattr(gathered, "can_be", lambda stages: False)
     assert by_index == epochs()
+
+
+@pytest.mark.parametrize("size", [16, 10])
+@pytest.mark.parametrize("stages", [(Shuffle(seed=5),), ()], ids=["gathered", "sliced"])
+def test_batches_have_a_static_size_where_the_examples_fill_them(size, stages):
+    plan = DataPlan.from_arrays(np.arange(50))
+    for stage in (*stages, Batch(size=size)):
+        plan = plan.append(stage)
+    batches = list(lower(plan))
+    assert lower(plan).element_spec.shape[0] == {16: None, 10: 10}[size]
+    assert sorted(np.concatenate(batches)) == list(range(50))
+
+
+def test_a_data_set_of_the_workloads_own_keeps_its_shapes():
+    """No plugin that has its batches built again is credited for static ones."""
+    import tensorflow as tf
+
+    plan = DataPlan.from_dataset(tf.data.Dataset.range(50).batch(10))
+    plan = plan.insert(1, Shuffle(seed=5))
+    assert lower(plan).element_spec.shape[0] is None

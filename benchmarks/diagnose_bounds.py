@@ -41,11 +41,13 @@ RECIPE = """
 name = "bounds"
 [workload]
 use = "{workload}"
-epochs = 30
+epochs = {epochs}
 """
-# To see that it runs: one part of a step, few data.
+EPOCHS = 30
+# To see that it runs: one part of a step, few data, whose features are there.
 SMOKE_WORKLOAD, SMOKE_STACK = "flights", "dispatch"
-SMOKE_OPTIONS = "[workload.options]\nexamples = 3200\n"
+SMOKE_OPTIONS = '[workload.options]\nexamples = 640\nprepare = "ahead"\n'
+SMOKE_EPOCHS = 2
 
 
 def diagnosed(recipe: Path) -> dict[str, Any]:
@@ -64,7 +66,8 @@ def stack_requests(folder: Path, workload: str, smoke: bool) -> dict[str, Any]:
     from tfopt_core.errors import RecipeError
 
     requests: dict[str, Any] = {}
-    text = RECIPE.format(workload=workload) + (SMOKE_OPTIONS if smoke else "")
+    text = RECIPE.format(workload=workload, epochs=SMOKE_EPOCHS if smoke else EPOCHS)
+    text += SMOKE_OPTIONS if smoke else ""
     stacks = {SMOKE_STACK: STACKS[SMOKE_STACK]} if smoke else STACKS
     for name, choices in {"baseline": [""], **stacks}.items():
         path = folder / f"{name}.toml"

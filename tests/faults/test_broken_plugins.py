@@ -147,7 +147,10 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
         ["plugins"],
         ["schema"],
         ["init", "tiny.py:build"],
-        pytest.param(["diagnose", "recipe.toml"], marks=[pytest.mark.slow, pytest.mark.tensorflow]),
+        pytest.param(
+            ["diagnose", "recipe.toml"],
+            marks=[pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.thorough],
+        ),
         pytest.param(
             ["apply", "train.py", "--pairs", "4"],
             marks=[pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.thorough],

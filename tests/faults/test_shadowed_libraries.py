@@ -94,6 +94,7 @@ def test_a_command_executes_no_file_of_the_working_directory(command, tmp_path):
     assert done.code == 0, done.err
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_runs_import_the_modules_beside_a_factory_and_no_library_from_there(tmp_path):

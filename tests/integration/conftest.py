@@ -58,10 +58,10 @@ class Applied:
 @pytest.fixture(scope="session")
 def applied(tmp_path_factory: pytest.TempPathFactory) -> Applied:
     """`tfopt apply recipe.toml --json out.json` on real data, its output piped."""
-    from support.real_process import environment, make_project, tfopt_anew
+    from support.real_process import environment, make_project, tfopt
 
     project = make_project(tmp_path_factory.mktemp("applied"), RECIPE, loud=LOUD)
-    done = tfopt_anew(
+    done = tfopt(
         "apply", "recipe.toml", "--json", "out.json",
         cwd=project, env=environment(FOO_TOKEN=SECRET),
     )  # fmt: skip

@@ -230,6 +230,7 @@ def test_callbacks_see_one_training(plain, tmp_path):
     assert heard == ["begin", (0, 3), (1, 3), (2, 3), "end"]
 
 
+@pytest.mark.thorough
 def test_retracing_and_new_data_go_on_with_the_loop_that_is_kept(plain, tmp_path):
     @attrs.frozen(kw_only=True, eq=False)
     class Restless:

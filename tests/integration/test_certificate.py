@@ -386,6 +386,7 @@ def stacked(*plugins):
     return tuple(StackedPlugin(type(plugin).__name__, plugin) for plugin in plugins)
 
 
+@pytest.mark.thorough
 def test_two_processes_certify_a_stack_of_all_exact_plugins(project, tmp_path, forked_runs):
     plugins = stacked(
         ParallelMap(calls=2), Cache(storage="disk"), Autotune(mode="off"), Prefetch(),

@@ -184,6 +184,7 @@ def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path, forked
     )
 
 
+@pytest.mark.thorough
 def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path, forked_runs: Runner):
     (tmp_path / "script.py").write_text(SCRIPT)
     recipe, exported = tmp_path / "recipe.toml", tmp_path / "exported.py"

@@ -202,6 +202,7 @@ def random_maps_and_validation():
     )
 
 
+@pytest.mark.thorough
 def test_random_maps_caches_class_weights_and_shuffled_validation_go_on(tmp_path):
     assert_goes_on(tmp_path, random_maps_and_validation, batch_size=None)
 
@@ -265,6 +266,7 @@ def with_callbacks():
     )
 
 
+@pytest.mark.thorough
 def test_early_stopping_and_reduced_learning_rates_go_on(tmp_path):
     # stopped after the third epoch, with the weights of the first: at each of these ends
     assert_goes_on(tmp_path, with_callbacks, at=(2, 5, 7, 8))

@@ -27,6 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_its_own_tests_pass_without_installing_it(folder: Path) -> None:
     done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=folder)

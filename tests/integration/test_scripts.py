@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow
 SCRIPTS = Path(__file__).parent / "scripts"
 UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
 OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "legacy_tf_keras")
-# The forms that differ most from each other; test_script_session.py has every form of `fit`.
-FORMS = ("gan_fashion", "pydataset_flights")
+# test_script_session.py has every form of `fit`.
+FORMS = ("pydataset_flights",)
 SEEDED = [
     pytest.param(path.stem, marks=() if path.stem in FORMS else pytest.mark.thorough)
     for path in sorted(SCRIPTS.glob("*.py"))
@@ -112,6 +112,7 @@ def test_train_ends_with_the_status_of_the_script(tmp_path):
 STACK = ("[[plugins]]", 'use = "chunked"', "steps = 2", "xla = false")
 
 
+@pytest.mark.thorough
 def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
     script = placed(tmp_path, "bad/resumes_if_saved")
     recipe = recipe_for(script, *STACK, "[measure]", "pairs = 4", 'attribution = "off"')

@@ -111,6 +111,7 @@ for name, plugins in {
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_mirrored_trains_on_two_logical_cpus_and_others_stand_beside_it(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

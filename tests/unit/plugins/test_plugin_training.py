@@ -130,6 +130,7 @@ model.optimizer.learning_rate = 0.5
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_saved_model_loads_without_tfopt_and_keeps_its_slots(
     train: Callable[..., Driven], tmp_path: Path

@@ -162,7 +162,7 @@ def test_a_hook_that_raises_in_a_run_fails_that_variant_only(hook, here, capsys)
     [
         "math",
         pytest.param("configure_runtime", marks=pytest.mark.thorough),
-        "build_dataset",
+        pytest.param("build_dataset", marks=pytest.mark.thorough),
         pytest.param("on_epoch_end", marks=pytest.mark.thorough),
     ],
 )

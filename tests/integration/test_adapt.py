@@ -168,6 +168,7 @@ def test_the_stacks_own_steps_a_call_are_kept_as_the_unit(plain, tmp_path):
     assert effects["StepsPerExecution"].detail == "3 steps a call"
 
 
+@pytest.mark.thorough
 def test_from_the_next_epoch_on_fit_itself_counts_by_the_loop_that_is_kept(tmp_path):
     seen = []
 

@@ -22,7 +22,6 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What the benchmarks share, and none itself.
 HELPERS = {"measured", "networks", "options"}
 NAMES = sorted({path.stem for path in BENCHMARKS.glob("*.py")} - HELPERS)
-QUICK = {"overhead"}
 
 
 @pytest.fixture
@@ -37,10 +36,8 @@ def named(name: str) -> pytest.MarkDecorator:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
-             for name in NAMES]
-)  # fmt: skip
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", NAMES)
 def test_its_smallest_form_runs_to_its_end(name, tmp_path):
     done = run([sys.executable, BENCHMARKS / f"{name}.py", "--smoke"], cwd=tmp_path)
     assert done.code == 0, done.err

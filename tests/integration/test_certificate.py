@@ -252,6 +252,7 @@ def test_exact_plugins_are_certified(replayed, kind, plugins):
     assert certificate.max_weight_difference == 0.0
 
 
+@pytest.mark.thorough
 def test_a_pydataset_is_certified_without_its_data(replayed):
     certificate = replayed("pydataset", StepsPerExecution(steps=2))
     assert certificate.certified, certificate.statement

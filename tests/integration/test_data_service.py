@@ -171,6 +171,7 @@ def test_a_run_that_lost_a_worker_ends_and_says_so(tmp_path: Path) -> None:
         assert last == "tfopt: data-service: worker 1 of 1 was killed by SIGKILL"
 
 
+@pytest.mark.thorough
 def test_one_worker_shuffles_each_epoch_anew(tmp_path: Path) -> None:
     from tfopt_data.data_service import DataService
 

@@ -331,6 +331,7 @@ def test_the_order_is_that_of_the_stock_pipeline(options, tmp_path):
     assert_like_stock(tmp_path, partial(shuffled, *options), RESIDENT_FIVE)
 
 
+@pytest.mark.thorough
 @over(CHUNKED, RESIDENT)
 def test_a_strategy_of_one_device_trains_as_without_the_loop(loop, tmp_path):
     assert_like_stock(tmp_path, workload, loop, ONE_DEVICE)
@@ -353,6 +354,7 @@ class Restless:
 NEW_DATA, ANOTHER_TRACE = Restless(data=True), Restless(data=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("data", [True, False], ids=["new data", "another trace"])
 @over(CHUNKED, RESIDENT)
 def test_new_data_and_another_trace_change_nothing(loop, data, tmp_path):

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from support.real_process import run as run_process
 
+pytestmark = pytest.mark.thorough
+
 TESTS = Path(__file__).parents[1]
 
 # In a process of its own: the devices are made when TensorFlow starts. It ends by `os._exit`, since

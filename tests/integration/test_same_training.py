@@ -86,8 +86,9 @@ def test_an_empty_stack_trains_exactly_as_a_fit_written_by_hand(baseline):
     "plugins",
     [
         (ParallelMap(calls=2), Cache(storage="memory"), Prefetch()),
-        (Cache(storage="disk"),),
-        (StepsPerExecution(steps=4),),  # 10 steps: the last call makes two
+        pytest.param((Cache(storage="disk"),), marks=pytest.mark.thorough),
+        # 10 steps: the last call makes two
+        pytest.param((StepsPerExecution(steps=4),), marks=pytest.mark.thorough),
     ],
     ids=lambda plugins: "+".join(type(plugin).__name__ for plugin in plugins),
 )

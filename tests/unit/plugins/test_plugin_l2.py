@@ -70,6 +70,7 @@ def test_model_without_kernels_is_not_applied(train: Callable[..., Driven]) -> N
     assert not train(L2(), model=model).effect.applied
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_penalized_model_loads_without_tfopt(train: Callable[..., Driven], tmp_path: Path) -> None:
     train(L2()).model.save(tmp_path / "model.keras")

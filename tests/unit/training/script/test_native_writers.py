@@ -58,7 +58,7 @@ FOLDERS = [f"folder-{number}" for number in range(1, 6)]
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("imported", ["before", "after"])
+@pytest.mark.parametrize("imported", ["before", pytest.param("after", marks=pytest.mark.thorough)])
 def test_tensorflow_and_keras_leave_large_files_and_folders_alone(tmp_path, imported):
     original = tmp_path / "project"
     for name in [*FILES, *SAVED]:

@@ -142,10 +142,13 @@ def of_static_size(stage: Stage, dataset: Any) -> Stage:
 
     :param dataset: what comes before the stage.
     """
+    import tensorflow as tf
+
     if type(stage) is not Batch or stage.drop_remainder:
         return stage
-    count = int(dataset.cardinality())  # negative where it is unknown or infinite
-    filled = count > 0 and count % stage.size == 0
+    # None within a graph (parameter servers), negative where it is unknown or infinite
+    count = tf.get_static_value(dataset.cardinality())
+    filled = count is not None and count > 0 and count % stage.size == 0
     return attrs.evolve(stage, drop_remainder=True) if filled else stage
 
 

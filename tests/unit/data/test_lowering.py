@@ -220,3 +220,11 @@ def test_a_data_set_of_the_workloads_own_keeps_its_shapes():
     plan = DataPlan.from_dataset(tf.data.Dataset.range(50).batch(10))
     plan = plan.insert(1, Shuffle(seed=5))
     assert lower(plan).element_spec.shape[0] is None
+
+
+def test_a_plan_can_be_lowered_within_a_graph():
+    """As parameter servers do."""
+    import tensorflow as tf
+
+    plan = DataPlan.from_arrays(np.arange(50)).append(Batch(size=10))
+    assert int(tf.function(lambda: lower(plan).reduce(0, lambda n, batch: n + 1))()) == 5

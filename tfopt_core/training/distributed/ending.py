@@ -15,6 +15,9 @@ from tfopt_core.training.distributed.serving import answers, dismiss_servers
 
 # How long a chief waits for the workers to end before it does.
 SEE_OFF_SECONDS, POLL_SECONDS = 15.0, 0.1
+# A process that is killed closes its sockets one after the other: the one that listens may still
+# answer when the others learn of the end of a connection.
+DYING_SECONDS = 2.0
 
 
 @contextlib.contextmanager
@@ -37,9 +40,11 @@ def ending_together(cluster: Cluster | None) -> Iterator[None]:
         tf.errors.DeadlineExceededError,
         tf.errors.InternalError,
     ) as error:
-        gone = who_is_gone(cluster)
-        if not gone:
-            raise
+        until = time.monotonic() + DYING_SECONDS
+        while not (gone := who_is_gone(cluster)):
+            if cluster is None or time.monotonic() > until:
+                raise
+            time.sleep(POLL_SECONDS)
         raise ClusterError(loss_in_words(gone)) from error
     if cluster is None or not cluster.is_chief:
         return

@@ -220,6 +220,10 @@ def main() -> None:
     parser.add_argument("--only", help=f"some of {','.join(LINES)}")
     asked = parser.parse_args()
     names = asked.only.split(",") if asked.only else list(LINES)
+    if unknown := set(names) - set(LINES):
+        parser.error(f"--only: {', '.join(sorted(unknown))}: none of {', '.join(LINES)}")
+    if min(asked.rounds, asked.pairs) < 2:
+        parser.error("--rounds and --pairs: at least 2, or there is no interval")
     if asked.smoke and not asked.only:
         names = ["mlp", "flights"]
     rounds, pairs = (2, 2) if asked.smoke else (asked.rounds, asked.pairs)

@@ -60,6 +60,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS, help="of each workload, at least 2")
     parser.add_argument("--only", choices=EPOCHS)
     asked = parser.parse_args()
+    if asked.runs < 2:
+        parser.error("--runs: at least 2, or there is no interval")
     epochs = SMOKE if asked.smoke else EPOCHS
     if asked.only:
         epochs = {asked.only: EPOCHS[asked.only]}

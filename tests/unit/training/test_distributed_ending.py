@@ -1,0 +1,38 @@
+"""An error of the training is told from one that the end of another process has caused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfopt_core import Cluster
+from tfopt_core.errors import ClusterError
+from tfopt_core.training.distributed import ending
+
+pytestmark = pytest.mark.tensorflow
+
+TWO = Cluster(addresses={"worker": ("127.0.0.1:1", "127.0.0.1:2")}, job="worker", index=0)
+
+
+def fail():
+    import tensorflow as tf
+
+    raise tf.errors.UnavailableError(None, None, "Socket closed")
+
+
+def test_a_worker_whose_listening_socket_closes_last_is_named(monkeypatch):
+    answers = iter([True, True, False])
+    monkeypatch.setattr(ending, "answers", lambda address: next(answers))
+    with (
+        pytest.raises(ClusterError, match=r"worker 1 \(127\.0\.0\.1:2\) is gone"),
+        ending.ending_together(TWO),
+    ):
+        fail()
+
+
+def test_an_error_while_all_answer_stays_what_it_is(monkeypatch):
+    import tensorflow as tf
+
+    monkeypatch.setattr(ending, "answers", lambda address: True)
+    monkeypatch.setattr(ending, "DYING_SECONDS", 0.0)
+    with pytest.raises(tf.errors.UnavailableError), ending.ending_together(TWO):
+        fail()

@@ -19,8 +19,9 @@ $(STAMP): pyproject.toml
 demo: venv ## Train a real model faster, and see how sure that is (about two minutes)
 	@.venv/bin/tfopt apply quickstart
 
-# A worker for each core: most of a test is the start of a process, which one core does.
-PYTEST := $(PY) -m pytest -q -n logical --dist worksteal --durations=10
+# A worker for each core: most of a test is the start of a process, which one core does. Where no
+# bytecode may be written, each of these processes would compile all of tfopt again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n logical --dist worksteal --durations=10
 
 test: venv ## Run the tests but for those marked `thorough`
 	@$(PYTEST) -m "not thorough"

@@ -201,7 +201,7 @@ def trainings(line: Line, options: dict[str, Any], pairs: int) -> dict[str, list
 
 def row(name: str, part: str, seconds: dict[str, list[float]]) -> str:
     """A line of the table."""
-    from tfopt_core.measure.statistics import log_ratios, median, speedup_interval, t_interval
+    from tfopt_core.statistics.intervals import log_ratios, median, speedup_interval, t_interval
 
     by_fit, ours = seconds["fit"], seconds["tfopt"]
     ratio, low, high = speedup_interval(t_interval(log_ratios(ours, by_fit), 0.05))

@@ -62,7 +62,7 @@ def diagnosed(recipe: Path) -> dict[str, Any]:
 
 def stack_requests(folder: Path, workload: str, smoke: bool) -> dict[str, Any]:
     """A request for the baseline, and for a stack for each part of a step."""
-    from tfopt_core.cli.request import make_request
+    from tfopt_core.app.request import make_request
     from tfopt_core.errors import RecipeError
 
     requests: dict[str, Any] = {}
@@ -85,9 +85,9 @@ def step_seconds(
     requests: Mapping[str, Any], runner: Any, rounds: int
 ) -> dict[str, list[float | None]]:
     """Seconds of a steady step by request, one figure a round; None for a run that failed."""
-    from tfopt_core.measure.cutting import LONGEST_SECONDS
-    from tfopt_core.measure.request import processes_of
-    from tfopt_core.measure.schedule import Turn, Variant
+    from tfopt_core.records.variants import Turn, Variant
+    from tfopt_core.statistics.timing.cutting import LONGEST_SECONDS
+    from tfopt_core.trials.request import processes_of
 
     seconds: dict[str, list[float | None]] = {name: [] for name in requests}
     for round_ in range(rounds):
@@ -119,7 +119,7 @@ def line(name: str, gains: Sequence[float], bound: float | None) -> tuple[str, b
 
 def compare(workload: str, rounds: int, smoke: bool = False) -> bool:
     """Diagnose a workload, measure its stacks, print a line for each; whether all bounds held."""
-    from tfopt_core.measure.fork import ForkRunner
+    from tfopt_core.workers.fork import ForkRunner
 
     held = True
     with tempfile.TemporaryDirectory(prefix="tfopt-bounds-") as temporary:

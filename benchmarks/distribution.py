@@ -21,13 +21,13 @@ from statistics import median
 
 from options import make_parser
 
-from tfopt_core.cli.request import make_request
-from tfopt_core.measure.isolate import SpawnRunner
-from tfopt_core.measure.local_cluster import LocalCluster
-from tfopt_core.measure.processes import Processes
-from tfopt_core.measure.request import processes_of
-from tfopt_core.measure.schedule import FULL, Turn, Variant
-from tfopt_core.store.results import FitResult
+from tfopt_core.app.request import make_request
+from tfopt_core.records.results import FitResult
+from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import processes_of
+from tfopt_core.workers.clusters.local import LocalCluster
+from tfopt_core.workers.spawn import SpawnRunner
 
 NETWORKS = Path(__file__).with_name("networks.py").resolve()
 BATCH, EXAMPLES, EPOCHS = 128, 4_096, 4

@@ -84,10 +84,10 @@ def memory(name: str, recipe: str) -> str:
 
     Both are processes of their own; forked runs share what TensorFlow has loaded.
     """
-    from tfopt_core.cli.request import make_request
-    from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.once import train_once
-    from tfopt_core.measure.request import prepare_in_detail
+    from tfopt_core.app.request import make_request
+    from tfopt_core.app.train import train_once
+    from tfopt_core.trials.request import prepare_in_detail
+    from tfopt_core.workers.spawn import SpawnRunner
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -115,11 +115,11 @@ def waiting(epochs: int) -> tuple[float, float]:
     import keras
     import tensorflow as tf
 
-    from tfopt_core.cli.request import make_request
-    from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.request import prepare
+    from tfopt_core.app.request import make_request
     from tfopt_core.training.build import build, load
     from tfopt_core.training.job import Job
+    from tfopt_core.trials.request import prepare
+    from tfopt_core.workers.spawn import SpawnRunner
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tfopt_core.measure.statistics import log_ratios, speedup_interval, t_interval
+from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
 
 T = TypeVar("T")
 

@@ -45,7 +45,7 @@ SMOKE_RECIPE = RECIPE.replace("epochs = 4", "epochs = 2").replace("40000", "640"
 
 def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
     """The request of this recipe, its runs' folders below this one."""
-    from tfopt_core.cli.request import make_request
+    from tfopt_core.app.request import make_request
 
     (folder / "pyproject.toml").touch()
     path = folder / "recipe.toml"
@@ -55,7 +55,7 @@ def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
 
 def by_pairs(name: str, runner: Any, pairs: int, recipe: str = RECIPE) -> str:
     """One line: measured as `apply` does, by this runner."""
-    from tfopt_core.measure.session import measure
+    from tfopt_core.measurement.session import measure
     from tfopt_core.store.database import Store
 
     with tempfile.TemporaryDirectory() as temporary:
@@ -74,7 +74,7 @@ def by_pairs(name: str, runner: Any, pairs: int, recipe: str = RECIPE) -> str:
 
 def in_run(runner: Any, recipe: str = RECIPE) -> str:
     """One line: compared within one training."""
-    from tfopt_core.measure.once import train_once
+    from tfopt_core.app.train import train_once
 
     told: list[Any] = []
     recipe = (recipe % 4).replace("epochs = 4", "epochs = 12")
@@ -111,8 +111,8 @@ def main() -> None:
     asked = parser.parse_args()
     pairs, recipe = asked.pairs, SMOKE_RECIPE if asked.smoke else RECIPE
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from tfopt_core.measure.fork import ForkRunner
-    from tfopt_core.measure.isolate import SpawnRunner
+    from tfopt_core.workers.fork import ForkRunner
+    from tfopt_core.workers.spawn import SpawnRunner
 
     print(f"{'way':<8}{'runs':>5}{'in all':>8}{'training':>10}{'beside':>9}{'per verdict':>13}"
           f"{'share':>7}")  # fmt: skip

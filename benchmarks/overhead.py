@@ -103,7 +103,7 @@ class TakesTurns:
 
 def in_run(built: Any, watch: Any, callback: Any) -> Any:
     """The log ratios of the clocked to the plain steps, from blocks within one `fit`."""
-    from tfopt_core.measure.statistics import log_ratios
+    from tfopt_core.statistics.intervals import log_ratios
 
     model = built.model
     model.train_function = None
@@ -122,7 +122,7 @@ def ratio_in_words(logs: Any) -> str:
     """`1.0012 (0.9990 to 1.0034)`."""
     import math
 
-    from tfopt_core.measure.statistics import t_interval
+    from tfopt_core.statistics.intervals import t_interval
 
     interval = t_interval(logs, 0.05)
     mean, low, high = (math.exp(x) for x in (interval.mean, interval.low, interval.high))
@@ -137,8 +137,8 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
 
     from tfopt_core.data import DataPlan
     from tfopt_core.data.lower import lower
-    from tfopt_core.measure.statistics import log_ratios, median
     from tfopt_core.recipe import Recipe, WorkloadSpec
+    from tfopt_core.statistics.intervals import log_ratios, median
     from tfopt_core.training.factory import load_workload
     from tfopt_core.training.sources import as_plan, batched_plan
 

@@ -25,10 +25,10 @@ import attrs
 from measured import in_fork
 from options import make_parser
 
-from tfopt_core.measure.cutting import CutRule
-from tfopt_core.measure.project import project
-from tfopt_core.measure.statistics import log_ratios, median, speedup_interval, t_interval
-from tfopt_core.training.outcome import FitOutcome
+from tfopt_core.records.fit import FitOutcome
+from tfopt_core.statistics.intervals import log_ratios, median, speedup_interval, t_interval
+from tfopt_core.statistics.timing.cutting import CutRule
+from tfopt_core.statistics.timing.projection import project
 
 RUNS, SMOKE_RUNS = 4, 2
 # Epochs by workload: long enough that a run is cut before its end.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from tfopt_core.measure.fork import ForkRunner
+    from tfopt_core.workers.fork import ForkRunner
 
 # A worker for each core runs tests, and TensorFlow would take all cores for each of them.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -32,7 +32,7 @@ settings.load_profile("tfopt")
 @pytest.fixture(scope="session")
 def forked_runs() -> Iterator[ForkRunner]:
     """Carries out runs in forks of one process, which imports TensorFlow once for all tests."""
-    from tfopt_core.measure.fork import ForkRunner
+    from tfopt_core.workers.fork import ForkRunner
 
     with ForkRunner() as runner:
         yield runner

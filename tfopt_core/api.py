@@ -18,17 +18,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfopt_core.cli.conducting import Asked, NothingToMeasure, conduct
-from tfopt_core.cli.script_options import ScriptOptions
+from tfopt_core.app.apply import Asked, NothingToMeasure, conduct
+from tfopt_core.app.check import Checked, check_recipe
+from tfopt_core.app.script_options import ScriptOptions
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
-from tfopt_core.measure.check import Checked, check_recipe
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import check_environment
 from tfopt_core.training.script.in_process import Stacked, optimized_dataset, stacked_here
 
 if TYPE_CHECKING:
-    from tfopt_core.store.results import Results
+    from tfopt_core.records.results import Results
 
 __all__ = ["Stacked", "apply", "optimize", "stacked"]
 
@@ -59,6 +59,8 @@ def apply(
     :raises RecipeError, InputError: for what is wrong with the recipe.
     :raises PreparationFailed: for what would fail in every run.
     """
+    from tfopt_core.report.terminal import Terminal
+
     options = ScriptOptions(
         script=None if script is None else str(script), arguments=tuple(arguments)
     )
@@ -66,8 +68,9 @@ def apply(
         Asked(
             target=str(recipe), overrides=_as_texts(overrides), script=options, pairs=pairs,
             budget=budget, measure_anyway=measure_anyway,
-            save_to=None if save_to is None else Path(save_to), resuming=resume, quiet=quiet,
-        )
+            save_to=None if save_to is None else Path(save_to), resuming=resume,
+        ),
+        Terminal(quiet=quiet),
     )  # fmt: skip
     return None if isinstance(found, NothingToMeasure) else found
 

@@ -13,10 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfopt_core.hooks.card import MATHS, math_of
+from tfopt_core.hooks.card import MATHEMATICS, MATHS, math_of
 from tfopt_core.hooks.discovery import find, registrations
 from tfopt_core.hooks.inspection import PluginInfo, Setting, inspect_plugins
-from tfopt_core.report.vocabulary import MATHEMATICS
 
 DISTRIBUTION = "tfopt"
 FOLDER = Path(__file__).parent.parent / "docs" / "plugins"

@@ -22,7 +22,7 @@ from support.real_process import (
     wait_until,
 )
 
-from tfopt_core.measure.roles import free_addresses
+from tfopt_core.workers.clusters.roles import free_addresses
 
 pytestmark = pytest.mark.slow
 

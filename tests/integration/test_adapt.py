@@ -20,11 +20,11 @@ from tfopt_workloads import flights
 from tfopt_core import Workload
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import hookimpl
-from tfopt_core.measure.explore import Explorer
 from tfopt_core.training.fit import train
 from tfopt_core.training.loops import Loop, Offer
 from tfopt_core.training.offer import offer_loops
 from tfopt_core.training.switching import SwitchingLoop, restarting_changes_nothing
+from tfopt_core.trials.explore import Explorer
 
 pytestmark = pytest.mark.tensorflow
 

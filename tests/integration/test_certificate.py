@@ -22,13 +22,13 @@ from tfopt_core import hookimpl
 from tfopt_core.data import Batch, Opaque, Take
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measure.certificate import certify, replay_both
-from tfopt_core.measure.processes import Processes
+from tfopt_core.measurement.replaying import certify, replay_both
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training import replay_data
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay import replay
+from tfopt_core.trials.processes import Processes
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.real_process import TINY, Done, environment, make_project, tfopt_anew
 
-from tfopt_core.measure.roles import free_addresses
+from tfopt_core.workers.clusters.roles import free_addresses
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow, pytest.mark.thorough]
 

@@ -11,7 +11,7 @@ from support.in_process import build_here
 
 from tfopt_core import Workload, hookimpl
 from tfopt_core.errors import TrainingDiverged
-from tfopt_core.measure.summarize import summarize
+from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.training.fit import train
 
 STEPS, EPOCHS = 60, 5

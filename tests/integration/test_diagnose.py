@@ -13,10 +13,11 @@ from support.in_process import carry_out_here
 from support.real_process import make_distribution, make_project
 
 from tfopt_core.cli.main import run
+from tfopt_core.diagnosis import request as diagnosing
+from tfopt_core.diagnosis import step_rounds
 from tfopt_core.errors import PreparationFailed
-from tfopt_core.measure import diagnosing, step_rounds
-from tfopt_core.measure.isolate import ProcessOutcome
 from tfopt_core.training.recorder import Limits
+from tfopt_core.workers.spawn import ProcessOutcome
 
 pytestmark = pytest.mark.slow
 
@@ -206,7 +207,7 @@ def test_a_workload_that_cannot_be_built_is_an_error_with_its_line(tmp_path, qui
 
 
 def request_for(project: Path):
-    from tfopt_core.cli.request import make_request
+    from tfopt_core.app.request import make_request
 
     request, _ = make_request(str(project / "recipe.toml"), (), compares=False, keeps=False)
     return attrs.evolve(request, plugins=(), folder=project / "runs")

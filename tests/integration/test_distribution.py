@@ -10,15 +10,15 @@ from typing import Any
 import attrs
 import pytest
 
-from tfopt_core.cli.request import make_request
-from tfopt_core.measure.isolate import SpawnRunner
-from tfopt_core.measure.local_cluster import Listener, LocalCluster
-from tfopt_core.measure.processes import MODEL_FILE, run_folder
-from tfopt_core.measure.request import processes_of
-from tfopt_core.measure.schedule import FULL, Turn, Variant
-from tfopt_core.store.results import RunResult
+from tfopt_core.app.request import make_request
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.variants import FULL, Turn, Variant
 from tfopt_core.training.checkpoint_folder import make_ours, newest_in
-from tfopt_core.training.keeping import Keeping
+from tfopt_core.training.keeping import CheckpointConfig
+from tfopt_core.trials.processes import MODEL_FILE, run_folder
+from tfopt_core.trials.request import processes_of
+from tfopt_core.workers.clusters.local import Listener, LocalCluster
+from tfopt_core.workers.spawn import SpawnRunner
 
 SUPPORT = Path(__file__).parents[1] / "support"
 # The last batch holds one example: all replicas but one have none.
@@ -67,7 +67,7 @@ def trained(
     *plugins: str,
     factory: str = "build",
     options: str = "",
-    keeping: Keeping | None = None,
+    keeping: CheckpointConfig | None = None,
     fails: bool = False,
     **recipe: Any,
 ) -> Trained:
@@ -209,14 +209,14 @@ def test_workers_go_on_from_a_checkpoint_as_if_none_had_been_killed(tmp_path: Pa
 
     killed = trained(
         tmp_path / "b", *plugins, options=options.format("true"), fails=True,
-        keeping=Keeping(folder=folder, every=3),
+        keeping=CheckpointConfig(folder=folder, every=3),
     )  # fmt: skip
     newest = newest_in(folder)
     assert newest.checkpoint is not None
     assert (newest.checkpoint.values["epochs"], newest.checkpoint.values["steps"]) == (1, 3)
     went_on = trained(
         tmp_path / "b", *plugins, options=options.format("true"),
-        keeping=Keeping(folder=folder, every=3, start=newest.name),
+        keeping=CheckpointConfig(folder=folder, every=3, start=newest.name),
     )  # fmt: skip
 
     assert "worker 1 was killed by SIGKILL" in str(killed.run.error)

@@ -7,10 +7,10 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, Workload
-from tfopt_core.measure.estimate import estimated
-from tfopt_core.measure.loop_timing import time_loops
-from tfopt_core.measure.probing import timed_steps
 from tfopt_core.training.train_functions import loop_of
+from tfopt_core.trials.loop_timing import time_loops
+from tfopt_core.trials.probing import timed_steps
+from tfopt_core.trials.time_estimate import estimated
 
 pytestmark = pytest.mark.tensorflow
 
@@ -55,7 +55,7 @@ def test_a_generator_is_not_used_up_to_count_it(tmp_path):
 
 
 def test_data_that_take_long_to_read_are_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("tfopt_core.measure.estimate.COUNT_SECONDS", 0.0)
+    monkeypatch.setattr("tfopt_core.trials.time_estimate.COUNT_SECONDS", 0.0)
     assert estimate_of(unknown_length(), tmp_path) is None
 
 

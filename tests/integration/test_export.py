@@ -13,10 +13,10 @@ import attrs
 import pytest
 from support.real_process import environment, run, tfopt
 
-from tfopt_core.cli.request import make_request
-from tfopt_core.measure.isolate import Runner
-from tfopt_core.measure.request import processes_of
-from tfopt_core.measure.schedule import FULL, Turn, Variant
+from tfopt_core.app.request import make_request
+from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.trials.request import processes_of
+from tfopt_core.workers.spawn import Runner
 
 pytestmark = pytest.mark.slow
 

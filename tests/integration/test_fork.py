@@ -11,14 +11,14 @@ import pytest
 from support.real_process import TINY, make_project
 
 from tfopt_core.hooks.machine import Gpu
-from tfopt_core.measure import fork
-from tfopt_core.measure.fork import ForkRunner, why_not_forked
-from tfopt_core.measure.isolate import FELL_BACK, SpawnRunner
-from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
+from tfopt_core.workers import fork
+from tfopt_core.workers.fork import ForkRunner, why_not_forked
+from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
+from tfopt_core.workers.task import Task
 
 # Everything that draws random numbers: weights, dropout, the order of examples, augmentation.
 RANDOM = """

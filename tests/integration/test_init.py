@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.real_process import TINY, make_project, tfopt
 
-from tfopt_core.measure.check import check_recipe
+from tfopt_core.app.check import check_recipe
 
 
 @pytest.mark.slow

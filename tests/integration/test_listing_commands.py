@@ -8,8 +8,8 @@ import pytest
 from support.real_process import TINY, environment, make_project, run, tfopt, tfopt_anew
 
 from tfopt_core import __version__
+from tfopt_core.app.check import check_recipe
 from tfopt_core.hooks.discovery import registrations
-from tfopt_core.measure.check import check_recipe
 from tfopt_core.recipe import shipped_recipes
 
 PLAN = """

@@ -26,17 +26,17 @@ from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.errors import PluginRefused, WorkloadError
+from tfopt_core.export import script_child
 from tfopt_core.hooks import PrecisionPolicy
-from tfopt_core.measure.export import script_child
-from tfopt_core.measure.prepare import prepare
-from tfopt_core.measure.prepared import Prepared
-from tfopt_core.measure.task import Task
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
+from tfopt_core.records.dry_build import Prepared
 from tfopt_core.training import graphs, penalties, precision, random_state, segments
 from tfopt_core.training.distributed import kinds, models
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.script.fit_workload import FitWorkload
 from tfopt_core.training.train_functions import own_strategy, why_no_loop
+from tfopt_core.trials.dry_build import prepare
+from tfopt_core.workers.task import Task
 
 pytestmark = pytest.mark.tensorflow
 

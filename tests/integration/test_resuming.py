@@ -22,8 +22,8 @@ from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
 from tfopt_core.training.checkpoint_folder import names_in
 from tfopt_core.training.fit import train
-from tfopt_core.training.keeper import Keeper
-from tfopt_core.training.keeping import Keeping
+from tfopt_core.training.keeper import Checkpointer
+from tfopt_core.training.keeping import CheckpointConfig
 
 pytestmark = pytest.mark.tensorflow
 
@@ -90,7 +90,7 @@ def run(tmp_path, make, *plugins, keeping=None, batch_size=BATCH, disk=None, not
     told = [] if notes is None else notes
     keeper = None
     if keeping is not None:
-        keeper = Keeper(keeping, told.append, disk=disk or Disk())
+        keeper = Checkpointer(keeping, told.append, disk=disk or Disk())
     return built, train(built, perf_counter_ns(), told.append, keeper=keeper)
 
 
@@ -103,14 +103,14 @@ def assert_goes_on(tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, *
     built, plain = run(tmp_path, make, *plugins, **options)
     weights, folder = built.model.get_weights(), tmp_path / "checkpoints"
     _, kept = run(
-        tmp_path, make, *plugins, keeping=Keeping(folder=folder, every=every), disk=KeepsAll(),
-        **options,
+        tmp_path, make, *plugins, keeping=CheckpointConfig(folder=folder, every=every),
+        disk=KeepsAll(), **options,
     )  # fmt: skip
     assert kept.history == plain.history, "keeping checkpoints changes the training"
     names = names_in(folder)[::-1]
     for place in range(len(names)) if at is None else at:
         name = names[place]
-        keeping = Keeping(folder=folder, every=every, start=name)
+        keeping = CheckpointConfig(folder=folder, every=every, start=name)
         again, outcome = run(tmp_path, make, *plugins, keeping=keeping, disk=KeepsAll(), **options)
         assert outcome.resumed
         assert outcome.epochs == plain.epochs
@@ -311,8 +311,8 @@ class Counts:
 
 def test_what_a_plugin_notes_goes_on(tmp_path):
     folder = tmp_path / "checkpoints"
-    run(tmp_path, make_workload, Counts(), keeping=Keeping(folder=folder), disk=KeepsAll())
-    keeping = Keeping(folder=folder, start=names_in(folder)[-1])  # after the first epoch
+    run(tmp_path, make_workload, Counts(), keeping=CheckpointConfig(folder=folder), disk=KeepsAll())
+    keeping = CheckpointConfig(folder=folder, start=names_in(folder)[-1])  # after the first epoch
     built, _ = run(tmp_path, make_workload, Counts(), keeping=keeping)
     assert built.run.owner.states["Counts"] == {"epochs": EPOCHS}
 
@@ -320,7 +320,12 @@ def test_what_a_plugin_notes_goes_on(tmp_path):
 @pytest.mark.parametrize("does", ["rebuild_data", "retrace"])
 def test_a_plugin_that_changes_the_training_itself_is_refused(does, tmp_path):
     with pytest.raises(InputError, match="which no checkpoint can hold"):
-        run(tmp_path, make_workload, Counts(does=does), keeping=Keeping(folder=tmp_path / "c"))
+        run(
+            tmp_path,
+            make_workload,
+            Counts(does=does),
+            keeping=CheckpointConfig(folder=tmp_path / "c"),
+        )
 
 
 def drawing_in_the_step():
@@ -338,14 +343,14 @@ def drawing_in_the_step():
 
 def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
     notes = []
-    run(tmp_path, drawing_in_the_step, keeping=Keeping(folder=tmp_path / "c"), notes=notes)
+    run(tmp_path, drawing_in_the_step, keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
     [note] = [message["text"] for message in notes if message["type"] == "note"]
     assert "draws random numbers by RandomUniform" in note
 
 
 def test_dropout_and_shuffles_are_no_reason_for_a_note(tmp_path):
     notes = []
-    run(tmp_path, make_workload, keeping=Keeping(folder=tmp_path / "c"), notes=notes)
+    run(tmp_path, make_workload, keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
     assert [message for message in notes if message["type"] == "note"] == []
 
 
@@ -358,7 +363,7 @@ def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
     notes = []
     run(
         tmp_path, lambda: make_workload(callbacks=lambda: [Mine()]),
-        keeping=Keeping(folder=tmp_path / "c"), notes=notes,
+        keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes,
     )  # fmt: skip
     assert "callback Mine" in next(m["text"] for m in notes if m["type"] == "note")
 
@@ -368,7 +373,7 @@ def test_data_that_remember_epochs_are_named(tmp_path):
     type(data).on_epoch_end = lambda self: None
     notes = []
     run(
-        tmp_path, lambda: make_workload(data), keeping=Keeping(folder=tmp_path / "c"),
+        tmp_path, lambda: make_workload(data), keeping=CheckpointConfig(folder=tmp_path / "c"),
         notes=notes, batch_size=None,
     )  # fmt: skip
     assert "on_epoch_end of the data" in next(m["text"] for m in notes if m["type"] == "note")
@@ -376,15 +381,17 @@ def test_data_that_remember_epochs_are_named(tmp_path):
 
 def test_a_process_that_does_not_write_leaves_no_file(tmp_path):
     built = build_here(make_workload(), folder=tmp_path, epochs=1, batch_size=BATCH)
-    keeper = Keeper(Keeping(folder=tmp_path / "c"), lambda message: None, writes=False)
+    keeper = Checkpointer(
+        CheckpointConfig(folder=tmp_path / "c"), lambda message: None, writes=False
+    )
     train(built, perf_counter_ns(), lambda message: None, keeper=keeper)
     assert not (tmp_path / "c").exists()
 
 
 def test_another_model_is_refused(tmp_path):
     folder = tmp_path / "checkpoints"
-    run(tmp_path, make_workload, keeping=Keeping(folder=folder))
-    keeping = Keeping(folder=folder, start=names_in(folder)[-1])
+    run(tmp_path, make_workload, keeping=CheckpointConfig(folder=folder))
+    keeping = CheckpointConfig(folder=folder, start=names_in(folder)[-1])
     with pytest.raises(InputError, match="the checkpoint does not fit the model"):
         run(tmp_path, without_chance, keeping=keeping)
 

@@ -11,12 +11,12 @@ import pytest
 from support.cases import mostly_thorough
 from support.real_process import Done, environment, run, tfopt
 
-from tfopt_core.cli.first_contact import NewScript, first_contact
-from tfopt_core.cli.request import make_request
-from tfopt_core.measure.isolate import SpawnRunner
-from tfopt_core.measure.request import processes_of
-from tfopt_core.measure.schedule import BASELINE, Turn, Variant
-from tfopt_core.measure.supervise import Limits
+from tfopt_core.app.first_contact import NewScript, first_contact
+from tfopt_core.app.request import make_request
+from tfopt_core.records.variants import BASELINE, Turn, Variant
+from tfopt_core.trials.request import processes_of
+from tfopt_core.workers.spawn import SpawnRunner
+from tfopt_core.workers.supervise import Limits
 
 pytestmark = pytest.mark.slow
 

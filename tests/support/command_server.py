@@ -43,8 +43,8 @@ def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def serve(control: socket.socket) -> None:
     """Fork a command for each request, until the other end is closed."""
-    from tfopt_core.measure import disturbance
-    from tfopt_core.measure.fork_server import PRELOADED
+    from tfopt_core.statistics import disturbance
+    from tfopt_core.workers.fork_server import PRELOADED
 
     # other tests use the CPUs too, and rounds are not measured again for them
     disturbance.FOREIGN = ()
@@ -155,7 +155,7 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
     if words[0] != sys.executable:
         return None
     for number, word in enumerate(words):
-        if word.endswith("tfopt_core/measure/reaper.py"):
+        if word.endswith("tfopt_core/workers/reaper.py"):
             return lambda: _reap(words[number + 1 :])
     if "-m" not in words:
         return None
@@ -165,12 +165,12 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
 
     def as_a_program() -> int:
         sys.path[:] = [*own, *import_path]
-        if module == "tfopt_core.measure.child":
+        if module == "tfopt_core.workers.child":
             return int(importlib.import_module(module).main(int(arguments[0])))
         return int(importlib.import_module(module).serve(socket.socket(fileno=int(arguments[0]))))
 
     return as_a_program if module in (
-        "tfopt_core.measure.child", "tfopt_core.measure.fork_server"
+        "tfopt_core.workers.child", "tfopt_core.workers.fork_server"
     ) else None  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
 def _reap(arguments: list[str]) -> int:
     """tfopt's program between a command and a run, which starts the run's own program."""
     os.posix_spawn = _posix_spawn
-    return int(importlib.import_module("tfopt_core.measure.reaper").main(arguments))
+    return int(importlib.import_module("tfopt_core.workers.reaper").main(arguments))
 
 
 def _posix_spawn(

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 
-from tfopt_core.measure.channel import receive_task
+from tfopt_core.workers.channel import receive_task
 
 FIT = {
     "one_time_seconds": 0.0, "blocks": [], "steady": True, "step_seconds": 0.01,

@@ -13,14 +13,14 @@ import attrs
 from tfopt_core import Workload
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.measure.isolate import ProcessOutcome
-from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.fit import FitOutcome
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
-from tfopt_core.training.outcome import FitOutcome
+from tfopt_core.workers.spawn import ProcessOutcome
+from tfopt_core.workers.task import Task
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class InProcessRunner:
     def __call__(
         self, task: Task, environment: Mapping[str, str], tell: Callable[[dict[str, Any]], None]
     ) -> ProcessOutcome:
-        from tfopt_core.measure.child import carry_out
+        from tfopt_core.workers.child import carry_out
 
         task.job.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -84,6 +84,6 @@ def train_here(workload: Workload, *plugins: Any, **options: Any) -> tuple[Built
 
 def carry_out_here(monkeypatch: Any) -> None:
     """Have the commands carry out their tasks in this process, for what needs no isolation."""
-    monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
+    monkeypatch.setattr("tfopt_core.workers.spawn.SpawnRunner", InProcessRunner)
     # what is forked otherwise is given to the runner within
-    monkeypatch.setattr("tfopt_core.measure.fork.ForkRunner", contextlib.nullcontext)
+    monkeypatch.setattr("tfopt_core.workers.fork.ForkRunner", contextlib.nullcontext)

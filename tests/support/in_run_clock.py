@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from tfopt_core.measure.alternate import BlockTimer, Contrast
-from tfopt_core.measure.explore import Explorer
-from tfopt_core.measure.in_run import InRun
+from tfopt_core.records.in_run import InRun
 from tfopt_core.training.loops import Loop
+from tfopt_core.trials.alternate import BlockTimer, Contrast
+from tfopt_core.trials.explore import Explorer
 
 A, B = "1 step a call", "4 steps a call"
 

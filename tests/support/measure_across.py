@@ -5,9 +5,9 @@ from __future__ import annotations
 import attrs
 
 from support.measure_runs import make_judgement, make_pairs
-from tfopt_core.measure.comparable import Measured
-from tfopt_core.measure.verdict import compare
-from tfopt_core.store.results import Results
+from tfopt_core.records.results import Results
+from tfopt_core.statistics.across.comparable import Measured
+from tfopt_core.statistics.verdicts.verdict import compare
 
 BASE = (10.0, 10.1, 9.9, 10.05)
 RECIPE = {"workload": {"use": "w", "epochs": 2, "batch_size": 32, "options": {"classes": 5}}}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfopt_core.measure.judgement import Judgement
-from tfopt_core.store.results import EffectResult, FitResult, RunResult
+from tfopt_core.records.results import EffectResult, FitResult, RunResult
+from tfopt_core.statistics.judgement import Judgement
 
 
 def make_fit(**changes):

@@ -8,9 +8,8 @@ from typing import Any
 import attrs
 from rich.console import RenderableType
 
-from tfopt_core.measure.prepared import HookChange, PluginPlan, Prepared
-from tfopt_core.report.console import make_console
-from tfopt_core.store.results import (
+from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
+from tfopt_core.records.results import (
     Attribution,
     Block,
     Comparison,
@@ -20,6 +19,7 @@ from tfopt_core.store.results import (
     Results,
     RunResult,
 )
+from tfopt_core.report.console import make_console
 
 
 def show(page: RenderableType, width: int = 80) -> str:

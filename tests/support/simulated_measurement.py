@@ -8,10 +8,11 @@ import attrs
 import numpy as np
 
 from support.measure_runs import make_judgement, make_run
-from tfopt_core.measure.outlook import settled, worth_repeating
-from tfopt_core.measure.schedule import BASELINE, FULL, Schedule, Variant
-from tfopt_core.measure.statistics import LOOKS
-from tfopt_core.measure.verdict import compare
+from tfopt_core.measurement.schedule import Schedule
+from tfopt_core.records.variants import BASELINE, FULL, Variant
+from tfopt_core.statistics.intervals import LOOKS
+from tfopt_core.statistics.verdicts.stopping import settled, worth_repeating
+from tfopt_core.statistics.verdicts.verdict import compare
 
 VARIANTS = (Variant(BASELINE, ()), Variant(FULL, ()))
 AT_LOOKS = make_judgement(sequential=True)

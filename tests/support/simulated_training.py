@@ -7,8 +7,8 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 
-from tfopt_core.training.clock import BLOCK_STEPS, TimedBlock
-from tfopt_core.training.outcome import FitOutcome
+from tfopt_core.records.fit import FitOutcome, TimedBlock
+from tfopt_core.training.clock import BLOCK_STEPS
 from tfopt_core.training.watch import CHECK_GROWTH, FIRST_CHECK_BLOCKS
 
 SET_UP, TRACE = 1.0, 0.8

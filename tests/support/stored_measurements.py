@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tfopt_core.records.results import Comparison, EffectResult, FitResult, Results, RunResult
 from tfopt_core.store.database import Store
-from tfopt_core.store.results import Comparison, EffectResult, FitResult, Results, RunResult
 
 FIRST, SECOND = "20261120-090000-aa01", "20261121-100000-bb02"
 

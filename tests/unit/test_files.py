@@ -10,7 +10,7 @@ from support.failing_disk import FailingDisk, Killed
 
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk, pieces_of, write_whole
-from tfopt_core.measure.processes import replace_file
+from tfopt_core.trials.processes import replace_file
 
 OLD, NEW = b"the old one", [b"the ", b"new ", b"one"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+from tfopt_core.app.doctor import private_api_findings
 from tfopt_core.data.dissect import apart, sources, steps
-from tfopt_core.measure.examination import private_api_findings
 from tfopt_core.private_api import FEATURES, Feature, Lookup
 from tfopt_core.private_api.lookup import is_there
 

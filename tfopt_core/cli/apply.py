@@ -79,22 +79,24 @@ def apply(
     to save time it says what bounds a step and what each plugin did, and ends with status 0. What
     stands behind -- are the script's own arguments. Workload, script and plugins are executed.
     """
-    from tfopt_core.cli.conducting import Asked, NothingToMeasure, conduct
-    from tfopt_core.cli.script_options import ScriptOptions
+    from tfopt_core.app.apply import Asked, NothingToMeasure, conduct
+    from tfopt_core.app.script_options import ScriptOptions
     from tfopt_core.report.as_json import write_json
     from tfopt_core.report.console import make_console
     from tfopt_core.report.first_contact import render_nothing
     from tfopt_core.report.summary import render_summary
+    from tfopt_core.report.terminal import Terminal
 
     results = conduct(
         Asked(
             target=target, overrides=overrides, write_to=write_to, measure_anyway=measure_anyway,
             pairs=pairs, budget=budget, json_path=json_path, save_to=save_to, resuming=resuming,
-            time_limit=time_limit, quiet=quiet, debug=debug,
+            time_limit=time_limit, debug=debug,
             script=ScriptOptions(
                 script=script, arguments=arguments, epochs=epochs, max_steps=max_steps, fit=fit
             ),
-        )
+        ),
+        Terminal(quiet=quiet),
     )  # fmt: skip
     # with the JSON on standard output, the summary goes where it cannot disturb it
     to_stdout = json_path is not None and str(json_path) == "-"

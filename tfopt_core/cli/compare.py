@@ -11,7 +11,7 @@ from tfopt_core.cli.options import debug_option, json_option, project_option
 from tfopt_core.errors import InputError
 
 if TYPE_CHECKING:
-    from tfopt_core.measure.comparable import Measured
+    from tfopt_core.statistics.across.comparable import Measured
 
 
 @click.command()
@@ -27,8 +27,8 @@ def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug:
     that `tfopt apply --json` wrote. Whatever makes them not comparable is said.
     """
     from tfopt_core.cli.output import show
-    from tfopt_core.measure.across import compare_stacks
     from tfopt_core.report.across import render_across
+    from tfopt_core.statistics.across.contrast import compare_stacks
 
     across = compare_stacks(_measured(a, project), _measured(b, project))
     show(render_across(across), across, json_path)
@@ -39,8 +39,8 @@ def _measured(asked: str, project: Path | None) -> Measured:
 
     :raises InputError: if it is not there, ambiguous, or without a verdict.
     """
-    from tfopt_core.cli.stored import find_id, is_file, open_stored
-    from tfopt_core.measure.comparable import Measured
+    from tfopt_core.app.stored import find_id, is_file, open_stored
+    from tfopt_core.statistics.across.comparable import Measured
     from tfopt_core.store.exported import read_results
 
     if is_file(asked):

@@ -31,14 +31,14 @@ def diagnose(
     Takes under a minute and no profiler. The baseline is diagnosed: the workload without the
     plugins of the recipe, so it may name none. Installed plugins are asked what they would do.
     """
+    from tfopt_core.app.request import make_request
     from tfopt_core.cli.output import show
-    from tfopt_core.cli.request import make_request
+    from tfopt_core.diagnosis.request import diagnose as take_apart
     from tfopt_core.hooks.inspection import inspect_plugins
-    from tfopt_core.measure.diagnosing import diagnose as take_apart
-    from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.report.console import make_console
     from tfopt_core.report.diagnosis import render_diagnosis
     from tfopt_core.report.phases import make_phases
+    from tfopt_core.workers.spawn import SpawnRunner
 
     request, _ = make_request(
         target, overrides, compares=False, keeps=False, json_path=json_path, debug=debug

@@ -15,7 +15,7 @@ def doctor(debug: bool) -> int:
     Of TensorFlow's and Keras' private members that tfopt touches the missing ones are named, with
     what is lost without each. Ends with status 1 if something is missing that training needs.
     """
-    from tfopt_core.measure.examination import examine
+    from tfopt_core.app.doctor import examine
     from tfopt_core.report.console import make_console
     from tfopt_core.report.listing import DoctorRow, render_doctor
 

@@ -33,8 +33,8 @@ def export(
 
     import attrs
 
-    from tfopt_core.cli.request import make_request
-    from tfopt_core.measure.export.ask import write_down
+    from tfopt_core.app.request import make_request
+    from tfopt_core.export.ask import write_down
     from tfopt_core.report.code import render_program
 
     if output is not None:

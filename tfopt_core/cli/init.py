@@ -14,7 +14,7 @@ from tfopt_core.cli.options import debug_option
 from tfopt_core.errors import InputError
 
 if TYPE_CHECKING:
-    from tfopt_core.cli.first_recipe import Subject
+    from tfopt_core.app.first_recipe import Subject
     from tfopt_core.recipe.writing import PlannedPlugin
 
 BUDGET = "10m"
@@ -75,8 +75,8 @@ def init(
     Without a TARGET it asks. The stack begins with plugins that leave the training as it is,
     exactly, and the recipe holds others to switch on; --plugin and --diagnose choose otherwise.
     """
-    from tfopt_core.cli import first_recipe, first_stack
-    from tfopt_core.cli.request import seconds_of
+    from tfopt_core.app import first_recipe, first_stack
+    from tfopt_core.app.request import seconds_of
     from tfopt_core.recipe.writing import write_file
 
     if plugins and diagnose:
@@ -129,8 +129,8 @@ def _asked(wanted: Wanted) -> Wanted:
 
     :raises InputError: if there is nobody to ask.
     """
-    from tfopt_core.cli.first_recipe import find_subject
-    from tfopt_core.cli.request import seconds_of
+    from tfopt_core.app.first_recipe import find_subject
+    from tfopt_core.app.request import seconds_of
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(
@@ -174,14 +174,14 @@ def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
     """What a diagnosis of the recipe's workload proposes to stack; said if that is nothing."""
     import tempfile
 
-    from tfopt_core.cli.first_recipe import beside
-    from tfopt_core.cli.first_stack import proposed_plugins
-    from tfopt_core.cli.request import make_request
+    from tfopt_core.app.first_recipe import beside
+    from tfopt_core.app.first_stack import proposed_plugins
+    from tfopt_core.app.request import make_request
+    from tfopt_core.diagnosis.request import diagnose
     from tfopt_core.hooks.inspection import inspect_plugins
-    from tfopt_core.measure.diagnosing import diagnose
-    from tfopt_core.measure.isolate import SpawnRunner
     from tfopt_core.report.console import make_console
     from tfopt_core.report.phases import make_phases
+    from tfopt_core.workers.spawn import SpawnRunner
 
     with (
         beside(text, folder) as recipe,

@@ -33,14 +33,14 @@ def launch(
 
     Where they run on several machines, start `tfopt train` on each of them.
     """
-    from tfopt_core.cli.request import make_cluster_request
-    from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.local_cluster import Listener, LocalCluster, RoleEnd
-    from tfopt_core.measure.once import train_once
-    from tfopt_core.measure.supervise import NO_LIMITS
+    from tfopt_core.app.request import make_cluster_request
+    from tfopt_core.app.train import train_once
     from tfopt_core.report.console import make_console
     from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
     from tfopt_core.report.training import epoch_line, render_training
+    from tfopt_core.workers.clusters.local import Listener, LocalCluster, RoleEnd
+    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.workers.supervise import NO_LIMITS
 
     request = make_cluster_request(
         target, overrides, workers=workers, parameter_servers=parameter_servers, save_to=save_to,

@@ -21,11 +21,11 @@ def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     Settings of "auto" are resolved, conflicts are found, and the data plan is shown before and
     after.
     """
-    from tfopt_core.cli.request import make_request
-    from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.request import prepare_in_detail
+    from tfopt_core.app.request import make_request
     from tfopt_core.report.console import make_console
     from tfopt_core.report.plan import render_plan
+    from tfopt_core.trials.request import prepare_in_detail
+    from tfopt_core.workers.spawn import SpawnRunner
 
     request = make_request(target, overrides, compares=False, keeps=False, debug=debug)[0]
     with tempfile.TemporaryDirectory() as folder:

@@ -19,8 +19,8 @@ def report(asked: str, json_path: Path | None, project: Path | None, debug: bool
 
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
+    from tfopt_core.app.stored import find_id, open_stored
     from tfopt_core.cli.output import show
-    from tfopt_core.cli.stored import find_id, open_stored
     from tfopt_core.report.runs import render_interim
     from tfopt_core.report.summary import render_summary
     from tfopt_core.store.overview import Interim

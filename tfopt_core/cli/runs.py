@@ -16,8 +16,8 @@ from tfopt_core.cli.options import debug_option, json_option, project_option
 @debug_option
 def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
     """List the measurements of this project, the newest last."""
+    from tfopt_core.app.stored import place_of
     from tfopt_core.cli.output import show
-    from tfopt_core.cli.stored import place_of
     from tfopt_core.report.runs import render_runs
     from tfopt_core.store.database import Store
     from tfopt_core.store.overview import Listing

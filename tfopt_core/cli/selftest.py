@@ -23,14 +23,14 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     slower, and one that sleeps 5% of each step, which must come out slower. Takes some three
     minutes. Ends with status 1 if a control failed; the no-op does so by chance in one of twenty.
     """
-    from tfopt_core.cli.request import new_id
+    from tfopt_core.app.request import new_id
     from tfopt_core.hooks import read_machine
-    from tfopt_core.measure.fork import ForkRunner
-    from tfopt_core.measure.selftest import Trial, controls, run_trial
+    from tfopt_core.measurement.selftest import Trial, controls, run_trial
     from tfopt_core.report.console import make_console
     from tfopt_core.report.live import make_observer
     from tfopt_core.report.selftest import render_selftest
     from tfopt_core.training.runtime import check_environment
+    from tfopt_core.workers.fork import ForkRunner
 
     if times < 1:
         raise InputError(f"--times: expected a number of at least 1, got {times}")

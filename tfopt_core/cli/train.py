@@ -12,7 +12,7 @@ from tfopt_core.cli.options import debug_option, save_option, set_option
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tfopt_core.measure.request import Request
+    from tfopt_core.trials.request import Request
 
 
 @click.command()
@@ -58,12 +58,9 @@ def train(
     """
     import attrs
 
-    from tfopt_core.cli.request import checkpoints_of, make_request
-    from tfopt_core.measure.clustered import cluster_of
-    from tfopt_core.measure.fork import ForkRunner
-    from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.once import train_once
-    from tfopt_core.measure.supervise import NO_LIMITS
+    from tfopt_core.app.clustered import cluster_of
+    from tfopt_core.app.request import checkpoints_of, make_request
+    from tfopt_core.app.train import train_once
     from tfopt_core.report.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
@@ -71,6 +68,9 @@ def train(
         render_kept,
         render_training,
     )
+    from tfopt_core.workers.fork import ForkRunner
+    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.workers.supervise import NO_LIMITS
 
     request, results = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
     request = attrs.evolve(request, seed=seed)
@@ -94,7 +94,7 @@ def train(
             quiet.with_spawn(aloud) if alone else aloud,
             on_epoch=lambda number, all_, metrics: console.print(epoch_line(number, all_, metrics)),
             on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
-            kept=kept,
+            point=kept,
             on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
         )
     went_on = kept is not None and kept.start is not None
@@ -105,10 +105,10 @@ def train(
 
 def _train_script(request: Request, console: Console, *, adapt: bool) -> int:
     """Run a script; its own status."""
-    from tfopt_core.measure.isolate import SpawnRunner
-    from tfopt_core.measure.script.once import train_script
-    from tfopt_core.measure.supervise import NO_LIMITS
+    from tfopt_core.app.train_script import train_script
     from tfopt_core.report.training import render_adapted, render_script
+    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.workers.supervise import NO_LIMITS
 
     run = train_script(
         request,

@@ -20,6 +20,14 @@ ROLES = ("optimization", "observer")
 MODEL_CHANGES = ("none", "in-place", "replaces")
 # From the least that is changed to the most that may be.
 MATHS: tuple[Math, ...] = ("exact", "order", "rounding", "unknown", "changes")
+# How it is called in everything that is printed.
+MATHEMATICS = {
+    "exact": "the same training, exactly",
+    "order": "the same examples in another order",
+    "rounding": "the same training in other precision",
+    "unknown": "not declared: a replay shows whether it is the same training",
+    "changes": "another training algorithm",
+}
 
 # The headings of a card, in order; `tfopt plugins show` and the reference pages render them.
 HEADINGS = ("What it does", "Why it helps", "When it does not", "Mixes with", "Reference")

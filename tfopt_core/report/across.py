@@ -9,11 +9,11 @@ from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
-from tfopt_core.measure.across import Across, PluginDifference, Side
 from tfopt_core.report import units
 from tfopt_core.report.effects import NAME_WIDTH
 from tfopt_core.report.layout import Page, bullets, grid, indented, paragraph, section, words
 from tfopt_core.report.vocabulary import setting_in_words, settings_in_words, verdict_in_words
+from tfopt_core.statistics.across.contrast import Across, PluginDifference, Side
 
 _STYLES = {"faster": "bold green", "slower": "bold red"}
 _OPEN_STYLE = "bold yellow"

@@ -14,9 +14,9 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from tfopt_core.hooks import Finding
+from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.suggest import Suggestion
-from tfopt_core.measure.diagnosed import Diagnosed
-from tfopt_core.measure.step_parts import Part
+from tfopt_core.records.diagnosis import Diagnosed, Part
 from tfopt_core.report import units
 from tfopt_core.report.layout import (
     Page,
@@ -29,7 +29,7 @@ from tfopt_core.report.layout import (
     words,
 )
 from tfopt_core.report.summary import machine_in_words
-from tfopt_core.report.vocabulary import MATHEMATICS, settings_in_words
+from tfopt_core.report.vocabulary import settings_in_words
 
 BAR_WIDTH = 60
 # The sign and the colour of each part in the bar and beside its name.

@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfopt_core.measure.schedule import FULL
+from tfopt_core.records.results import Attribution, Results
+from tfopt_core.records.variants import FULL
 from tfopt_core.report import units
 from tfopt_core.report.layout import grid, section, words
 from tfopt_core.report.vocabulary import settings_in_words
-from tfopt_core.store.results import Attribution, Results
 
 State = Literal["applied", "not applied", "mixed", "unknown"]
 

@@ -7,11 +7,11 @@ from statistics import median
 
 import attrs
 
-from tfopt_core.measure.figures import not_projected, total_seconds
-from tfopt_core.measure.schedule import BASELINE, FULL
+from tfopt_core.records.data_loss import differs_from_loss
+from tfopt_core.records.results import FigureRatio, FitResult, Results, RunResult
+from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report import units
-from tfopt_core.store.results import FigureRatio, FitResult, Results, RunResult
-from tfopt_core.training.penalties import differs_from_loss
+from tfopt_core.statistics.figures import not_projected, total_seconds
 
 Read = Callable[[RunResult], float | None]
 Show = Callable[[float], str]

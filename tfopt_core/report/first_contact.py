@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tfopt_core.measure.adapted import Adapted
-from tfopt_core.measure.first_contact import NOT_HOPEFUL, Draft, LeftOut, why_chosen
+from tfopt_core.diagnosis.draft import NOT_HOPEFUL, Draft, LeftOut, why_chosen
+from tfopt_core.records.in_run import Adapted
 from tfopt_core.report import units
 from tfopt_core.report.console import plain
 from tfopt_core.report.diagnosis import Bar, finding_in_words

@@ -9,10 +9,10 @@ from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
-from tfopt_core.measure.schedule import BASELINE, FULL
+from tfopt_core.records.results import FitResult, Results, RunResult
+from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report import units
 from tfopt_core.report.layout import section, words
-from tfopt_core.store.results import FitResult, Results, RunResult
 
 # A script may call `fit` in a loop: so many are shown.
 MOST = 12

@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.inspection import PluginInfo
 from tfopt_core.report.layout import Page, facts, grid, indented, paragraph, section, words
-from tfopt_core.report.vocabulary import MATHEMATICS
 
 NAME_WIDTH = 26
 

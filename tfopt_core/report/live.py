@@ -12,8 +12,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from tfopt_core.measure.progress import Certifying, Event, Noted, Preparing, Ready, RunEnded
-from tfopt_core.measure.wording import seconds_in_words
+from tfopt_core.measurement.progress import Certifying, Event, Noted, Preparing, Ready, RunEnded
 from tfopt_core.report import units
 from tfopt_core.report.console import plain
 from tfopt_core.report.layout import Page, grid, indented, words
@@ -24,6 +23,7 @@ from tfopt_core.report.progress import (
     validation_in_words,
     which_run,
 )
+from tfopt_core.statistics.wording import seconds_in_words
 
 # MEASUREMENT.md, section 2: the parent redraws at most once a second, so as not to disturb.
 REDRAWS_PER_SECOND = 1

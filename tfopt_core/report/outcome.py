@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tfopt_core.records.results import Comparison, Results, RunResult
 from tfopt_core.report import units
 from tfopt_core.report.console import plain, plain_lines
 from tfopt_core.report.layout import bullets, indented, paragraph, section, words
 from tfopt_core.report.vocabulary import variant_in_words
-from tfopt_core.store.results import Comparison, Results, RunResult
 
 # So much of the first failed run's output says what happened; the file has the rest.
 TAIL_LINES = 10

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tfopt_core.measure.progress import (
+from tfopt_core.measurement.progress import (
     Certifying,
     Event,
     Noted,
@@ -16,9 +16,9 @@ from tfopt_core.measure.progress import (
     RunProgress,
     RunStarted,
 )
+from tfopt_core.records.results import RunResult
 from tfopt_core.report import units
 from tfopt_core.report.vocabulary import variant_in_words
-from tfopt_core.store.results import RunResult
 
 
 @attrs.frozen(kw_only=True)

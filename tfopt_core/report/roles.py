@@ -10,11 +10,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfopt_core.measure.local_cluster import RoleEnd
-from tfopt_core.measure.roles import Role
 from tfopt_core.report import units
 from tfopt_core.report.console import plain_lines
 from tfopt_core.report.layout import Page, bullets, indented, section, words
+from tfopt_core.workers.clusters.local import RoleEnd
+from tfopt_core.workers.clusters.roles import Role
 
 TAIL_LINES = 10
 

@@ -10,11 +10,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tfopt_core.records.results import RunResult
 from tfopt_core.report import units
 from tfopt_core.report.layout import Page, facts, grid, indented, section, words
 from tfopt_core.report.vocabulary import variant_in_words, verdict_in_words
 from tfopt_core.store.overview import Interim, Listing, Overview
-from tfopt_core.store.results import RunResult
 
 _STYLES = {"faster": "green", "slower": "red", "worse": "red"}
 # Widths that keep an id, and a speedup with its interval, on one line. What is left goes to the

@@ -7,10 +7,10 @@ from statistics import median
 
 from rich.console import RenderableType
 
-from tfopt_core.measure.schedule import BASELINE, FULL
+from tfopt_core.records.results import Results, Scaling
+from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report import units
 from tfopt_core.report.layout import bullets, section
-from tfopt_core.store.results import Results, Scaling
 
 # A smaller part explains nothing.
 WORTH_SAYING = 0.1

@@ -8,11 +8,11 @@ from statistics import median
 from rich.console import RenderableType
 from rich.text import Text
 
-from tfopt_core.measure.selftest import NOMINAL_RATE, PAIRS, Trial
-from tfopt_core.measure.wording import gain_in_words
+from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS, Trial
 from tfopt_core.report import units
 from tfopt_core.report.layout import Page, bullets, grid, paragraph, section, words
 from tfopt_core.report.summary import machine_in_words
+from tfopt_core.statistics.wording import gain_in_words
 
 _EXPECTED = {
     "nothing": "does nothing: neither faster nor slower",

@@ -11,14 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfopt_core.measure.schedule import BASELINE, FULL
+from tfopt_core.records.results import Results
+from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report.effects import render_attribution, render_plugin_lines
 from tfopt_core.report.figures import figure_groups
 from tfopt_core.report.fits import render_fits
 from tfopt_core.report.layout import Page, facts, indented, words
 from tfopt_core.report.outcome import render_failures, render_rest, render_verdict
 from tfopt_core.report.scaling import render_scaling
-from tfopt_core.store.results import Results
 
 
 def render_summary(results: Results) -> RenderableType:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tfopt_core.measure.adapted import Adapted
-from tfopt_core.measure.prepared import Prepared
+from tfopt_core.records.data_loss import NAME as DATA_LOSS
+from tfopt_core.records.data_loss import differs_from_loss
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.in_run import Adapted
+from tfopt_core.records.results import EffectResult, RunResult
+from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.report.console import plain
 from tfopt_core.report.layout import grid, paragraph, words
 from tfopt_core.report.units import metric_text, seconds_text
-from tfopt_core.store.results import EffectResult, RunResult
-from tfopt_core.training.penalties import NAME as DATA_LOSS
-from tfopt_core.training.penalties import differs_from_loss
-
-if TYPE_CHECKING:
-    from tfopt_core.measure.resumable import Kept  # reads files by NumPy
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
@@ -103,27 +100,28 @@ def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:
     return Group(*lines)
 
 
-def render_kept(kept: Kept) -> RenderableType:
+def render_kept(point: ResumePoint) -> RenderableType:
     """From which checkpoint a training goes on, and what is to be said of it."""
     lines = [
         Text(f"checkpoint {plain(name)} is damaged and was passed over", "yellow")
-        for name in kept.damaged
+        for name in point.damaged
     ]
-    if kept.moved:
+    if point.moved:
         lines.append(
             Text(
-                f"goes on elsewhere: {plain('; '.join(kept.moved))}; losses may differ in rounding",
+                f"goes on elsewhere: {plain('; '.join(point.moved))}; losses may differ in "
+                "rounding",
                 "yellow",
             )
         )
-    if kept.start is None:
-        lines.append(Text(f"keeps checkpoints in {plain(str(kept.folder))}"))
-    elif kept.finished:
-        epochs = "1 epoch" if kept.epochs == 1 else f"{kept.epochs} epochs"
+    if point.start is None:
+        lines.append(Text(f"keeps checkpoints in {plain(str(point.folder))}"))
+    elif point.finished:
+        epochs = "1 epoch" if point.epochs == 1 else f"{point.epochs} epochs"
         lines.append(Text(f"the training is finished: {epochs}"))
     else:
-        steps = f" and {kept.steps:,} steps" if kept.steps else ""
-        lines.append(Text(f"goes on after epoch {kept.epochs}{steps}, from {plain(kept.start)}"))
+        steps = f" and {point.steps:,} steps" if point.steps else ""
+        lines.append(Text(f"goes on after epoch {point.epochs}{steps}, from {plain(point.start)}"))
     return Group(*lines)
 
 

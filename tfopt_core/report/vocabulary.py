@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tfopt_core.measure.schedule import BASELINE, FULL
-
-MATHEMATICS = {
-    "exact": "the same training, exactly",
-    "order": "the same examples in another order",
-    "rounding": "the same training in other precision",
-    "unknown": "not declared: a replay shows whether it is the same training",
-    "changes": "another training algorithm",
-}
+from tfopt_core.records.variants import BASELINE, FULL
 
 # How a verdict of the JSON is called where there is no room for its whole sentence.
 VERDICTS = {

@@ -12,10 +12,10 @@ import attrs
 from cattrs import Converter
 
 from tfopt_core.errors import DamagedMeasurement, InputError
+from tfopt_core.records.results import SCHEMA_VERSION, Results, RunResult
 from tfopt_core.store.connection import connect, connect_to_read, failure
 from tfopt_core.store.decoding import parse, parse_table, reading
 from tfopt_core.store.overview import Overview, make_overview
-from tfopt_core.store.results import SCHEMA_VERSION, Results, RunResult
 
 _converter = Converter()
 

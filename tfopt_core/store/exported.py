@@ -11,8 +11,8 @@ from typing import Any
 from cattrs import Converter
 
 from tfopt_core.errors import InputError
+from tfopt_core.records.results import SCHEMA_VERSION, Results
 from tfopt_core.store.decoding import cause_in_words
-from tfopt_core.store.results import SCHEMA_VERSION, Results
 
 # Without these it is another kind of JSON; `tfopt runs --json` lacks the first already.
 ESSENTIAL = ("id", "recipe", "runs", "comparison")

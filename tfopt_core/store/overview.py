@@ -8,7 +8,7 @@ from typing import Any, Literal
 import attrs
 from cattrs import Converter
 
-from tfopt_core.store.results import SCHEMA_VERSION, RunResult
+from tfopt_core.records.results import SCHEMA_VERSION, RunResult
 
 # "unfinished": begun and never concluded, because it was killed or is still under way.
 # "damaged": what is kept of it cannot be read.

@@ -8,23 +8,11 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.records.fit import TimedBlock
+
 # A block is long enough for the clock (MEASUREMENT.md, section 3).
 BLOCK_STEPS = 10
 BLOCK_NANOSECONDS = 20_000_000
-
-
-@attrs.frozen
-class TimedBlock:
-    """Some steps in a row: how many, how long, in which epoch.
-
-    `cold` says why the block is no sample of a steady step: "trace" holds a trace or
-    compilation, "cache" belongs to an epoch that fills a cache; "" for an ordinary block.
-    """
-
-    steps: int
-    seconds: float
-    epoch: int
-    cold: str = ""
 
 
 @attrs.define

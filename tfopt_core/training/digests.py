@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.training.replayed import ReadEpoch
+from tfopt_core.records.replay import ReadEpoch
 
 DIGEST_BYTES = 16
 # Of so many batches of an epoch each digest is kept, so that the first that differs has a number.

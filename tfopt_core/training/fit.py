@@ -6,12 +6,12 @@ import math
 from time import perf_counter_ns
 from typing import Any
 
+from tfopt_core.records.fit import FitOutcome
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Distribution, distribution_of
 from tfopt_core.training.distributed.writers import callbacks_of
-from tfopt_core.training.keeper import Keeper
+from tfopt_core.training.keeper import Checkpointer
 from tfopt_core.training.loops import Adapt
-from tfopt_core.training.outcome import FitOutcome
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 from tfopt_core.training.segments import begin_anew, segmented_callbacks
 from tfopt_core.training.switching import switching_loop
@@ -24,7 +24,7 @@ def train(
     report: Report,
     known: Known | None = None,
     adapt: Adapt | None = None,
-    keeper: Keeper | None = None,
+    keeper: Checkpointer | None = None,
 ) -> FitOutcome:
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 

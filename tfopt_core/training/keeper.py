@@ -23,7 +23,7 @@ from tfopt_core.training.data_order import (
     without_steps_done,
 )
 from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
-from tfopt_core.training.keeping import Keeping
+from tfopt_core.training.keeping import CheckpointConfig
 from tfopt_core.training.random_state import capture_random, restore_random, unreadable_ops
 from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.segments import begin_anew
@@ -35,14 +35,14 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 @attrs.define(eq=False)
-class Keeper:
+class Checkpointer:
     """One training's checkpoints.
 
     :param writes: whether this process writes them; of several that train together, one does.
     :param start: the checkpoint to go on from, with all that it holds.
     """
 
-    keeping: Keeping
+    keeping: CheckpointConfig
     tell: Tell
     writes: bool = True
     disk: Disk = attrs.field(factory=Disk)

@@ -10,7 +10,7 @@ import attrs
 
 
 @attrs.frozen(kw_only=True)
-class Keeping:
+class CheckpointConfig:
     """Where a training keeps its checkpoints, when, and from which one it goes on.
 
     :param every: steps after which one is written within an epoch too, None for at epoch ends only.

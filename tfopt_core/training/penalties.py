@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from tfopt_core.private_api import why_without
+from tfopt_core.records.data_loss import NAME
 from tfopt_core.training.layers import nested_layers
-
-NAME = "data_loss"
-# Losses with and without penalties that differ by less, relatively, are one and the same.
-SAME_LOSS = 1e-6
 
 Penalties = Literal["none", "tracked", "unknown"]
 
@@ -72,14 +68,6 @@ def with_data_loss(logs: dict[str, float], penalties: Penalties) -> dict[str, fl
             if f"{prefix}loss" in logs:
                 filled.setdefault(f"{prefix}{NAME}", logs[f"{prefix}loss"])
     return filled
-
-
-def differs_from_loss(metrics: Mapping[str, float], prefix: str = "") -> bool:
-    """Whether the data loss is another figure than the loss, so that the model has penalties."""
-    loss, data_loss = metrics.get(f"{prefix}loss"), metrics.get(f"{prefix}{NAME}")
-    if loss is None or data_loss is None:
-        return False
-    return abs(loss - data_loss) > SAME_LOSS * max(abs(loss), abs(data_loss))
 
 
 def _has_penalties(model: Any, element_spec: Any) -> bool | None:

@@ -19,13 +19,13 @@ import attrs
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.card import math_of
 from tfopt_core.hooks.contract import implementations
+from tfopt_core.records.replay import SAME, Replayed
 from tfopt_core.training.build import Built, baseline_plans, build, load
 from tfopt_core.training.digests import FIRST_BATCHES, read_epoch
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.job import Job
 from tfopt_core.training.penalties import add_data_loss
 from tfopt_core.training.replay_data import ReplayData, read_first, read_other, shortened
-from tfopt_core.training.replayed import SAME, Replayed
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.train_functions import count_by, loop_of, made_function
 from tfopt_core.training.weights import restore_variables, save_variables, weight_difference

@@ -11,8 +11,8 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower, lower_stages
+from tfopt_core.records.replay import ReadEpoch
 from tfopt_core.training.digests import FIRST_BATCHES, read_epoch
-from tfopt_core.training.replayed import ReadEpoch
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
 

@@ -13,10 +13,11 @@ from tfopt_core.data import Autotune
 from tfopt_core.data.autotune_model import noting, read_tuning
 from tfopt_core.errors import TrainingDiverged, WorkloadError
 from tfopt_core.hooks import Control
+from tfopt_core.records.fit import TimedBlock
 from tfopt_core.training.build import Built
-from tfopt_core.training.clock import StepClock, TimedBlock
+from tfopt_core.training.clock import StepClock
 from tfopt_core.training.devices import device_sync
-from tfopt_core.training.keeper import Keeper
+from tfopt_core.training.keeper import Checkpointer
 from tfopt_core.training.kept import KeptFunctions
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.resident_loop import ResidentFunction
@@ -57,7 +58,7 @@ class Watch:
     stop_reason: str | None = None
     cut_short: bool = False
     asking_nanoseconds: int = 0
-    keeper: Keeper | None = None
+    keeper: Checkpointer | None = None
     kept: KeptFunctions = attrs.field(factory=KeptFunctions)
     timed: TimedFunction = attrs.field(init=False)
     tolerant: bool = False

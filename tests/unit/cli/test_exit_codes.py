@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tfopt_core.app.apply import Asked, conduct
 from tfopt_core.cli.apply import exit_code
-from tfopt_core.cli.conducting import Asked, conduct
 from tfopt_core.cli.main import run
 from tfopt_core.errors import InputError
 

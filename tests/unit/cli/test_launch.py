@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.real_process import make_project
 
+from tfopt_core.app.clustered import cluster_of
+from tfopt_core.app.request import make_cluster_request
 from tfopt_core.cli.main import run
-from tfopt_core.cli.request import make_cluster_request
 from tfopt_core.errors import InputError, RecipeError
-from tfopt_core.measure.clustered import cluster_of
 
 RECIPE = """
     name = "r"

@@ -6,9 +6,9 @@ import pytest
 from support.real_process import make_project
 from support.report_results import make_prepared, make_run
 
+from tfopt_core.app import train as once
+from tfopt_core.app.request import checkpoints_of, make_request
 from tfopt_core.cli.main import run
-from tfopt_core.cli.request import checkpoints_of, make_request
-from tfopt_core.measure import once
 from tfopt_core.training.checkpoint_file import Checkpoint
 from tfopt_core.training.checkpoint_folder import Writer
 

@@ -10,7 +10,7 @@ import pytest
 
 from tfopt_core import Diagnosis
 from tfopt_core.hooks import diagnosis
-from tfopt_core.measure import diagnosed
+from tfopt_core.records import diagnosis as diagnosed
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guide"

@@ -33,7 +33,7 @@ from tfopt_core.recipe import (
     read_recipe,
 )
 from tfopt_core.recipe.table import Table, keys_of
-from tfopt_core.store import results
+from tfopt_core.records import results
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guide"

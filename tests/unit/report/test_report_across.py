@@ -8,11 +8,11 @@ import attrs
 import pytest
 from support.report_results import make_results, make_run, show
 
-from tfopt_core.measure.across import Across, compare_stacks
-from tfopt_core.measure.comparable import Measured
+from tfopt_core.records.results import EffectResult
 from tfopt_core.report.across import render_across
 from tfopt_core.report.as_json import to_json
-from tfopt_core.store.results import EffectResult
+from tfopt_core.statistics.across.comparable import Measured
+from tfopt_core.statistics.across.contrast import Across, compare_stacks
 
 LONG = "long-" * 30
 HOSTILE = "[/red]\x1b[31m"

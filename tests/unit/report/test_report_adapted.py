@@ -6,8 +6,7 @@ import io
 
 from rich.console import Console
 
-from tfopt_core.measure.adapted import Adapted
-from tfopt_core.measure.in_run import InRun
+from tfopt_core.records.in_run import Adapted, InRun
 from tfopt_core.report.training import render_adapted
 
 

@@ -14,8 +14,7 @@ from support.report_results import show
 
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.suggest import NoAnswer, Suggestion
-from tfopt_core.measure.diagnosed import Bounds, Diagnosed, MatmulUse
-from tfopt_core.measure.step_parts import Part, Round
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Part, Round
 from tfopt_core.report.as_json import to_json
 from tfopt_core.report.console import make_console
 from tfopt_core.report.diagnosis import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from support.report_results import make_run, show
 
-from tfopt_core.measure.progress import (
+from tfopt_core.measurement.progress import (
     Certifying,
     Event,
     Noted,

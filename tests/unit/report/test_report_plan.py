@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.report_results import make_prepared, show
 
-from tfopt_core.measure.memory import HeldBytes, MemoryPlan, StageLine
-from tfopt_core.measure.prepared import PluginPlan
+from tfopt_core.records.dry_build import PluginPlan
+from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine
 from tfopt_core.report.plan import aligned, render_plan
 
 STAGES = st.lists(st.sampled_from(["source", "map: a", "map: b", "batch: 1", "batch: 2"]))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from support.report_results import show
 
-from tfopt_core.measure.isolate import ProcessOutcome
-from tfopt_core.measure.local_cluster import RoleEnd
-from tfopt_core.measure.roles import Role
 from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
+from tfopt_core.workers.clusters.local import RoleEnd
+from tfopt_core.workers.clusters.roles import Role
+from tfopt_core.workers.spawn import ProcessOutcome
 
 CHIEF = Role("worker", 0, "127.0.0.1:2222", True, False)
 SECOND = Role("worker", 1, "127.0.0.1:2223", False, False)

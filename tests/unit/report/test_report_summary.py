@@ -20,10 +20,10 @@ from support.report_results import (
     show,
 )
 
+from tfopt_core.records.results import EffectResult, FigureRatio, Results, RunResult
 from tfopt_core.report.console import make_console
 from tfopt_core.report.figures import Row, figure_groups
 from tfopt_core.report.summary import machine_in_words, render_summary
-from tfopt_core.store.results import EffectResult, FigureRatio, Results, RunResult
 
 LONG = "a-plugin-with-a-name-that-nobody-would-want-to-type-but-somebody-published-anyway"
 

@@ -8,8 +8,7 @@ import attrs
 import pytest
 
 from tfopt_core.errors import DamagedMeasurement, InputError, StoreError
-from tfopt_core.store.database import Store
-from tfopt_core.store.results import (
+from tfopt_core.records.results import (
     Block,
     Comparison,
     EffectResult,
@@ -17,6 +16,7 @@ from tfopt_core.store.results import (
     Results,
     RunResult,
 )
+from tfopt_core.store.database import Store
 
 FIT = FitResult(
     one_time_seconds=1.0, blocks=(Block(1, 0.5, 0, "trace"), Block(10, 0.1)), steady=False,

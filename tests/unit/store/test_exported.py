@@ -9,9 +9,7 @@ import attrs
 import pytest
 
 from tfopt_core.errors import InputError
-from tfopt_core.report.as_json import to_json, write_json
-from tfopt_core.store.exported import read_results
-from tfopt_core.store.results import (
+from tfopt_core.records.results import (
     Block,
     Comparison,
     EffectResult,
@@ -19,6 +17,8 @@ from tfopt_core.store.results import (
     Results,
     RunResult,
 )
+from tfopt_core.report.as_json import to_json, write_json
+from tfopt_core.store.exported import read_results
 
 FIT = FitResult(
     one_time_seconds=1.0, blocks=(Block(10, 0.1),), steady=False, step_seconds=None,

@@ -8,7 +8,7 @@ import pytest
 
 from tfopt_core import Cluster, ClusterOptions
 from tfopt_core.errors import ClusterError
-from tfopt_core.measure.cluster_start import shared_facts
+from tfopt_core.measurement.fingerprint import shared_facts
 from tfopt_core.training.distributed import serving
 from tfopt_core.training.distributed.agreement import check_agreement
 from tfopt_core.training.distributed.joining import Joining, from_dict, to_dict

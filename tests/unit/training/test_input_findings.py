@@ -160,7 +160,7 @@ def test_a_missing_prefetch_matters_where_a_step_waits():
 def test_what_each_map_costs_is_timed_apart():
     import tensorflow as tf
 
-    from tfopt_core.measure.step_parts import seconds_a_step
+    from tfopt_core.diagnosis.step_parts import seconds_a_step
     from tfopt_core.training.input_findings import stage_costs
 
     def dear(x, y):
@@ -175,7 +175,7 @@ def test_what_each_map_costs_is_timed_apart():
 
 
 def test_examples_of_several_shapes_are_timed_one_by_one():
-    from tfopt_core.measure.step_parts import seconds_a_step
+    from tfopt_core.diagnosis.step_parts import seconds_a_step
     from tfopt_core.training.input_findings import stage_costs
 
     made = plan(sized_by_its_value).apply(lambda data: data.ragged_batch(4))

@@ -10,11 +10,11 @@ import attrs
 
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Effect
+from tfopt_core.records.fit import FitOutcome
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit import outcome_of
 from tfopt_core.training.loops import Adapt
-from tfopt_core.training.outcome import FitOutcome
 from tfopt_core.training.script.fit_workload import FitWorkload
 from tfopt_core.training.script.planned_history import lengthen
 from tfopt_core.training.switching import switching_loop

@@ -1,0 +1,142 @@
+"""From timed loops to the parts of a step."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfopt_core.diagnosis.step_parts import (
+    even_seconds_a_step,
+    parts_of,
+    seconds_a_step,
+    share_of_peak,
+    with_first_epoch,
+)
+from tfopt_core.records.diagnosis import Round
+from tfopt_core.training.recorder import Call, TimedEpoch
+
+SECONDS = st.floats(1e-6, 10)
+
+
+def round_(real, cached, graph, data=0.1, **peaks):
+    return Round(real=real, cached=cached, graph=graph, data=data, peaks=peaks)
+
+
+def epoch(*seconds, complete=True, traced=(), steps=1):
+    calls, now = [], 0.0
+    for number, span in enumerate(seconds):
+        now += span
+        calls.append(Call(round(now * 1e9), steps, number in traced))
+    return TimedEpoch(0, tuple(calls), complete)
+
+
+def test_what_is_left_out_of_a_loop_is_what_a_step_spends_on_it():
+    parts = parts_of([round_(10, 8, 6)])
+    assert (parts.input.seconds, parts.dispatch.seconds, parts.compute.seconds) == (
+        pytest.approx((2, 2, 6))
+    )
+    assert parts.dispatch_known
+
+
+def test_a_machine_that_slows_down_between_rounds_moves_no_share():
+    steady, slower = round_(10, 8, 6), round_(20, 16, 12)
+    shares = [parts_of(r).input.share for r in ([steady], [steady, slower, slower])]
+    assert shares[0] == pytest.approx(shares[1]) == pytest.approx(0.2)
+
+
+def test_one_disturbed_round_of_five_changes_nothing_but_the_range():
+    rounds = [round_(10, 8, 6)] * 4 + [round_(10, 30, 6)]
+    parts = parts_of(rounds)
+    assert parts.input.share == pytest.approx(0.2)
+    assert parts.input.low == pytest.approx(-2.0)
+    assert parts.input.within_noise
+
+
+def test_a_loop_that_does_less_is_never_the_slower_one():
+    parts = parts_of([round_(10, 11, 12)])
+    assert (parts.input.share, parts.dispatch.share, parts.compute.share) == (0, 0, 1)
+
+
+def test_reading_never_takes_longer_than_a_step_that_reads():
+    assert parts_of([round_(10, 8, 6, data=11)]).data_seconds == pytest.approx(10)
+    assert parts_of([round_(10, 8, 6, data=3)]).data_seconds == pytest.approx(3)
+
+
+def test_without_a_graph_loop_compute_holds_dispatch_too():
+    parts = parts_of([round_(10, 8, None)])
+    assert not parts.dispatch_known
+    assert parts.dispatch.seconds == 0
+    assert parts.compute.seconds == pytest.approx(8)
+
+
+@given(st.lists(st.builds(round_, SECONDS, SECONDS, SECONDS, SECONDS), min_size=1, max_size=7))
+def test_the_parts_sum_to_the_step_and_none_is_negative(rounds):
+    parts = parts_of(rounds)
+    each = [parts.input.seconds, parts.dispatch.seconds, parts.compute.seconds]
+    assert sum(each) == pytest.approx(parts.step_seconds)
+    assert min(each) >= 0
+
+
+def test_an_epochs_beginning_is_part_of_what_its_steps_take():
+    assert seconds_a_step([epoch(1.0, 0.1, 0.1, 0.1)], 4) == pytest.approx(1.3 / 4)
+
+
+def test_whole_epochs_count_and_one_that_was_stopped_does_not():
+    epochs = [epoch(0.5, 0.5), epoch(9.0, complete=False)]
+    assert seconds_a_step(epochs, 2) == pytest.approx(0.5)
+
+
+def test_the_beginning_of_a_long_epoch_is_spread_over_all_its_steps():
+    stopped = epoch(10.1, 0.1, 0.1, 0.1, complete=False)
+    assert seconds_a_step([stopped], 1000) == pytest.approx(0.1 + 10 / 1000)
+    # of unknown length: over those that were seen
+    assert seconds_a_step([stopped], None) == pytest.approx(10.4 / 4)
+
+
+def test_calls_that_traced_are_left_out():
+    assert seconds_a_step([epoch(5.0, 0.1, 0.1, traced=(0,))], 3) == pytest.approx(0.1)
+
+
+def test_calls_of_several_steps_are_divided_by_them():
+    assert seconds_a_step([epoch(0.8, 0.8, steps=8)], 16) == pytest.approx(0.1)
+
+
+def test_a_loop_that_only_traced_has_no_figure():
+    with pytest.raises(ValueError, match="no step"):
+        seconds_a_step([epoch(5.0, traced=(0,))], 1)
+
+
+def test_of_an_even_loop_a_moment_in_which_something_else_ran_counts_for_nothing():
+    disturbed = epoch(0.3, *[0.1] * 50, 30.0, *[0.1] * 48)
+    assert even_seconds_a_step([disturbed], 100) == pytest.approx(0.1 + 0.2 / 100)
+    assert seconds_a_step([disturbed], 100) > 0.4
+
+
+def test_the_beginnings_of_an_even_loops_epochs_count_too():
+    epochs = [epoch(1.1, 0.1, 0.1, 0.1), epoch(1.3, 0.1, 0.1, 0.1), epoch(9.0, 0.1, complete=False)]
+    assert even_seconds_a_step(epochs, 4) == pytest.approx(0.1 + 1.2 / 4)
+    assert even_seconds_a_step([epoch(9.0, 0.2, traced=(0,))], 2) == pytest.approx(0.2)
+
+
+@given(st.floats(1e-6, 1), st.integers(1, 40), st.integers(1, 5))
+def test_where_nothing_disturbs_both_figures_are_the_same(seconds, calls, epochs):
+    loop = [epoch(*[seconds] * calls)] * epochs
+    even = even_seconds_a_step(loop, calls)
+    assert even == pytest.approx(seconds_a_step(loop, calls), abs=1e-9)
+
+
+def test_the_epoch_that_fills_a_cache_counts_once():
+    assert with_first_epoch(1.0, 11.0, epochs=10) == pytest.approx(2.0)
+    assert with_first_epoch(1.0, 11.0, epochs=1) == pytest.approx(11.0)
+
+
+def test_the_share_of_the_peak_is_of_the_same_round():
+    rounds = [round_(4, 3, 2, float32=100.0), round_(8, 6, 4, float32=50.0)]
+    assert share_of_peak(100, rounds, "float32", whole_step=False) == pytest.approx(0.5)
+    assert share_of_peak(100, rounds, "float32", whole_step=True) == pytest.approx(0.25)
+
+
+def test_what_cannot_be_counted_has_no_share_of_the_peak():
+    assert share_of_peak(None, [round_(4, 3, 2, float32=1.0)], "float32", whole_step=True) is None
+    assert share_of_peak(100, [round_(4, 3, 2)], "bfloat16", whole_step=True) is None

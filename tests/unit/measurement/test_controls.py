@@ -1,0 +1,84 @@
+"""The control that sleeps takes as much longer as it says, and a selftest says what came out."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from support.measure_runs import make_judgement, make_pairs
+
+from tfopt_core.measurement.controls import sleeping
+from tfopt_core.measurement.selftest import Trial
+from tfopt_core.records.results import Results
+from tfopt_core.report.selftest import render_selftest
+from tfopt_core.statistics.verdicts.verdict import compare
+
+
+class Clock:
+    """Counts seconds; a sleep takes 60 µs longer than it was asked to, as on a real system."""
+
+    def __init__(self):
+        self.now, self.slept, self.sleeps = 0.0, 0.0, 0
+
+    def work(self, iterator):
+        self.now += 0.002
+        return iterator
+
+    def sleep(self, seconds):
+        self.now += seconds + 60e-6
+        self.slept += seconds + 60e-6
+        self.sleeps += 1
+
+
+def test_the_sleeping_plugin_takes_its_share_exactly_in_few_sleeps():
+    clock = Clock()
+    slow = sleeping(clock.work, 0.05, now=lambda: clock.now, sleep=clock.sleep)
+    for _ in range(2000):
+        assert slow("batch") == "batch"
+    assert clock.slept == pytest.approx(0.05 * 2000 * 0.002, rel=0.03)
+    assert clock.sleeps <= 41
+
+
+def trial(control, ratio):
+    baseline = [10.0, 10.1, 9.9, 10.05, 10.02, 9.97, 10.11, 9.94]
+    noise = [0.0, -0.02, 0.03, 0.01, -0.01, 0.02, 0.0, -0.03]
+    runs = make_pairs(baseline, [(b + n) / ratio for b, n in zip(baseline, noise, strict=True)])
+    results = Results(
+        id="i", recipe="r", recipe_sha256="", resolved={}, machine={}, environment={},
+        runs=tuple(runs), comparison=compare(runs, make_judgement(math="exact")),
+    )  # fmt: skip
+    return Trial(control, results)
+
+
+def printed(trials):
+    import io
+
+    from tfopt_core.report.console import make_console
+
+    stream = io.StringIO()
+    make_console(width=80, file=stream, environ={}).print(render_selftest(trials))
+    return " ".join(stream.getvalue().split())
+
+
+def test_a_no_op_must_not_come_out_different_and_a_sleeper_must():
+    assert trial("nothing", 1.0).as_expected
+    assert not trial("nothing", 1.2).as_expected
+    assert not trial("nothing", 0.8).as_expected
+    assert trial("sleeps", 0.95).as_expected
+    assert not trial("sleeps", 1.0).as_expected
+
+
+def test_a_trial_without_a_verdict_is_not_as_expected():
+    none = trial("nothing", 1.0)
+    failed = attrs.evolve(none.results.comparison, verdict="none")
+    assert not Trial("nothing", attrs.evolve(none.results, comparison=failed)).as_expected
+
+
+def test_the_page_counts_both_controls_and_says_what_failed():
+    text = printed([trial("nothing", 1.0), trial("sleeps", 0.95)])
+    assert "tell a loss of 5% from nothing on this machine" in text
+    assert "a gain of 0.3% would be seen in 9 of 10 cases" in text
+    text = printed([trial("nothing", 1.2), trial("nothing", 1.0), trial("sleeps", 1.0)])
+    assert "neither faster nor slower 1 of 2" in text
+    assert "slower 0 of 1" in text
+    assert "a loss of 5% was not found in 1 of the selftests" in text
+    assert "came out faster or slower 1 times" in text

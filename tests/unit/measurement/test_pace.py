@@ -1,0 +1,59 @@
+"""What fits a budget, and what a round takes."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from support.measure_runs import make_run
+
+from tfopt_core.measurement.pace import Pace, World, round_seconds
+from tfopt_core.records.variants import Variant
+
+
+def run_that_took(variant, seconds, **changes):
+    return attrs.evolve(make_run(variant, 0, seconds, **changes), process_seconds=seconds)
+
+
+def variants(*names):
+    return [Variant(name, ()) for name in names]
+
+
+def pace(budget, earlier=0.0):
+    clock = [50.0]
+    world = World(now=lambda: clock[0], watch_idle=lambda: (), counters=None)
+    return Pace(world, budget, earlier=earlier), clock
+
+
+def test_a_round_is_the_sum_of_its_variants_means():
+    runs = [run_that_took("baseline", 10.0), run_that_took("baseline", 12.0),
+            run_that_took("full", 5.0)]  # fmt: skip
+    assert round_seconds(runs, variants("baseline", "full")) == pytest.approx(16.0)
+
+
+def test_a_variant_that_was_not_run_yet_counts_as_the_mean_of_the_others():
+    runs = [run_that_took("baseline", 10.0), run_that_took("full", 6.0)]
+    assert round_seconds(runs, variants("baseline", "full", "without p")) == pytest.approx(24.0)
+
+
+def test_without_a_run_nobody_knows():
+    with pytest.raises(ValueError, match="no run"):
+        round_seconds([], variants("baseline"))
+
+
+def test_what_went_before_a_resume_counts_against_the_budget():
+    measured, clock = pace(100.0, earlier=60.0)
+    clock[0] += 30.0
+    assert measured.elapsed == pytest.approx(90.0)
+    assert measured.fits(10.0)
+    assert not measured.fits(11.0)
+    assert measured.fits(11.0, slack=1.2)
+    assert not measured.spent
+    clock[0] += 11.0
+    assert measured.spent
+
+
+def test_without_a_budget_everything_fits():
+    measured, clock = pace(None)
+    clock[0] += 1e9
+    assert measured.fits(1e9)
+    assert not measured.spent

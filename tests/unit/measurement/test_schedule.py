@@ -1,0 +1,86 @@
+"""Order and seeds of the runs."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfopt_core import hookimpl
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out, one_alone
+from tfopt_core.records.variants import Variant
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Some:
+    @hookimpl(wrapper=True)
+    def configure_runtime(self):
+        return (yield)
+
+
+class Needs(Some):
+    requires = ("a",)
+
+
+A, B, C = StackedPlugin("a", Some()), StackedPlugin("b", Needs()), StackedPlugin("c", Some())
+
+
+def orders_of(seed, rounds):
+    """Which variant begins each round: "b" for the baseline, "f" for the full stack."""
+    schedule = Schedule(seed)
+    turns = (schedule.turns(round_, baseline_and_full([A])) for round_ in range(rounds))
+    return "".join(first.variant.name[0] for first, _ in turns)
+
+
+@given(st.integers(0, 2**31))
+def test_each_two_rounds_are_abba_or_baab(seed):
+    orders = orders_of(seed, 12)
+    assert {orders[i : i + 2] for i in range(0, 12, 2)} <= {"bf", "fb"}
+
+
+def test_which_of_both_comes_is_drawn_anew_for_each_two_rounds():
+    drawn = {orders_of(seed, 6) for seed in range(200)}
+    assert drawn == {a + b + c for a in ("bf", "fb") for b in ("bf", "fb") for c in ("bf", "fb")}
+
+
+def test_a_round_shares_one_seed_that_no_other_round_has():
+    schedule = Schedule(5)
+    rounds = [schedule.turns(r, baseline_and_full([A])) for r in range(12)]
+    assert all(len({turn.seed for turn in turns}) == 1 for turns in rounds)
+    assert len({turns[0].seed for turns in rounds}) == 12
+
+
+def test_three_variants_come_in_random_order_each_once():
+    variants = [Variant(name, ()) for name in "xyz"]
+    orders = {tuple(t.variant.name for t in Schedule(5).turns(r, variants)) for r in range(30)}
+    assert len(orders) > 3
+    assert all(sorted(order) == ["x", "y", "z"] for order in orders)
+
+
+def test_leaving_one_out_takes_along_what_needs_it():
+    variants, contrasts = leave_one_out([A, B, C])
+    names = {v.name: [p.name for p in v.plugins] for v in variants}
+    assert names == {
+        "without a and b": ["c"], "without b": ["a", "c"], "without c": ["a", "b"],
+    }  # fmt: skip
+    assert [(c.plugin, c.group, c.without) for c in contrasts] == [
+        ("a", ("a", "b"), "without a and b"), ("b", ("b",), "without b"),
+        ("c", ("c",), "without c"),
+    ]  # fmt: skip
+
+
+def test_a_group_that_is_the_whole_stack_is_judged_against_the_baseline():
+    variants, contrasts = leave_one_out([A, B])
+    assert [variant.name for variant in variants] == ["without b"]
+    assert contrasts[0].group == ("a", "b")
+    assert contrasts[0].without == "baseline"
+
+
+def test_a_single_plugin_needs_no_further_contrast():
+    assert leave_one_out([A]) == ([], [])
+    assert one_alone([A]) == ([], [])
+
+
+def test_alone_are_those_that_stand_alone():
+    assert [variant.name for variant in one_alone([A, B, C])[0]] == ["alone a", "alone c"]

@@ -1,0 +1,672 @@
+"""A whole measurement with a runner that only pretends: rounds, looks, failures, Ctrl-C."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+import pytest
+from cattrs import unstructure
+from support.measure_runs import make_fit
+
+from tfopt_core import hookimpl
+from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement.pace import World
+from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
+from tfopt_core.measurement.resume import resume
+from tfopt_core.measurement.session import measure
+from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
+from tfopt_core.records.counters import Counters
+from tfopt_core.records.dry_build import PluginPlan, Prepared
+from tfopt_core.statistics.pairs import pairs_of
+from tfopt_core.store.database import Store
+from tfopt_core.store.lock import held
+from tfopt_core.testing import make_machine
+from tfopt_core.trials.request import Request
+from tfopt_core.workers.spawn import ProcessOutcome
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Plugin:
+    threads: int | str = "auto"
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self):
+        return attrs.evolve((yield), intra_op_threads=3)
+
+    def math(self):
+        return "exact"
+
+
+class FakeRunner:
+    """Answers at once, and its clock says how long that would have taken. `walls` gives the
+    seconds of a variant, or an error, by its name; `training_seconds` is what a dry build
+    estimates, and `disturbed` says of a run's number whether the machine is disturbed in it."""
+
+    def __init__(
+        self, walls=None, prepare_error=None, noise=0.003, math="exact", training_seconds=None,
+        disturbed=lambda number: False, several_processes=False, busy_share=0.0,
+    ):  # fmt: skip
+        self.several_processes, self.busy_share = several_processes, busy_share
+        self.now, self.steal, self.number = 100.0, 0.0, -1
+        self.training_seconds, self.disturbed = training_seconds, disturbed
+        self.steps_per_epoch = 10
+        self.walls = {"baseline": 10.0, "full": 8.0, **(walls or {})}
+        self.prepare_error = prepare_error
+        self.noise = random.Random(3), noise
+        self.math = math
+        self.tasks, self.environments = [], []
+
+    def __call__(self, task, environment, tell):
+        self.tasks.append(task)
+        self.environments.append(environment)
+        self.now += 1.0
+        if task.kind == "prepare":
+            return self._prepared(task)
+        if task.kind == "replay":
+            return outcome(None, cause="there is nothing to replay here")
+        self.number += 1
+        wall = self.walls[task.job.variant]
+        wall = wall(task) if callable(wall) else wall
+        if isinstance(wall, str):
+            return outcome(None, cause=wall)
+        self.now += wall
+        self.steal += 0.5 * wall if self.disturbed(self.number) else 0.0
+        tell({"type": "step", "epoch": 0, "step": 5})
+        tell({"type": "epoch", "epoch": 0, "metrics": {"val_accuracy": 0.5}})
+        source, noise = self.noise
+        return outcome({"type": "result", "run": {
+            "wall_seconds": wall * (1 + source.gauss(0, noise)), "cpu_seconds": 0.0,
+            "peak_rss_bytes": 1, "peak_device_bytes": None,
+            "effects": {p.name: {"applied": True, "detail": "set"} for p in task.job.plugins},
+            "fits": [unstructure(self._fit(task, wall))],
+        }}, seconds=wall + 1.0)  # fmt: skip
+
+    def _fit(self, task, wall):
+        if task.longest_seconds is None:
+            return make_fit()
+        source, noise = self.noise
+        total = 10 * wall * (1 + source.gauss(0, noise))
+        return make_fit(complete=False, projected_seconds=total, metrics={})
+
+    def _prepared(self, task):
+        if self.prepare_error:
+            return outcome({"type": "error", "error": "E", "message": "no", **self.prepare_error})
+        plans = tuple(
+            PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
+                       math=self.math, summary="", changes=())
+            for p in task.job.plugins
+        )  # fmt: skip
+        quality = task.job.recipe.measure.quality
+        prepared = Prepared(
+            plugins=plans, data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
+            quality_metric=quality.metric if quality else "val_accuracy",
+            quality_direction="max", epochs=2, steps_per_epoch=self.steps_per_epoch,
+            batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
+            policy="float32", baseline="", versions={"tensorflow": "2.21"},
+            training_seconds=self.training_seconds,
+            several_processes=self.several_processes,
+        )  # fmt: skip
+        return outcome({"type": "prepared", "prepared": unstructure(prepared)})
+
+
+def outcome(message, cause=None, seconds=1.0):
+    return ProcessOutcome(
+        message=message, cause=cause, seconds=seconds, output_path=None, output_tail="the tail"
+    )
+
+
+def world_of(runner, busy=None):
+    """The clock of a runner, and a machine that is idle but for what the runner says."""
+    return World(
+        now=lambda: runner.now,
+        watch_idle=lambda: (busy,) if busy else (),
+        counters=lambda: Counters(
+            seconds=runner.now,
+            cpus=1,
+            cpu_seconds={
+                "total": runner.now,
+                "busy": runner.busy_share * runner.now,
+                "steal": runner.steal,
+            },
+        ),
+    )
+
+
+@pytest.fixture
+def world(tmp_path):
+    store = Store(tmp_path / "runs.sqlite")
+
+    def go(runner, plugins=("p",), save_to=None, resuming=False, busy=None, **spec):
+        recipe = Recipe(
+            name="r",
+            workload=WorkloadSpec(use="w"),
+            measure=MeasureSpec(**{"attribution": "off", **spec}),
+        )
+        request = Request(
+            recipe=recipe,
+            plugins=tuple(StackedPlugin(name, Plugin()) for name in plugins),
+            machine=make_machine(),
+            folder=tmp_path / "runs" / f"m{len(store.measurements())}",
+            environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
+            seed=1,
+            save_to=save_to,
+        )
+        events = []
+        conduct = resume if resuming else measure
+        results = conduct(
+            request,
+            runner=runner,
+            store=store,
+            observer=events.append,
+            world=world_of(runner, busy),
+        )
+        return results, events
+
+    go.store = store
+    return go
+
+
+def test_four_fixed_pairs_are_eight_runs_each_stored(world):
+    runner = FakeRunner()
+    results, events = world(runner, pairs=4)
+    assert results.comparison.verdict == "faster"
+    assert len(results.runs) == 8
+    assert world.store.results(results.id) == results
+    assert [type(e) for e in events].count(RunEnded) == 8
+    assert next(e for e in events if isinstance(e, Ready)).total_runs == 8
+
+
+def test_a_training_over_several_processes_is_never_cut_short_and_never_replayed(world):
+    # whole trainings do not fit: in one process, runs would end once their step time is known
+    runner = FakeRunner(training_seconds=400.0, several_processes=True)
+    results, _ = world(runner, length="steady")
+    assert results.length == "full"
+    assert not any(task.longest_seconds for task in runner.tasks)
+    assert any('length is "steady", but the processes' in said for said in results.warnings)
+    assert not [task for task in runner.tasks if task.kind == "replay"]
+    certificate = results.comparison.quality.certificate
+    assert "the replay runs in one process, and shows nothing of several workers" in certificate
+
+
+def test_all_runs_use_the_resolved_settings(world):
+    runner = FakeRunner()
+    world(runner, pairs=4)
+    used = {
+        task.job.plugins[0].plugin.threads for task in runner.tasks if task.job.variant == "full"
+    } - {"auto"}
+    assert used == {4}
+    assert runner.tasks[0].kind == "prepare"
+
+
+def test_the_environment_of_a_run_is_that_of_its_variant(world):
+    runner = FakeRunner()
+    world(runner, pairs=4)
+    threads = {
+        task.job.variant: environment.get("TF_NUM_INTRAOP_THREADS")
+        for task, environment in zip(runner.tasks, runner.environments, strict=True)
+    }
+    assert threads == {"full": "3", "baseline": None}
+
+
+def test_a_settled_verdict_ends_at_the_first_look(world):
+    results, _ = world(FakeRunner())
+    assert results.comparison.pairs == 4
+    assert results.comparison.confidence == pytest.approx(0.9797)
+
+
+def test_an_open_verdict_goes_on_to_the_next_look(world):
+    results, _ = world(FakeRunner({"full": 10.0}, noise=0.2))
+    assert results.comparison.pairs in (8, 12)
+
+
+def test_no_look_is_begun_that_the_budget_does_not_hold(world):
+    # a pair takes 22 s: four of them fit, eight do not
+    results, _ = world(FakeRunner({"full": 10.0}, noise=0.2), budget_seconds=120)
+    assert results.comparison.pairs == 4
+
+
+def test_leave_one_out_runs_every_variant_each_round(world):
+    runner = FakeRunner({"without p": 9.9, "without q": 8.0})
+    results, _ = world(runner, plugins=("p", "q"), pairs=4, attribution="leave-one-out")
+    assert len(results.runs) == 16
+    by_name = {row.plugin: row for row in results.attribution}
+    assert by_name["p"].left_out == pytest.approx(9.9 / 8, rel=0.02)
+    assert by_name["q"].low < 1 < by_name["q"].high
+
+
+def test_auto_isolates_where_it_fits_the_budget_and_not_otherwise(world):
+    walls = {"without p": 9.9, "without q": 8.0}
+    fits, _ = world(FakeRunner(walls), plugins=("p", "q"), pairs=4, attribution="auto")
+    assert len(fits.runs) == 16
+    short, _ = world(
+        FakeRunner(walls), plugins=("p", "q"), pairs=4, attribution="auto", budget_seconds=1e-9
+    )
+    assert len(short.runs) == 8
+
+
+def test_a_time_to_target_is_measured_from_the_first_run_on(world):
+    target = TargetSpec(metric="val_accuracy", at_least=0.5)
+    results, events = world(FakeRunner(math="changes"), pairs=4, target=target)
+    assert results.comparison.kind == "time-to-target"
+    assert results.comparison.verdict == "void"
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert ended[0].speedup_so_far is None
+
+
+def test_a_stack_that_declares_nothing_is_judged_without_a_target(world):
+    results, _ = world(FakeRunner(math="unknown"), pairs=4)
+    assert results.comparison.kind == "end-to-end"
+    assert results.comparison.quality.verdict in ("not worse", "not established", "worse")
+
+
+def test_a_failed_run_is_reported_with_its_cause_and_never_counted(world):
+    def once(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        return "killed by SIGKILL" if len(seen) == 2 else 10.0
+
+    results, _ = world(FakeRunner({"baseline": once}), pairs=6)
+    [failed] = results.failed
+    assert failed.error == "killed by SIGKILL"
+    assert failed.wall_seconds is None
+    assert failed.output_tail == "the tail"
+    assert results.comparison.pairs == 5
+    assert "1 of 12 runs failed" in results.comparison.statement
+
+
+def test_a_stack_that_never_runs_is_given_up(world):
+    results, _ = world(FakeRunner({"full": "out of luck"}), pairs=8)
+    assert len(results.runs) == 4
+    assert results.comparison.verdict == "none"
+
+
+def test_ctrl_c_keeps_what_is_done(world):
+    def interrupt(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return 10.0
+
+    results, _ = world(FakeRunner({"baseline": interrupt}), pairs=8)
+    assert results.interrupted
+    assert 4 <= len(results.runs) <= 5
+    assert all(run.ok for run in results.runs)
+    assert world.store.runs(results.id) == results.runs
+
+
+def test_a_metric_that_is_not_reported_is_named_with_those_that_are(world):
+    with pytest.raises(InputError, match='no "val_acuracy"; did you mean "val_accuracy"') as caught:
+        world(FakeRunner(), quality=QualitySpec(metric="val_acuracy"))
+    assert "it reports: loss, val_accuracy" in str(caught.value)
+    with pytest.raises(InputError, match=r"measure\.target\.metric"):
+        world(FakeRunner(), target=TargetSpec(metric="nothing", at_least=1.0))
+
+
+def test_a_dry_build_that_fails_starts_no_run(world):
+    runner = FakeRunner(prepare_error={"exit_code": 2})
+    with pytest.raises(InputError, match="no"):
+        world(runner)
+    assert len(runner.tasks) == 1
+    with pytest.raises(PreparationFailed):
+        world(FakeRunner(prepare_error={"exit_code": 3}))
+
+
+def test_an_interruption_after_a_look_is_judged_by_that_look_alone(world):
+    def interrupt(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        if len(seen) == 6:
+            raise KeyboardInterrupt
+        return 10.0
+
+    results, _ = world(FakeRunner({"baseline": interrupt, "full": 10.0}, noise=0.2))
+    assert results.interrupted
+    assert results.comparison.pairs == 4
+    fixed, _ = world(FakeRunner({"baseline": lambda task, seen=[]: (_ for _ in ()).throw(
+        KeyboardInterrupt) if len(seen) >= 5 else seen.append(1) or 10.0}), pairs=8)  # fmt: skip
+    assert fixed.comparison.verdict == "none"
+    assert fixed.comparison.speedup is None
+    assert "interrupted after 5 complete pairs" in fixed.comparison.statement
+
+
+def test_a_model_that_cannot_be_saved_costs_no_verdict(world, tmp_path):
+    # the fake runner leaves no model behind, so copying it must fail
+    results, _ = world(FakeRunner(), pairs=4, save_to=tmp_path / "model.keras")
+    assert results.comparison.verdict == "faster"
+    assert results.saved_model is None
+    assert any("no model was saved" in warning for warning in results.warnings)
+    assert world.store.results(results.id) == results
+
+
+def test_only_listed_variables_are_recorded(world):
+    results, _ = world(FakeRunner(), pairs=4)
+    assert results.environment["OMP_NUM_THREADS"] == "2"
+    assert "SECRET_TOKEN" not in results.environment
+    kept = b"".join(p.read_bytes() for p in world.store.path.parent.glob("runs.sqlite*"))
+    assert b"OMP_NUM_THREADS" in kept
+    assert b"SECRET_TOKEN" not in kept
+
+
+def test_progress_says_which_run_of_how_many(world):
+    _, events = world(FakeRunner(), pairs=4)
+    started = [event for event in events if isinstance(event, RunStarted)]
+    assert [(event.index, event.total_runs) for event in started] == [(i, 8) for i in range(8)]
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert ended[0].speedup_so_far is None
+    assert ended[1].speedup_so_far == pytest.approx(1.25, rel=0.02)
+    assert ended[-1].seconds_left == 0
+
+
+# The budget
+
+
+def test_what_it_takes_is_said_before_the_first_run_and_after_each(world):
+    _, events = world(FakeRunner(training_seconds=10.0))
+    ready = next(event for event in events if isinstance(event, Ready))
+    assert ready.estimated_seconds == pytest.approx(8 * 11.0)
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert ended[1].seconds_left == pytest.approx(3 * (11 + 9))
+
+
+def test_the_budget_is_overrun_by_no_more_than_a_round(world):
+    slower = iter([10.0] * 8 + [90.0] * 30)
+    runner = FakeRunner({"baseline": lambda task: next(slower), "full": 10.0}, noise=0.2)
+    begun = runner.now
+    results, _ = world(runner, budget_seconds=300.0, length="full")
+    assert 300 < runner.now - begun <= 300 + 102
+    assert len(results.runs) == 2 * 10
+    assert results.comparison.pairs == 8  # as of the last look that was reached
+
+
+def test_where_four_pairs_do_not_fit_there_is_no_verdict_but_a_budget_that_would_do(world):
+    runner = FakeRunner()
+    results, _ = world(runner, budget_seconds=30.0, length="full")
+    assert len(results.runs) == 2
+    assert results.comparison.verdict == "none"
+    assert results.comparison.speedup is None
+    assert "four pairs take about 82 s" in results.comparison.statement
+    assert "--budget 2m would do" in results.comparison.statement
+
+
+def test_a_fixed_number_of_pairs_knows_no_budget(world):
+    results, _ = world(FakeRunner(), pairs=4, budget_seconds=1e-9)
+    assert results.comparison.pairs == 4
+
+
+# The length of a run
+
+
+def test_auto_trains_to_the_end_where_four_pairs_fit_the_budget(world):
+    results, _ = world(FakeRunner(training_seconds=10.0), budget_seconds=200.0)
+    assert results.length == "full"
+    assert results.comparison.kind == "end-to-end"
+
+
+def test_auto_stops_runs_once_they_are_steady_where_four_pairs_do_not_fit(world):
+    runner = FakeRunner({"baseline": 1.0, "full": 0.8}, training_seconds=100.0)
+    results, events = world(runner, budget_seconds=200.0)
+    assert next(event for event in events if isinstance(event, Ready)).length == "steady"
+    assert results.length == "steady"
+    assert results.comparison.kind == "steady"
+    assert results.comparison.speedup == pytest.approx(1.25, rel=0.02)
+    assert "(projected)" in results.comparison.statement
+
+
+def test_auto_changes_its_course_when_the_first_pair_took_too_long(world):
+    runner = FakeRunner(training_seconds=5.0)
+    # the estimate was far too short; what is cut short takes a tenth
+    runner.walls = {name: lambda task, w=w: w / 10 if task.longest_seconds else w
+                    for name, w in (("baseline", 100.0), ("full", 80.0))}  # fmt: skip
+    results, events = world(runner, budget_seconds=300.0)
+    assert [run.fit.complete for run in results.runs[:2]] == [True, True]
+    assert not any(run.fit.complete for run in results.runs[2:])
+    notes = [event.text for event in events if isinstance(event, Noted)]
+    assert any("from now on runs stop" in note for note in notes)
+    assert results.comparison.pairs == 4
+
+
+def test_steady_is_taken_at_its_word(world):
+    results, _ = world(FakeRunner(), pairs=4, length="steady")
+    assert results.comparison.kind == "steady"
+    # nothing was certified and no training was finished
+    assert results.comparison.verdict == "quality open"
+    assert "steps are faster; quality not established" in results.comparison.statement
+
+
+# A disturbed machine
+
+
+def test_a_disturbed_round_is_repeated_once_and_counted(world):
+    runner = FakeRunner(disturbed=lambda number: number == 3)
+    results, events = world(runner, pairs=4)
+    [note] = [event.text for event in events if isinstance(event, Noted)]
+    assert note.startswith("round 2 is repeated: 1 of 2 runs were disturbed: steal")
+    assert [run.status for run in results.runs].count("repeated") == 2
+    assert len(results.runs) == 10
+    assert results.comparison.pairs == 4
+    assert any("1 round was repeated" in warning for warning in results.warnings)
+    assert world.store.results(results.id) == results
+    seeds = {run.seed for run in results.runs if run.round == 1}
+    assert len(seeds) == 1  # the same pair once more
+
+
+def test_an_undisturbed_machine_repeats_nothing(world):
+    results, _ = world(FakeRunner(), pairs=4)
+    assert all(run.status == "ok" for run in results.runs)
+    assert results.warnings == ()
+
+
+def test_only_what_other_processes_take_disturbs_a_run(world, monkeypatch):
+    runner = FakeRunner(busy_share=0.2)
+    results, _ = world(runner, pairs=4)
+    assert any(run.status == "repeated" for run in results.runs)
+    monkeypatch.setattr("tfopt_core.measurement.rounds.process_time", lambda: 0.2 * runner.now)
+    runner = FakeRunner(busy_share=0.2)  # and all of it by this process
+    results, _ = world(runner, pairs=4)
+    assert all(run.status == "ok" for run in results.runs)
+
+
+def test_a_machine_that_stays_disturbed_is_not_waited_for(world):
+    results, _ = world(FakeRunner(disturbed=lambda number: True), pairs=8)
+    assert len({run.round for run in results.runs if run.status == "repeated"}) == 2
+    assert any("runs were disturbed: " in warning for warning in results.warnings)
+
+
+def test_a_busy_machine_is_said_at_the_start(world, tmp_path):
+    results, events = world(FakeRunner(), pairs=4, busy="the machine is busy: it brews")
+    assert "the machine is busy: it brews" in results.warnings
+    ready = next(event for event in events if isinstance(event, Ready))
+    assert "the machine is busy: it brews" in ready.warnings
+
+
+# Resuming
+
+
+def stopped_at(count, error=KeyboardInterrupt):
+    """The seconds of a run; the one of this number is stopped."""
+
+    def wall(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        if len(seen) == count:
+            raise error
+        return 10.0
+
+    return wall
+
+
+class Killed(BaseException):
+    """Stands in for the end of the process: nothing after it is carried out."""
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, Killed])
+def test_resuming_repeats_only_the_run_that_was_under_way(world, stop):
+    runner = FakeRunner({"baseline": stopped_at(3, stop)})
+    if stop is Killed:
+        with pytest.raises(Killed):
+            world(runner, pairs=4)
+    else:
+        world(runner, pairs=4)
+    [measurement] = world.store.measurements()
+    before = world.store.runs(measurement)
+    again = FakeRunner()
+    results, events = world(again, pairs=4, resuming=True)
+    assert results.id == measurement
+    assert results.runs[: len(before)] == before
+    assert [task.kind for task in again.tasks] == ["run"] * (8 - len(before))
+    assert results.comparison.pairs == 4
+    assert not results.interrupted
+    assert results.resumed == 1
+    assert next(event for event in events if isinstance(event, Ready)).runs_done == len(before)
+
+
+def test_a_resumed_measurement_makes_the_runs_that_an_undisturbed_one_makes(world):
+    plan = {"plugins": ("p", "q"), "attribution": "leave-one-out", "pairs": 4}
+    walls = {"without p": 9.9, "without q": 8.0}
+    whole, _ = world(FakeRunner(walls), **plan)
+    world(FakeRunner({**walls, "without p": stopped_at(2)}), **plan)
+    resumed, _ = world(FakeRunner(walls), **plan, resuming=True)
+    made = [[(run.round, run.position, run.variant, run.seed) for run in results.runs]
+            for results in (whole, resumed)]  # fmt: skip
+    assert made[0] == made[1]
+
+
+def test_resuming_keeps_what_was_decided_on_the_way(world):
+    plan = {"plugins": ("p", "q"), "attribution": "auto"}
+    walls = {"without p": 9.9, "without q": 8.0}
+    with pytest.raises(Killed):
+        world(FakeRunner({**walls, "without p": stopped_at(2, Killed)}), **plan)
+    results, _ = world(FakeRunner(walls), **plan, resuming=True)
+    assert {row.plugin for row in results.attribution} == {"p", "q"}
+
+
+def test_resuming_refuses_another_recipe_and_names_the_key(world):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    with pytest.raises(InputError, match=r"recipe: measure\.pairs was 4, is 8"):
+        world(FakeRunner(), pairs=8, resuming=True)
+
+
+def test_resuming_refuses_other_code_and_another_environment(world, monkeypatch):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    kept = dict(world.store.unfinished()[0].request)
+    kept["fingerprint"] = {
+        **kept["fingerprint"], 'code of plugin "p"': "0" * 64,
+        "environment variable OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    world.store.update_request(measurement, kept)
+    with pytest.raises(InputError) as caught:
+        world(FakeRunner(), pairs=4, resuming=True)
+    assert 'code of plugin "p" changed' in str(caught.value)
+    assert "OMP_NUM_THREADS was 1, is 2" in str(caught.value)
+
+
+def test_a_finished_measurement_is_not_resumed(world):
+    world(FakeRunner(), pairs=4)
+    with pytest.raises(InputError, match="nothing to resume"):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_a_damaged_measurement_of_this_recipe_is_named_rather_than_an_older_one_resumed(world):
+    for _ in range(2):
+        world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    newest = world.store.unfinished()[0].id
+    statement = "UPDATE measurement SET request = '{' WHERE id = ?"
+    world.store._write(statement, (newest,))
+    with pytest.raises(DamagedMeasurement, match=f'measurement "{newest}"'):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_a_damaged_measurement_of_another_recipe_does_not_prevent_resuming(world):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    world.store.begin("other", "9999", "another recipe", "ab", {})
+    world.store._write("UPDATE measurement SET request = '{' WHERE id = 'other'", ())
+    results, _ = world(FakeRunner(), pairs=4, resuming=True)
+    assert results.id == measurement
+    assert results.comparison.pairs == 4
+
+
+@pytest.mark.parametrize(("part", "value"), [("prepared", {}), ("course", []), ("fingerprint", 3)])
+def test_resuming_names_the_measurement_whose_decisions_are_damaged(world, part, value):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    kept = dict(world.store.request_of(measurement))
+    world.store.update_request(measurement, {**kept, part: value})
+    with pytest.raises(DamagedMeasurement, match=f'measurement "{measurement}".*{part}'):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_resuming_names_the_measurement_that_has_a_damaged_run(world):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    world.store._write("UPDATE run SET data = '{' WHERE round = 1 AND position = 0", ())
+    with pytest.raises(DamagedMeasurement, match=f'measurement "{measurement}".* run "'):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_a_measurement_that_another_process_holds_is_not_resumed(world, tmp_path):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    [measurement] = world.store.measurements()
+    with held(tmp_path / "runs" / measurement), pytest.raises(StoreError, match="under way"):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def test_a_resumed_measurement_pays_only_for_the_rounds_that_are_missing(world):
+    # a pair takes 22 s, so four of them and the set-up fit, but not seven
+    begun = FakeRunner({"baseline": stopped_at(4)})
+    world(begun, budget_seconds=100.0, length="full")
+    results, _ = world(FakeRunner(), budget_seconds=100.0, length="full", resuming=True)
+    assert results.comparison.pairs == 4
+    assert results.comparison.verdict == "faster"
+
+
+def test_a_resumed_measurement_is_judged_at_looks_only(world):
+    # stopped in the seventh pair of an open verdict, and too slow now for the eighth
+    begun = FakeRunner({"baseline": stopped_at(7), "full": 10.0}, noise=0.2)
+    world(begun, budget_seconds=220.0, length="full")
+    [measurement] = world.store.measurements()
+    made = world.store.runs(measurement)
+    assert len(pairs_of(made)) == 6
+    slow = FakeRunner({"baseline": 300.0, "full": 10.0}, noise=0.2)
+    results, _ = world(slow, budget_seconds=220.0, length="full", resuming=True)
+    assert len(pairs_of(results.runs)) == 7
+    assert results.comparison.pairs == 4
+
+
+def test_a_failed_run_is_said_though_its_round_is_not_judged(world):
+    def dies_in_the_sixth(task, seen=[]):  # noqa: B006
+        seen.append(1)
+        return "killed by SIGKILL" if len(seen) == 6 else 10.0
+
+    runner = FakeRunner({"full": dies_in_the_sixth, "baseline": stopped_at(7)}, noise=0.2)
+    results, _ = world(runner)
+    assert results.interrupted
+    assert results.comparison.pairs == 4
+    assert "1 of 9 runs failed" in results.comparison.statement
+
+
+def test_steady_without_a_number_of_steps_trains_to_the_end_and_says_so(world):
+    runner = FakeRunner()
+    runner.steps_per_epoch = None
+    results, _ = world(runner, pairs=4, length="steady")
+    assert results.length == "full"
+    assert results.comparison.kind == "end-to-end"
+    assert any("the number of steps in an epoch is unknown" in w for w in results.warnings)
+
+
+def test_a_certificate_that_would_take_too_much_of_the_budget_is_left_out(world):
+    # 20 steps take 100 s, so replaying 100 steps twice would take as long as the training twice
+    runner = FakeRunner(training_seconds=100.0)
+    results, _ = world(runner, budget_seconds=600.0)
+    assert "replay" not in [task.kind for task in runner.tasks]
+    said = results.comparison.quality.certificate
+    assert "replaying 100 steps twice would take about 3 min" in said
+    cheap = FakeRunner(training_seconds=10.0)
+    world(cheap, budget_seconds=600.0)
+    assert "replay" in [task.kind for task in cheap.tasks]
+
+
+def test_runs_are_not_forked_where_the_stack_changes_their_environment(world):
+    runner = FakeRunner()
+    world(runner, pairs=4)
+    assert not any(task.alike for task in runner.tasks)  # the fake plugin sets threads

@@ -1,0 +1,207 @@
+"""How often the real judgement errs, by simulation (MEASUREMENT.md, section 11). All are seeded.
+
+A rate is allowed 3.5 standard errors: a sound judgement fails one such test in some 2000.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from support.measure_runs import make_judgement, make_pairs, make_run
+
+from tfopt_core.measurement.schedule import Schedule
+from tfopt_core.records.variants import BASELINE, FULL, Contrast, Variant
+from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOKS, log_ratios, t_interval
+from tfopt_core.statistics.pairs import pairs_of
+from tfopt_core.statistics.timing.steady import last_segment
+from tfopt_core.statistics.verdicts.attribution import attribute
+from tfopt_core.statistics.verdicts.quality import compare_quality
+from tfopt_core.statistics.verdicts.verdict import SETTLED, compare
+
+FALSE = {"faster", "slower"}
+FIXED, AT_LOOKS = make_judgement(), make_judgement(sequential=True)
+
+
+def slack(rate, trials):
+    return 3.5 * math.sqrt(rate * (1 - rate) / trials)
+
+
+def noisy_seconds(source, count, noise=0.03):
+    """Wall times of both sides of a stack that does nothing."""
+    return 10 * np.exp(source.normal(0, noise, (2, count)))
+
+
+def verdict_at_looks(runs, judgement, runs_a_round=2):
+    """As a session decides: at each look, until the verdict is settled."""
+    verdict = "none"
+    for look in LOOKS:
+        verdict = compare(runs[: runs_a_round * look], judgement).verdict
+        if verdict in SETTLED:
+            break
+    return verdict
+
+
+def test_a_stack_that_does_nothing_is_called_different_in_at_most_one_of_twenty_over_the_looks():
+    source, trials = np.random.default_rng(1), 4000
+    false = 0
+    for _ in range(trials):
+        runs = make_pairs(*noisy_seconds(source, LOOKS[-1]).tolist())
+        false += verdict_at_looks(runs, AT_LOOKS) in FALSE
+    print(f"called different over the looks: {false / trials:.3f}")
+    assert false / trials <= 0.05 + slack(0.05, trials)
+
+
+@pytest.mark.parametrize(("pairs", "rate"), [(4, 0.0), (8, 0.05)])
+def test_a_stack_that_does_nothing_is_called_different_in_one_of_twenty_at_eight_pairs(pairs, rate):
+    source, trials = np.random.default_rng(2), 3000
+    false = sum(
+        compare(make_pairs(*noisy_seconds(source, pairs).tolist()), FIXED).verdict in FALSE
+        for _ in range(trials)
+    )
+    print(f"called different at {pairs} pairs: {false / trials:.3f}")
+    assert abs(false / trials - rate) <= slack(0.05, trials)
+
+
+@pytest.mark.parametrize("count", LOOKS)
+def test_the_interval_covers_the_truth_as_often_as_it_says(count):
+    source, trials, truth = np.random.default_rng(count), 8000, math.log(1.25)
+    held = 0
+    for _ in range(trials):
+        baseline, optimized = noisy_seconds(source, count)
+        interval = t_interval(log_ratios(baseline.tolist(), (optimized / 1.25).tolist()), 0.05)
+        held += interval.low <= truth <= interval.high
+    print(f"coverage at {count}: {held / trials:.3f}")
+    assert abs(held / trials - (1 - FIXED_LEVEL)) <= slack(0.05, trials)
+
+
+# Order
+
+
+def false_verdicts_under_drift(orders, trials=1500, noise=0.01, drift=0.05):
+    """The rate for a machine that slows down linearly while a stack that does nothing is tried.
+
+    :param orders: for each trial, the names of the variants in the order of their runs.
+    """
+    source, false = np.random.default_rng(3), 0
+    for trial in range(trials):
+        order = orders(trial)
+        slowing = np.linspace(1, 1 + drift, len(order))
+        seconds = 10 * slowing * np.exp(source.normal(0, noise, len(order)))
+        rounds = {BASELINE: 0, FULL: 0}
+        runs = []
+        for name, wall in zip(order, seconds.tolist(), strict=True):
+            runs.append(make_run(name, rounds[name], wall))
+            rounds[name] += 1
+        false += compare(runs, FIXED).verdict in FALSE
+    return false / trials
+
+
+def test_the_schedule_is_not_fooled_by_a_drift_that_fools_one_side_after_the_other():
+    variants = [Variant(BASELINE, ()), Variant(FULL, ())]
+
+    def scheduled(trial):
+        schedule = Schedule(trial)
+        return [turn.variant.name for r in range(8) for turn in schedule.turns(r, variants)]
+
+    alternating = false_verdicts_under_drift(scheduled)
+    one_after_the_other = false_verdicts_under_drift(lambda _: [BASELINE] * 8 + [FULL] * 8)
+    print(f"under drift: ABBA {alternating:.3f}, AAA..BBB {one_after_the_other:.3f}")
+    assert alternating <= 0.05 + slack(0.05, 1500)
+    assert one_after_the_other > 0.8
+
+
+# Quality
+
+
+def quality_passes(source, pairs, loses=0.02, wins=0.02, examples=2000):
+    """Whether a model passes whose predictions differ on a share of the examples.
+
+    :param loses: the share that it gets wrong and the baseline right; `wins` the other way.
+    :returns: whether it is "not worse" at each of these numbers of pairs.
+    """
+    same = 1 - loses - wins
+    lost, won, _ = source.multinomial(examples, [loses, wins, same], max(pairs)).T
+    runs = []
+    for round_, gain in enumerate(((won - lost) / examples).tolist()):
+        runs += [
+            make_run(BASELINE, round_, 10.0, metrics={"val_accuracy": 0.9}),
+            make_run(FULL, round_, 9.0, metrics={"val_accuracy": 0.9 + gain}),
+        ]
+    verdicts = [compare_quality(pairs_of(runs[: 2 * n]), AT_LOOKS) for n in pairs]
+    return [quality is not None and quality.verdict == "not worse" for quality in verdicts]
+
+
+def test_an_equal_model_passes_as_often_as_the_page_on_measurement_says():
+    source, trials = np.random.default_rng(4), 2000
+    at_4, at_12 = np.mean([quality_passes(source, (4, 12)) for _ in range(trials)], axis=0)
+    print(f"an equal model passes: {at_4:.3f} at 4 pairs, {at_12:.3f} at 12")
+    assert abs(at_4 - 0.31) < 0.04
+    assert abs(at_12 - 0.94) < 0.02
+
+
+def test_a_model_worse_by_the_tolerance_passes_in_one_of_twenty_over_the_looks():
+    source, trials = np.random.default_rng(5), 3000
+    passed = sum(
+        any(quality_passes(source, LOOKS, loses=0.0225, wins=0.0175)) for _ in range(trials)
+    )
+    print(f"a model worse by the tolerance passes: {passed / trials:.3f}")
+    assert passed / trials <= 0.05 + slack(0.05, trials)
+
+
+# Attribution
+
+PLUGINS = ("p", "q", "r")
+LEFT_OUT = [Contrast(name, (name,), f"without {name}", FULL) for name in PLUGINS]
+
+
+def useless_plugins(source, rounds):
+    """Rounds of the full stack and of each stack with one plugin left out, all equally fast."""
+    seconds = 10 * np.exp(source.normal(0, 0.02, (rounds, 1 + len(PLUGINS))))
+    runs = []
+    for round_, (full, *others) in enumerate(seconds.tolist()):
+        runs.append(make_run(FULL, round_, full, plugins=PLUGINS))
+        for name, wall in zip(PLUGINS, others, strict=True):
+            rest = tuple(other for other in PLUGINS if other != name)
+            runs.append(make_run(f"without {name}", round_, wall, plugins=rest))
+    return runs
+
+
+def any_row_claims(runs, judgement):
+    rows = attribute(runs, PLUGINS, LEFT_OUT, [], judgement)
+    assert all(row.low is not None for row in rows)
+    return any(row.low > 1 or row.high < 1 for row in rows)
+
+
+def test_of_three_useless_plugins_one_is_called_useful_in_at_most_one_of_twenty():
+    source, trials = np.random.default_rng(6), 2000
+    false = sum(any_row_claims(useless_plugins(source, 4), FIXED) for _ in range(trials))
+    print(f"a useless plugin is called useful: {false / trials:.3f}")
+    assert false / trials <= 0.05 + slack(0.05, trials)
+
+
+def test_three_useless_plugins_keep_that_rate_over_the_looks():
+    source, trials = np.random.default_rng(7), 1000
+    false = 0
+    for _ in range(trials):
+        runs = useless_plugins(source, LOOKS[-1])
+        false += any(any_row_claims(runs[: 4 * look], AT_LOOKS) for look in LOOKS)
+    print(f"a useless plugin is called useful over the looks: {false / trials:.3f}")
+    assert false / trials <= 0.05 + slack(0.05, trials)
+
+
+# Steady state
+
+
+def test_noise_alone_is_seldom_cut_and_a_shift_of_a_tenth_nearly_always_is():
+    source, trials, blocks = np.random.default_rng(8), 60, 80
+    whole = found = 0
+    for _ in range(trials):
+        times = 0.01 * np.exp(source.normal(0, 0.01, blocks))
+        whole += len(last_segment(times.tolist())) == blocks
+        times[: blocks // 4] *= 1.1
+        found += abs(len(last_segment(times.tolist())) - blocks * 3 // 4) <= 2
+    print(f"steady: one segment {whole / trials:.3f}, shift found {found / trials:.3f}")
+    assert whole / trials >= 0.95
+    assert found / trials >= 0.95

@@ -1,0 +1,94 @@
+"""The arithmetic against an oracle, and its error rates by simulation."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.weightstats import DescrStatsW
+
+from tfopt_core.statistics.intervals import (
+    FIXED_LEVEL,
+    LOOK_LEVEL,
+    LOOKS,
+    PAIRS_FOR_SMALL_GAINS,
+    SMALL_GAIN,
+    Interval,
+    detectable_ratio,
+    log_ratios,
+    pairs_needed,
+    t_interval,
+)
+
+samples = st.lists(st.floats(-5, 5), min_size=2, max_size=12)
+
+
+@given(samples, st.sampled_from([0.05, 0.0203, 0.01]))
+def test_the_interval_agrees_with_statsmodels(values, level):
+    interval = t_interval(values, level)
+    oracle = DescrStatsW(values)
+    low, high = oracle.tconfint_mean(alpha=level)
+    assert math.isclose(interval.mean, oracle.mean, abs_tol=1e-9)
+    assert math.isclose(interval.low, low, rel_tol=1e-9, abs_tol=1e-9)
+    assert math.isclose(interval.high, high, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_an_interval_needs_two_values():
+    with pytest.raises(ValueError, match="needs two values, got 1"):
+        t_interval([1.0], 0.05)
+
+
+def test_a_ratio_needs_positive_figures_and_equal_numbers_of_them():
+    with pytest.raises(ValueError, match="positive"):
+        log_ratios([1.0, 0.0], [1.0, 1.0])
+    with pytest.raises(ValueError, match="zip"):
+        log_ratios([1.0], [1.0, 1.0])
+
+
+def _false_alarms(trials, decide):
+    source = random.Random(7)
+    return sum(decide([source.gauss(0, 1) for _ in range(12)]) for _ in range(trials)) / trials
+
+
+def _excludes_zero(values, level):
+    interval = t_interval(values, level)
+    return interval.low > 0 or interval.high < 0
+
+
+def test_a_fixed_number_of_pairs_errs_in_one_of_twenty():
+    rate = _false_alarms(4000, lambda values: _excludes_zero(values[:4], FIXED_LEVEL))
+    assert abs(rate - 0.05) < 0.012  # 3.5 standard errors
+
+
+def test_three_looks_together_err_in_one_of_twenty():
+    rate = _false_alarms(
+        4000, lambda values: any(_excludes_zero(values[:n], LOOK_LEVEL) for n in LOOKS)
+    )
+    assert abs(rate - 0.05) < 0.012
+    naive = _false_alarms(
+        4000, lambda values: any(_excludes_zero(values[:n], FIXED_LEVEL) for n in LOOKS)
+    )
+    assert naive > 0.08
+
+
+def test_a_smaller_effect_needs_more_pairs():
+    small = pairs_needed(t_interval([0.01, -0.02, 0.03, 0.0], 0.05))
+    large = pairs_needed(t_interval([0.05, 0.02, 0.07, 0.04 - 0.05], 0.05))
+    assert small > large > 4
+
+
+@pytest.mark.parametrize("pairs", [4, 8, 20])
+def test_what_is_called_detectable_is_shown_in_nine_of_ten_measurements(pairs):
+    source, noise = random.Random(pairs), 0.02
+    exact = Interval(0.0, -1.0, 1.0, noise, pairs, FIXED_LEVEL)
+    gain = math.log(detectable_ratio(exact))
+    shown = 0
+    for _ in range(1000):
+        values = [source.gauss(gain, noise) for _ in range(pairs)]
+        interval = t_interval(values, FIXED_LEVEL)
+        least = 0.0 if pairs >= PAIRS_FOR_SMALL_GAINS else math.log(SMALL_GAIN)
+        shown += interval.low > least
+    assert shown / 1000 == pytest.approx(0.9, abs=0.035)

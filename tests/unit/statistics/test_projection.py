@@ -1,0 +1,155 @@
+"""What is projected from a training that was cut short, against one whose course is known."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tfopt_core.records.fit import FitOutcome, TimedBlock
+from tfopt_core.statistics.timing.cutting import (
+    LEAST_SECONDS,
+    LONGEST_SECONDS,
+    UNSTEADY_SECONDS,
+    CutRule,
+    longest_seconds,
+)
+from tfopt_core.statistics.timing.projection import NO_EDGE, UNKNOWN_STEPS, mean_step, project
+from tfopt_core.statistics.timing.summary import summarize
+
+STEP, SET_UP, TRACE, VALIDATION, FIRST_VALIDATION, EDGE = 0.01, 1.5, 0.8, 0.4, 0.9, 0.05
+STEPS_PER_EPOCH, EPOCHS = 300, 10
+EPOCH = STEPS_PER_EPOCH * STEP
+REFILL = 0.3
+
+
+def cut_after_a_warm_epoch(**changes):
+    """One whole epoch, half of the next, and the second validation that a cut run makes."""
+    blocks = [TimedBlock(1, TRACE + STEP, 0, "trace")]
+    blocks += [TimedBlock(10, 10 * STEP, 0)] * 29 + [TimedBlock(9, 9 * STEP, 0)]
+    blocks += [TimedBlock(10, REFILL + 10 * STEP, 1)] + [TimedBlock(10, 10 * STEP, 1)] * 14
+    plain = {
+        "wall_seconds": 99.0, "setup_seconds": SET_UP, "blocks": tuple(blocks),
+        "validation_seconds": (FIRST_VALIDATION, VALIDATION),
+        "epoch_begin_seconds": (), "epoch_end_seconds": (), "edge_seconds": (EDGE,),
+        "cut_short": True, "planned_epochs": EPOCHS, "steps_per_epoch": STEPS_PER_EPOCH,
+        "epochs": 1, "steps": 450, "batch_size": 32, "replicas": 1, "trainable_parameters": 1,
+        "jit_compile": False, "float32_layers": (), "stop_reason": None,
+        "history": {"val_accuracy": [0.5]},
+    }  # fmt: skip
+    return FitOutcome(**{**plain, **changes})
+
+
+WHOLE = (
+    SET_UP + TRACE + EPOCHS * EPOCH + (EPOCHS - 1) * REFILL
+    + FIRST_VALIDATION + (EPOCHS - 1) * VALIDATION
+    + EPOCHS * EDGE
+)  # fmt: skip
+
+
+def test_a_projection_is_what_the_whole_training_takes():
+    fit = summarize(cut_after_a_warm_epoch(), None)
+    assert fit.projected_seconds == pytest.approx(WHOLE)
+    assert fit.mean_step_seconds == pytest.approx(STEP)
+    assert not fit.complete
+
+
+def test_a_run_that_was_cut_short_has_no_final_metrics():
+    assert summarize(cut_after_a_warm_epoch(), None).metrics == {}
+    finished = summarize(cut_after_a_warm_epoch(cut_short=False), None)
+    assert finished.metrics == {"val_accuracy": 0.5}
+    assert finished.projected_seconds is None
+
+
+def test_without_validation_nothing_is_projected_for_it():
+    fit = cut_after_a_warm_epoch(validation_seconds=())
+    validations = FIRST_VALIDATION + (EPOCHS - 1) * VALIDATION
+    assert project(fit).seconds == pytest.approx(WHOLE - validations)
+
+
+def test_a_training_of_one_epoch_has_no_edge_to_wait_for():
+    blocks = cut_after_a_warm_epoch().blocks[:20]
+    fit = cut_after_a_warm_epoch(
+        blocks=blocks, steps=191, planned_epochs=1, epochs=0, edge_seconds=(),
+        validation_seconds=(FIRST_VALIDATION,),
+    )  # fmt: skip
+    assert project(fit).seconds == pytest.approx(SET_UP + TRACE + EPOCH + FIRST_VALIDATION)
+
+
+def test_what_no_run_has_seen_is_not_projected_and_the_reason_is_kept():
+    assert project(cut_after_a_warm_epoch(steps_per_epoch=None)).why_not == UNKNOWN_STEPS
+    early = cut_after_a_warm_epoch(blocks=cut_after_a_warm_epoch().blocks[:20], steps=191)
+    fit = summarize(early, None)
+    assert fit.projected_seconds is None
+    assert fit.why_not_projected == NO_EDGE
+    assert fit.mean_step_seconds == pytest.approx(STEP)
+
+
+def test_a_loop_that_makes_an_epoch_a_call_is_projected_from_its_epochs():
+    blocks = [TimedBlock(300, TRACE + EPOCH, 0, "trace")]
+    blocks += [TimedBlock(300, EPOCH, epoch) for epoch in range(1, 5)]
+    fit = cut_after_a_warm_epoch(
+        blocks=tuple(blocks), steps=1500, edge_seconds=(EDGE,) * 4, validation_seconds=()
+    )
+    assert project(fit).seconds == pytest.approx(SET_UP + TRACE + EPOCHS * (EPOCH + EDGE))
+
+
+def test_a_stall_counts_and_a_warm_up_counts_once():
+    quiet = [TimedBlock(10, 0.1, 0)] * 60
+    stalled = [*quiet[:30], TimedBlock(10, 0.7, 0), *quiet[:30]]
+    assert mean_step(stalled).seconds == pytest.approx((6.0 + 0.7) / 610)
+    source = random.Random(1)
+    slow, warm = ([TimedBlock(10, s * (1 + source.gauss(0, 0.01)), 0) for _ in range(40)]
+                  for s in (0.2, 0.1))  # fmt: skip
+    assert mean_step([*slow, *warm]).seconds == pytest.approx(0.01, rel=0.02)
+    fit = cut_after_a_warm_epoch(
+        blocks=(*slow, *warm), steps=800, steps_per_epoch=1000, planned_epochs=1, edge_seconds=(),
+        validation_seconds=(),
+    )  # fmt: skip
+    assert project(fit).seconds == pytest.approx(SET_UP + 40 * 0.2 + 60 * 0.1, rel=0.02)
+
+
+def noisy(count, noise=0.01, epoch=0, seconds=0.1, seed=1):
+    source = random.Random(seed)
+    return [TimedBlock(10, seconds * (1 + source.gauss(0, noise)), epoch) for _ in range(count)]
+
+
+ONE_EPOCH = CutRule(epochs=1, steps_per_epoch=10_000)
+
+
+def test_a_run_may_be_cut_once_its_mean_step_is_known():
+    enough = int(LEAST_SECONDS / 0.1) + 2
+    assert ONE_EPOCH(noisy(enough))
+    assert not ONE_EPOCH(noisy(enough // 2))
+    assert not ONE_EPOCH([TimedBlock(b.steps, b.seconds, 0, "cache") for b in noisy(enough)])
+
+
+def test_a_run_is_not_cut_while_the_error_of_its_mean_is_large():
+    wild = noisy(60, noise=0.3)
+    assert mean_step(wild).error > 0.02
+    assert not ONE_EPOCH(wild)
+    assert ONE_EPOCH(noisy(500, noise=0.3))
+
+
+def test_a_run_waits_for_an_epoch_that_ends_soon_and_for_no_other():
+    of_an_epoch = CutRule(epochs=5, steps_per_epoch=1000)
+    assert not of_an_epoch(noisy(60))
+    assert not of_an_epoch(noisy(100))
+    assert of_an_epoch([*noisy(100), *noisy(2, epoch=1)])
+    assert CutRule(epochs=5, steps_per_epoch=10_000)(noisy(60))
+
+
+def test_a_run_that_never_gets_steady_or_known_ends_all_the_same():
+    drifting = [TimedBlock(10, 0.2 * 0.999**i, 0) for i in range(45)]
+    assert sum(block.seconds for block in drifting) > UNSTEADY_SECONDS
+    assert ONE_EPOCH(drifting)
+    wild = noisy(240, noise=0.8, seed=3)
+    assert sum(block.seconds for block in wild) > LONGEST_SECONDS
+    assert mean_step(wild).error > 0.02
+    assert ONE_EPOCH(wild)
+
+
+def test_a_run_may_go_on_for_a_share_of_the_budget():
+    assert longest_seconds(600.0) == LONGEST_SECONDS
+    assert longest_seconds(3600.0) == pytest.approx(120.0)
+    assert longest_seconds(60.0) == UNSTEADY_SECONDS

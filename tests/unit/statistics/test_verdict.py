@@ -1,0 +1,470 @@
+"""Each statement: runs that produce it, and runs that must not."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+import pytest
+from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
+
+from tfopt_core.recipe import TargetSpec
+from tfopt_core.records.results import Block
+from tfopt_core.records.variants import Contrast
+from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
+from tfopt_core.statistics.verdicts.verdict import compare
+
+BASE = [10.0, 10.1, 9.9, 10.05]
+FAST = [8.0, 8.1, 7.95, 8.02]
+SAME = [10.01, 10.08, 9.93, 10.04]
+
+
+def test_faster_needs_an_interval_above_one():
+    comparison = compare(make_pairs(BASE, FAST), make_judgement())
+    assert comparison.verdict == "faster"
+    assert comparison.statement == "faster: 1.25x (95% interval 1.24 to 1.25, 4 pairs)"
+    assert comparison.low > 1
+    assert len(comparison.run_ids) == 8
+    assert compare(make_pairs(BASE, [9.0, 11.0, 8.0, 10.5]), make_judgement()).verdict != "faster"
+
+
+def test_looks_state_98_percent_intervals():
+    comparison = compare(make_pairs(BASE, FAST), make_judgement(sequential=True))
+    assert "98% interval" in comparison.statement
+
+
+def test_a_tiny_sure_gain_is_said_to_lie_within_the_band():
+    tiny = [b / f for b, f in zip(2 * BASE, 2 * [1.010, 1.011, 1.0105, 1.0102], strict=True)]
+    comparison = compare(make_pairs(2 * BASE, tiny), make_judgement())
+    assert comparison.verdict == "faster"
+    assert comparison.statement.endswith("(within the 2% band)")
+
+
+@pytest.mark.parametrize("factor", [1.05, 1 / 1.05])
+def test_a_small_difference_takes_eight_pairs(factor):
+    optimized = [b / factor / (1 + i % 3 / 500) for i, b in enumerate(3 * BASE)]
+    four = compare(make_pairs(BASE, optimized[:4]), make_judgement(), pair_seconds=10.0)
+    assert four.verdict == "inconclusive"
+    assert "a difference this small takes 8 pairs, 4 more (about 40 s)" in four.statement
+    eight = compare(make_pairs(2 * BASE, optimized[:8]), make_judgement())
+    assert eight.verdict == ("faster" if factor > 1 else "slower")
+    # a larger one is said of four
+    assert compare(make_pairs(BASE, FAST), make_judgement()).verdict == "faster"
+
+
+def test_inconclusive_says_which_gain_so_many_pairs_would_have_shown():
+    noisy = make_pairs(2 * BASE, [9.0, 11.0, 10.5, 9.5, 10.9, 9.2, 9.9, 10.1])
+    statement = compare(noisy, make_judgement()).statement
+    assert re.search(r"; 8 pairs would have shown a gain of 1\d% in 9 of 10 cases$", statement)
+
+
+def test_slower():
+    comparison = compare(make_pairs(FAST, BASE), make_judgement())
+    assert comparison.verdict == "slower"
+    assert comparison.statement.startswith("slower: 0.80x")
+
+
+def test_no_measurable_difference_needs_the_interval_inside_the_band():
+    assert compare(make_pairs(BASE, SAME), make_judgement()).statement.startswith(
+        "no measurable difference (within 2%)"
+    )
+    noisy = [9.0, 11.0, 10.5, 9.5]
+    assert compare(make_pairs(BASE, noisy), make_judgement()).verdict == "inconclusive"
+
+
+def test_inconclusive_says_how_many_more_pairs_and_how_long():
+    comparison = compare(
+        make_pairs(BASE, [9.0, 10.6, 9.2, 9.9]), make_judgement(), pair_seconds=20.0
+    )
+    assert comparison.verdict == "inconclusive"
+    assert "more pairs (about" in comparison.statement
+
+
+def test_past_the_last_look_it_is_not_resolvable():
+    noisy = [9.0, 11.5] * 6
+    comparison = compare(make_pairs([10.0, 10.1] * 6, noisy), make_judgement(sequential=True))
+    assert "not resolvable at this machine's noise" in comparison.statement
+
+
+def test_fewer_than_four_complete_pairs_give_no_verdict():
+    runs = [*make_pairs(BASE[:3], FAST[:3]), make_run("baseline", 3, 10.0)]
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "none"
+    assert comparison.speedup is None
+
+
+def test_without_an_effect_there_is_no_number():
+    comparison = compare(make_pairs(BASE, FAST, applied=False), make_judgement())
+    assert comparison.verdict == "not applied"
+    assert comparison.speedup is None
+    assert not any(character.isdigit() for character in comparison.statement)
+
+
+def test_identical_timings_are_suspicious():
+    comparison = compare(make_pairs([10.0] * 4, [8.0] * 4), make_judgement())
+    assert comparison.verdict == "suspicious"
+    assert comparison.speedup is None
+
+
+def test_a_failed_run_is_always_said_and_never_counted():
+    runs = [*make_pairs(BASE, FAST), make_run("baseline", 4, 1.0, status="failed")]
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "faster"
+    assert comparison.statement.endswith("1 of 9 runs failed")
+    assert comparison.pairs == 4
+
+
+def test_a_failed_optimized_run_is_never_faster():
+    runs = [*make_pairs(BASE, FAST), make_run("full", 4, 1.0, status="failed")]
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "none"
+    assert comparison.statement.startswith("no verdict: 1 of the runs with the stack failed")
+
+
+def test_faster_but_worse_names_the_metric():
+    comparison = compare(make_pairs(BASE, FAST, metrics={"val_accuracy": 0.8}), make_judgement())
+    assert comparison.verdict == "worse"
+    assert comparison.statement.startswith("faster but worse: val_accuracy fell by 0.1000")
+
+
+def test_for_a_metric_that_falls_worse_is_higher():
+    runs = make_pairs(BASE, FAST, metrics={"val_loss": 0.5})
+    for run in runs:
+        if run.variant == "baseline":
+            run.fit.metrics["val_loss"] = 0.4
+    comparison = compare(runs, make_judgement(metric="val_loss", direction="min"))
+    assert comparison.verdict == "worse"
+    assert "val_loss rose by 0.1000" in comparison.statement
+
+
+def test_quality_that_the_pairs_do_not_settle_is_said():
+    runs = make_pairs(BASE, FAST)
+    for run, value in zip([r for r in runs if r.variant == "full"], [0.88, 0.92, 0.91, 0.89],
+                          strict=True):  # fmt: skip
+        run.fit.metrics["val_accuracy"] = value
+        object.__setattr__(run.fits[0], "metrics", {"val_accuracy": value})
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "quality open"
+    assert "quality not established" in comparison.statement
+
+
+def test_a_missing_metric_never_counts_as_equal():
+    comparison = compare(make_pairs(BASE, FAST), make_judgement(metric="val_auc"))
+    assert comparison.quality is None
+    assert comparison.verdict == "quality open"
+
+
+def test_a_dear_start_that_is_not_repaid_is_said_with_its_step():
+    runs = make_pairs(BASE, SAME, one_time_seconds=3.0, step_seconds=0.005)
+    slower = make_pairs(BASE, [b + 1 + i / 10 for i, b in enumerate(BASE)], one_time_seconds=3.0,
+                        step_seconds=0.005)  # fmt: skip
+    assert compare(runs, make_judgement()).break_even_step == 400
+    assert "start-up cost not repaid before step 400" in compare(slower, make_judgement()).statement
+
+
+TARGET = TargetSpec(metric="val_accuracy", at_least=0.85)
+
+
+def with_targets(baseline, optimized):
+    runs = []
+    for round_, (b, o) in enumerate(zip(baseline, optimized, strict=True)):
+        runs += [make_run("baseline", round_, 20.0 + round_ / 10, seconds_to_target=b),
+                 make_run("full", round_, 20.0 + round_ / 10, seconds_to_target=o)]  # fmt: skip
+    return runs
+
+
+def test_a_stack_that_changes_the_algorithm_is_judged_by_time_to_target():
+    judgement = make_judgement(math="changes", target=TARGET)
+    comparison = compare(with_targets(BASE, FAST), judgement)
+    assert comparison.kind == "time-to-target"
+    assert comparison.statement.startswith("faster to the target: 1.25x")
+
+
+def test_one_run_that_misses_the_target_is_the_slowest_and_two_void_the_result():
+    judgement = make_judgement(math="changes", target=TARGET)
+    one = compare(with_targets(BASE, [8.0, None, 7.9, 8.1]), judgement)
+    assert one.speedup < 1.25
+    two = compare(with_targets(BASE, [8.0, None, None, 8.1]), judgement)
+    assert two.verdict == "void"
+    assert '2 of 4 runs of "full" never reached the target' in two.statement
+
+
+def three_variants(left_out, **changes):
+    runs = make_pairs(BASE, FAST, plugins=("p", "q"))
+    for round_, wall in enumerate(left_out):
+        runs.append(make_run("without p", round_, wall, plugins=("q",), **changes))
+    return runs
+
+
+LEFT_OUT = [Contrast("p", ("p",), "without p", "full")]
+
+
+def test_attribution_is_the_contrast_with_the_plugin_left_out():
+    [row] = attribute(three_variants(SAME), ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out == pytest.approx(1.25, abs=0.01)
+    assert row.statement.startswith("p: faster with it, 1.25x")
+    assert set(row.run_ids) == {f"{v} {r}" for v in ("full", "without p") for r in range(4)}
+
+
+def test_a_harmful_plugin_in_a_winning_stack_is_told_to_go():
+    [row] = attribute(three_variants([7.0, 7.1, 6.95, 7.05]), ["p"], LEFT_OUT, [], make_judgement())
+    assert row.statement.endswith("remove it")
+
+
+def test_an_incomplete_contrast_is_not_isolated():
+    [row] = attribute(three_variants(SAME[:3]), ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out is None
+    assert "not isolated" in row.statement
+
+
+def test_a_plugin_that_was_not_applied_gets_no_number():
+    runs = make_pairs(BASE, FAST, plugins=("p", "q"), applied=False)
+    runs += [make_run("without p", r, w, plugins=("q",)) for r, w in enumerate(SAME)]
+    [row] = attribute(runs, ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out is None
+    assert row.statement == "p: not applied: nothing to do"
+
+
+def test_a_group_is_not_the_gain_of_one_of_it():
+    runs = three_variants(SAME)
+    runs += [make_run("without q", r, w, plugins=("p",)) for r, w in enumerate(FAST)]
+    contrasts = [
+        Contrast("p", ("p", "q"), "without p", "full"),
+        Contrast("q", ("q",), "without q", "full"),
+    ]
+    rows = attribute(runs, ["p", "q"], contrasts, [], make_judgement())
+    assert rows[0].statement.startswith("p (with q, which cannot stand without it): faster")
+    assert rows[1].statement.startswith("q: not isolated")
+
+
+def test_a_contrast_that_moves_another_plugin_is_not_isolated():
+    runs = make_pairs(BASE, FAST, plugins=("p", "q"))
+    runs += [
+        make_run("without p", round_, wall, plugins=("q",), applied=False)
+        for round_, wall in enumerate(SAME)
+    ]
+    [row] = attribute(runs, ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out is None
+    assert row.statement == ('p: not isolated: taking it out changes whether "q" is applied')
+
+
+def test_a_very_sure_interval_claims_no_certainty():
+    runs = three_variants(SAME)
+    many = [*LEFT_OUT, *(Contrast(n, (n,), f"without {n}", "full") for n in "abcdefghi")]
+    [row] = attribute(runs, ["p"], many, [], make_judgement())
+    assert "(99.5% interval" in row.statement
+
+
+def test_credit_is_the_mean_of_both_contrasts_in_log_time():
+    runs = three_variants(SAME)
+    runs += [make_run("alone p", r, w, plugins=("p",)) for r, w in enumerate(FAST)]
+    alone = [Contrast("p", ("p",), "baseline", "alone p")]
+    [row] = attribute(runs, ["p"], LEFT_OUT, alone, make_judgement())
+    assert row.credit == pytest.approx((row.left_out * row.alone) ** 0.5)
+    assert row.alone_low < row.alone < row.alone_high
+    assert row.credit_low < row.credit < row.credit_high
+    rest, low, high = unattributed(runs, [row], LEFT_OUT, alone, make_judgement())
+    assert rest == pytest.approx(1.0, abs=0.01)
+    assert low < rest < high
+
+
+def disturbed(runs, count, **figures):
+    """The same runs, the first `count` of them disturbed."""
+    return [attrs.evolve(r, disturbance=figures) if i < count else r for i, r in enumerate(runs)]
+
+
+def test_on_a_disturbed_machine_no_difference_is_not_claimed():
+    runs = disturbed(make_pairs(BASE, SAME), 3, steal_share=0.12)
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "disturbed"
+    assert comparison.statement.startswith(
+        "machine disturbed: at worst steal 12% of CPU time in 3 of 8 runs; "
+        "no difference may be claimed: 1.00x (95% interval"
+    )
+    assert comparison.speedup is not None
+
+
+def test_what_disturbs_no_run_or_another_variant_blocks_no_claim():
+    quiet = disturbed(make_pairs(BASE, SAME), 8, steal_share=0.01, cpu_pressure_share=0.9)
+    assert compare(quiet, make_judgement()).verdict == "no difference"
+    elsewhere = [
+        *make_pairs(BASE, SAME),
+        attrs.evolve(make_run("without p", 0, 10.0), disturbance={"steal_share": 0.5}),
+    ]
+    assert compare(elsewhere, make_judgement()).verdict == "no difference"
+
+
+def test_a_difference_that_shows_through_a_disturbance_is_still_one():
+    runs = disturbed(make_pairs(BASE, FAST), 3, steal_share=0.12)
+    assert compare(runs, make_judgement()) == compare(make_pairs(BASE, FAST), make_judgement())
+
+
+BLOCKS = tuple(Block(10, 0.05 + i / 1e6) for i in range(30))
+
+
+def test_a_side_of_one_and_the_same_time_is_suspicious():
+    assert compare(make_pairs(BASE, [8.0] * 4), make_judgement()).verdict == "suspicious"
+    assert compare(make_pairs([10.0] * 4, FAST), make_judgement()).verdict == "suspicious"
+
+
+def test_a_replayed_run_is_suspicious_though_the_others_vary():
+    replayed = [8.0, 8.1, 8.0, 8.02]
+    runs = make_pairs(BASE, replayed, blocks=BLOCKS)
+    assert compare(runs, make_judgement()).verdict == "suspicious"
+    # a coarse clock may show one wall time twice, but not every block
+    assert compare(make_pairs(BASE, replayed), make_judgement()).verdict == "faster"
+    assert compare(make_pairs(BASE, FAST, blocks=BLOCKS), make_judgement()).verdict == "faster"
+
+
+@pytest.mark.parametrize("left_out", [[10.0] * 4, [f * 1.2 for f in FAST]])
+def test_identical_timings_are_credited_to_no_plugin(left_out):
+    [row] = attribute(three_variants(left_out), ["p"], LEFT_OUT, [], make_judgement())
+    assert row.left_out is None
+    assert row.statement == "p: not isolated: suspiciously identical timings"
+
+
+def test_the_figure_of_another_contrast_is_credited_to_no_plugin():
+    # the fault that this project began with: one run's figure, printed for two stacks
+    runs = [*make_pairs(BASE, FAST, blocks=BLOCKS, plugins=("p", "q"))]
+    runs += [make_run("without p", r, w, plugins=("q",), blocks=BLOCKS) for r, w in enumerate(FAST)]
+    [row] = attribute(runs, ["p"], LEFT_OUT, [], make_judgement())
+    assert row.statement == "p: not isolated: suspiciously identical timings"
+
+
+def test_trainings_of_unlike_length_are_called_neither_faster_nor_slower():
+    early = {"epochs": 5, "steps": 500, "batch_size": 32, "planned_epochs": 10}
+    runs = make_pairs(BASE, [b / 2 - i / 100 for i, b in enumerate(BASE)], **early)
+    for number, run in enumerate(runs):
+        if run.variant == "baseline":
+            whole = make_fit(epochs=10, steps=1000, batch_size=32)
+            runs[number] = attrs.evolve(run, fits=(whole,))
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "unlike"
+    assert comparison.statement.startswith(
+        'training of unlike length: 10 epochs in "baseline" and 5 in "full"; time 2.01x (95%'
+    )
+    assert "; time for each example 1.00x (95% interval" in comparison.statement
+    # who declares another algorithm is judged by the target that it reaches
+    assert compare(runs, make_judgement(math="changes", target=TARGET)).verdict != "unlike"
+
+
+def test_one_pair_of_unlike_length_is_enough_and_is_counted():
+    runs = make_pairs(BASE, FAST)
+    runs[1] = attrs.evolve(runs[1], fits=(make_fit(steps=99),))
+    comparison = compare(runs, make_judgement())
+    assert comparison.verdict == "unlike"
+    assert '100 steps in "baseline" and 99 in "full" (in 1 of 4 pairs)' in comparison.statement
+
+
+def test_of_runs_that_were_cut_short_the_planned_lengths_are_compared():
+    cut = {"complete": False, "projected_seconds": 1.0, "planned_epochs": 10, "metrics": {}}
+    runs = [
+        attrs.evolve(run, fits=(make_fit(**{
+            **cut, "projected_seconds": run.wall_seconds, "steps": 70 + number,
+            "steps_per_epoch": 60,
+        }),))
+        for number, run in enumerate(make_pairs(BASE, FAST))
+    ]  # fmt: skip
+    judgement = make_judgement(projected=True, certificate=CERTIFIED)
+    assert compare(runs, judgement).statement.startswith("faster (projected): 1.25x")
+    runs[1] = attrs.evolve(runs[1], fits=(attrs.evolve(runs[1].fit, steps_per_epoch=59),))
+    assert compare(runs, judgement).verdict == "unlike"
+
+
+CERTIFIED = Certificate(kind="certified", statement="same training, certified")
+
+
+def test_other_examples_than_the_baselines_are_no_gain():
+    other = Certificate(
+        kind="diverges", statement="declared exact, but epoch 1 has 900 examples instead of 1,000",
+        other_examples=True,
+    )  # fmt: skip
+    comparison = compare(make_pairs(BASE, FAST), make_judgement(certificate=other))
+    assert comparison.verdict == "unlike"
+    assert comparison.statement.startswith("training of other data: declared exact, but epoch 1")
+    reordered = attrs.evolve(other, other_examples=False)
+    assert compare(make_pairs(BASE, FAST), make_judgement(certificate=reordered)).verdict == (
+        "faster"
+    )
+
+
+@pytest.mark.parametrize("certificate", [None, CERTIFIED])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_metric_that_is_no_finite_number_voids_a_gain(certificate, value):
+    metrics = {"val_accuracy": 0.9, "val_auc": value}
+    history = {name: (0.5, last) for name, last in metrics.items()}
+    runs = make_pairs(BASE, FAST, metrics=metrics, history=history)
+    comparison = compare(runs, make_judgement(certificate=certificate))
+    assert comparison.verdict == "void"
+    assert f"val_auc is {value} at the end of 4 of 8 runs" in comparison.statement
+    assert comparison.quality.verdict == "not established"
+    # in an earlier epoch it says nothing of the model that came out
+    earlier = make_pairs(BASE, FAST, history={"val_auc": (value, 0.5)})
+    assert compare(earlier, make_judgement(certificate=certificate)).verdict == "faster"
+
+
+def of_one_side(optimized, variant, **figures):
+    return [
+        attrs.evolve(run, disturbance=figures) if run.variant == variant and not run.round else run
+        for run in make_pairs(BASE, optimized)
+    ]
+
+
+@pytest.mark.parametrize("variant", ["baseline", "full"])
+@pytest.mark.parametrize("cause", ["swapped_pages", "thermal_throttles", "throttled_share"])
+def test_what_a_run_may_do_to_itself_blocks_a_gain_where_one_side_alone_has_it(variant, cause):
+    comparison = compare(of_one_side(FAST, variant, **{cause: 3.0}), make_judgement())
+    assert comparison.verdict == "disturbed"
+    assert f'in 1 of 4 runs of "{variant}" and in none of' in comparison.statement
+    assert "1.25x" in comparison.statement
+    same = compare(of_one_side(SAME, variant, **{cause: 3.0}), make_judgement())
+    assert same.verdict == "disturbed"
+    # what slows the stack down itself is no reason to doubt that it is slower
+    slow = [b * 1.3 + i / 10 for i, b in enumerate(BASE)]
+    assert compare(of_one_side(slow, variant, **{cause: 3.0}), make_judgement()).verdict == "slower"
+
+
+def test_a_gain_stands_where_both_sides_had_it():
+    runs = disturbed(make_pairs(BASE, FAST), 8, swapped_pages=3.0)
+    assert compare(runs, make_judgement()).verdict == "faster"
+
+
+def steps_alone(factor, **changes):
+    """Runs that were cut before an epoch ended: no total, but a mean step."""
+    fit = {"complete": False, "metrics": {}, "why_not_projected": "no epoch ended",
+           "planned_epochs": 3, "steps_per_epoch": 1000}  # fmt: skip
+    return [
+        attrs.evolve(run, fits=(make_fit(**fit, mean_step_seconds=run.wall_seconds / 1000),))
+        for run in make_pairs(BASE, [b / factor + i / 100 for i, b in enumerate(BASE)])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("factor", "certificate", "verdict", "words"),
+    [
+        (1.5, CERTIFIED, "steps faster", "steps are faster: 1.5"),
+        (0.7, CERTIFIED, "steps slower", "steps are slower: 0.7"),
+        (1.5, None, "quality open", "steps are faster; quality not established: 1.5"),
+    ],
+)
+def test_where_no_total_is_known_the_verdict_is_about_steps(factor, certificate, verdict, words):
+    judgement = make_judgement(projected=True, per_step=True, certificate=certificate)
+    comparison = compare(steps_alone(factor), judgement)
+    assert comparison.kind == "steps"
+    assert (comparison.verdict, comparison.statement[: len(words)]) == (verdict, words)
+    assert "projected" not in comparison.statement
+
+
+def test_a_dear_start_is_said_to_be_repaid_only_where_both_figures_are_sure():
+    def with_starts(starts):
+        runs = make_pairs(BASE, FAST, step_seconds=0.005)
+        return [
+            attrs.evolve(run, fits=(attrs.evolve(run.fit, one_time_seconds=start),))
+            for run in runs
+            for start in (1.0 if run.variant == "baseline" else starts[run.round],)
+        ]
+
+    sure, unsure = with_starts([3.0, 3.1, 2.9, 3.0]), with_starts([0.2, 3.9, 0.6, 2.1])
+    assert compare(sure, make_judgement()).break_even_step == 400
+    assert compare(unsure, make_judgement()).break_even_step is None

@@ -1,0 +1,299 @@
+"""A cluster on this machine, its roles played by small scripts: ends, causes, ports, silence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import attrs
+import psutil
+import pytest
+
+from tfopt_core.hooks import ClusterOptions, RuntimeOptions
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.testing import make_machine
+from tfopt_core.training.job import Job
+from tfopt_core.trials.processes import _tidy
+from tfopt_core.workers.clusters.local import Listener, LocalCluster
+from tfopt_core.workers.clusters.roles import environment_of, free_addresses, roles_of
+from tfopt_core.workers.spawn import ProcessOutcome, SpawnRunner
+from tfopt_core.workers.supervise import Limits
+from tfopt_core.workers.task import Task
+
+FAKE = str(Path(__file__).parents[2] / "support" / "fake_role.py")
+TRAINS = [["epoch", 0.5], ["result", 0]]
+# Longer than any of these tests may take: whatever waits so long was not ended.
+FOR_EVER = 600
+SLEEPS = [["sleep", FOR_EVER]]
+
+
+def task_of(folder: Path, kind="run", **cluster) -> Task:
+    options = ClusterOptions(**cluster) if cluster else None
+    job = Job(
+        recipe=Recipe(name="r", workload=WorkloadSpec(use="w")), plugins=(), variant="full",
+        seed=1, machine=make_machine(), folder=folder / "run",
+        runtime=RuntimeOptions(cluster=options),
+    )  # fmt: skip
+    return Task(kind=kind, job=job, save_to=folder / "model.keras")
+
+
+@attrs.frozen
+class InThread:
+    """Plays a role without any process, as far as that goes."""
+
+    scenario: dict
+    limits: Limits = attrs.field(factory=Limits)
+
+    def __call__(self, task, environment, tell):
+        message = cause = None
+        for verb, argument in self.scenario[task.job.folder.name]:
+            if verb == "epoch":
+                tell({"type": "epoch", "epoch": 0, "metrics": {"loss": argument}})
+            elif verb == "sleep":
+                until = time.monotonic() + argument
+                while time.monotonic() < until and not (cause := self.limits.called_off()):
+                    time.sleep(0.01)
+            elif verb == "once" and not Path(argument).exists():
+                Path(argument).touch()
+                message = {"type": "error", "message": "the port 1 is taken by another process"}
+            elif verb == "error":
+                message = {"type": "error", "message": argument}
+            elif verb == "kill":
+                cause = "killed by SIGKILL"
+            elif verb in ("served", "result"):
+                message = {"type": verb, "run": {"cpu_seconds": 0.0}}
+            if message or cause:
+                break
+        return ProcessOutcome(
+            message=None if cause else message, cause=cause, seconds=1.0, output_path=None,
+            output_tail=task.job.folder.name,
+        )  # fmt: skip
+
+
+@attrs.define
+class Played:
+    outcome: ProcessOutcome
+    told: list
+    said: list
+    roles: list
+    ends: dict
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Trains with roles that are processes if that is asked for, else threads."""
+
+    def go(scenario, processes=False, **cluster):
+        told, said, roles, ends = [], [], [], []
+        spawn = SpawnRunner(program=(sys.executable, FAKE)) if processes else InThread(scenario)
+        runner = LocalCluster(
+            inner=lambda *_: pytest.fail("a cluster's run went to the inner runner"),
+            spawn=spawn,
+            listener=Listener(
+                began=roles.append,
+                said=lambda role, message: said.append((role.name, message["type"])),
+                ended=ends.extend,
+            ),
+            loss_seconds=0.5,
+            end_seconds=0.5,
+            served_seconds=0.5,
+        )
+        begun = time.monotonic()
+        outcome = runner(
+            task_of(tmp_path, **cluster),
+            {**os.environ, "SCENARIO": json.dumps(scenario)},
+            told.append,
+        )
+        seconds = time.monotonic() - begun
+        assert left_behind() == []
+        assert seconds < FOR_EVER / 2
+        return Played(outcome, told, said, roles, {end.role.name: end for end in ends})
+
+    return go
+
+
+def left_behind():
+    """The processes of roles that still run."""
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if FAKE in " ".join(child.cmdline())]
+
+
+def test_the_chiefs_result_is_that_of_the_training(play):
+    plays = {"worker-0": TRAINS, "worker-1": [["epoch", 0.7], ["result", 0]]}
+    played = play(plays, processes=True, workers=2)
+    assert played.outcome.cause is None
+    assert played.outcome.message["type"] == "result"
+    # what all roles computed, the import of Python modules at least
+    assert played.outcome.message["run"]["cpu_seconds"] > 0
+    assert [message["metrics"] for message in played.told] == [{"loss": 0.5}]
+    assert played.said == [("worker 1", "epoch")]
+    assert played.ends["worker 1"].metrics == {"loss": 0.7}
+    assert not any(end.failed or end.called_off for end in played.ends.values())
+
+
+def test_each_role_has_a_folder_of_its_own_and_only_the_chief_saves(play, tmp_path):
+    play({"worker-0": TRAINS, "worker-1": TRAINS}, processes=True, workers=2)
+    outputs = {
+        role: (tmp_path / "run" / role / "output.txt").read_text()
+        for role in ("worker-0", "worker-1")
+    }
+    assert outputs == {"worker-0": "worker 0 says save\n", "worker-1": "worker 1 says nothing\n"}
+    _tidy(tmp_path / "run")
+    assert not list((tmp_path / "run").rglob("left-behind"))
+    assert len(list((tmp_path / "run").rglob("output.txt"))) == 2
+
+
+def test_a_worker_that_is_killed_is_the_cause_and_the_others_may_name_theirs(play):
+    played = play(
+        {
+            "worker-0": [["epoch", 0.5], ["sleep", 0.2], ["error", "lost worker 1"]],
+            "worker-1": [["kill", 0]],
+        },
+        processes=True,
+        workers=2,
+    )
+    assert played.outcome.message is None
+    assert played.outcome.cause == "worker 1 was killed by SIGKILL (possibly out of memory)"
+    assert played.outcome.output_tail == "worker 1 says nothing\n"  # its, not the chief's
+    assert played.ends["worker 0"].cause == "worker 0: lost worker 1"
+
+
+def test_whoever_hangs_after_another_has_failed_is_killed(play):
+    played = play(
+        {"worker-0": [["deaf", 0]], "worker-1": [["error", "its disk is full"]]},
+        processes=True,
+        workers=2,
+    )
+    assert played.outcome.cause == "worker 1: its disk is full"
+    assert played.ends["worker 0"].called_off
+    assert not played.ends["worker 0"].failed
+
+
+def test_a_worker_that_never_comes_is_named_and_the_deaf_one_killed_at_once(play):
+    played = play(
+        {
+            "worker-0": [["join", 1.5], ["deaf", 0]],
+            "worker-1": SLEEPS,
+            "worker-2": [["join", FOR_EVER], ["deaf", 0]],
+        },
+        processes=True,
+        workers=3,
+    )
+    [roles] = played.roles
+    expected = f"worker 0: worker 1 ({roles[1].address}) did not come within 2 s"
+    assert played.outcome.cause == expected
+
+
+def test_joining_ends_with_joined(play):
+    joins = [["join", 0.5], ["joined", 0], ["sleep", 1.0], *TRAINS]
+    played = play({"worker-0": joins, "worker-1": TRAINS}, processes=True, workers=2)
+    assert played.outcome.cause is None
+    assert [message["type"] for message in played.told][:2] == ["joining", "joined"]
+
+
+def test_a_port_that_was_taken_is_tried_again_with_new_ones(play, tmp_path):
+    once = [["once", str(tmp_path / "once")], *TRAINS]
+    played = play({"worker-0": [["sleep", 0.3], *TRAINS], "worker-1": once}, workers=2)
+    assert played.outcome.message["type"] == "result"
+    first, second = played.roles
+    assert {role.address for role in first}.isdisjoint(role.address for role in second)
+
+
+def test_a_port_that_is_always_taken_is_an_error_in_the_end(play):
+    taken = [["error", "127.0.0.1:1 is already in use"]]
+    played = play({"worker-0": TRAINS, "worker-1": taken}, workers=2)
+    assert len(played.roles) == 3
+    assert played.outcome.cause == "worker 1: 127.0.0.1:1 is already in use"
+
+
+def test_servers_end_with_their_chief(play):
+    played = play(
+        {
+            "chief-0": TRAINS,
+            "worker-0": [["sleep", 0.1], ["served", 0]],
+            "ps-0": SLEEPS,
+        },
+        workers=1, parameter_servers=1,
+    )  # fmt: skip
+    assert played.outcome.message["type"] == "result"
+    assert played.ends["worker 0"].outcome.message["type"] == "served"
+    assert played.ends["parameter server 0"].called_off
+    assert [role.name for role in played.roles[0]] == ["chief", "worker 0", "parameter server 0"]
+
+
+def test_a_server_that_its_chiefs_end_tears_down_does_no_harm(play):
+    played = play(
+        {"chief-0": TRAINS, "worker-0": [["error", "the chief has gone"]], "ps-0": []},
+        workers=1, parameter_servers=1,
+    )  # fmt: skip
+    assert played.outcome.message["type"] == "result"
+
+
+def test_a_server_that_dies_while_the_chief_trains_is_the_cause(play):
+    played = play(
+        {"chief-0": SLEEPS, "worker-0": SLEEPS, "ps-0": [["kill", 0]]},
+        workers=1, parameter_servers=1,
+    )  # fmt: skip
+    assert played.outcome.cause.startswith("parameter server 0 was killed by SIGKILL")
+
+
+def test_a_worker_that_does_not_end_after_the_chief_is_said(play):
+    played = play({"worker-0": TRAINS, "worker-1": SLEEPS}, workers=2)
+    assert played.outcome.message is None
+    assert played.outcome.cause == "worker 0 has trained, but worker 1 did not end"
+
+
+def test_ctrl_c_ends_all_roles(play):
+    sleeps = {"worker-0": SLEEPS, "worker-1": [["deaf", 0]]}
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        play(sleeps, processes=True, workers=2)
+    assert left_behind() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "cluster"), [("prepare", {"workers": 2}), ("replay", {"workers": 2}), ("run", {})]
+)
+def test_whatever_is_no_run_of_a_cluster_goes_to_the_inner_runner(tmp_path, kind, cluster):
+    taken = []
+    runner = LocalCluster(inner=lambda task, *_: taken.append(task), spawn=SpawnRunner())
+    task = task_of(tmp_path, kind, **cluster)
+    runner(task, {}, lambda message: None)
+    assert taken == [task]
+
+
+def test_addresses_are_all_different():
+    assert len(set(free_addresses(50))) == 50
+
+
+def test_gpus_are_dealt_out_and_servers_get_none():
+    roles = roles_of(ClusterOptions(workers=2, parameter_servers=1))
+
+    def visible(gpus, **environment):
+        return [
+            environment_of(role, roles, environment, gpus).get("CUDA_VISIBLE_DEVICES")
+            for role in roles
+        ]
+
+    assert visible(0) == [None] * 4
+    assert visible(4) == ["-1", "0,1", "2,3", "-1"]
+    assert visible(4, CUDA_VISIBLE_DEVICES="3,5") == ["-1", "3", "5", "-1"]
+    # one for two: they share it, and must not take all of its memory at once
+    shared = environment_of(roles[1], roles, {}, 1)
+    assert shared["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
+    assert "CUDA_VISIBLE_DEVICES" not in shared
+
+
+def test_tf_config_describes_each_role():
+    roles = roles_of(ClusterOptions(workers=2))
+    config = json.loads(environment_of(roles[1], roles, {"A": "b"}, 0)["TF_CONFIG"])
+    assert config == {
+        "cluster": {"worker": [role.address for role in roles]},
+        "task": {"type": "worker", "index": 1},
+    }

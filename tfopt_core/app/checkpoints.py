@@ -1,0 +1,113 @@
+"""A training that keeps checkpoints: whether one is there to go on from, and with what.
+
+Read without importing TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+from cattrs import structure, unstructure
+
+from tfopt_core.errors import InputError
+from tfopt_core.measurement.fingerprint import OF_THE_PLACE, differences, fingerprint
+from tfopt_core.measurement.resume import recipe_differences
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.resume_point import ResumePoint
+from tfopt_core.training.checkpoint_folder import make_ours, names_in, newest_in
+from tfopt_core.training.keeping import CheckpointConfig
+from tfopt_core.trials.request import Request, with_prepared
+
+FOLDER = "checkpoints"
+
+
+def resumed(point: ResumePoint, request: Request) -> tuple[Prepared, Request] | None:
+    """Return what the training was begun with, and the request with its seed and settings.
+
+    None where there is no checkpoint.
+    """
+    if point.start is None:
+        return None
+    prepared = structure(point.values["about"]["prepared"], Prepared)
+    gpus = request.machine.gpus if point.moved else prepared.gpus
+    prepared = attrs.evolve(prepared, gpus=gpus)
+    request = attrs.evolve(request, seed=point.values["seed"])
+    return prepared, with_prepared(request, prepared)
+
+
+def checkpoint_config(point: ResumePoint, request: Request, prepared: Prepared) -> CheckpointConfig:
+    """Return what the training's process is told of its checkpoints."""
+    about = {
+        "recipe": request.recipe.to_dict(),
+        "fingerprint": dict(point.code),
+        "prepared": unstructure(prepared),
+    }
+    return CheckpointConfig(folder=point.folder, every=point.every, start=point.start, about=about)
+
+
+def open_checkpoints(
+    request: Request, folder: Path, *, resume: bool, every: int | None = None
+) -> ResumePoint:
+    """Make the folder, and find the newest valid checkpoint in it.
+
+    :param resume: go on from it; otherwise there must be none.
+    :param every: steps after which a checkpoint is written within an epoch too.
+    :raises InputError: if the folder is not one of checkpoints, if there are some and none is to be
+        resumed, if all of them are damaged, or if recipe, code, versions or environment are no
+        longer those that the training was begun with; says which.
+    """
+    folder = folder.absolute()
+    make_ours(folder)
+    code = _facts(request)
+    if not resume:
+        if names_in(folder):
+            raise InputError(f'there are checkpoints already; use --resume, or remove "{folder}"')
+        return ResumePoint(folder=folder, every=every, code=code)
+    newest = newest_in(folder)
+    if newest.checkpoint is None:
+        if newest.damaged:
+            raise InputError(
+                f'all checkpoints in "{folder}" are damaged ({", ".join(newest.damaged)}); remove '
+                "the folder to train anew"
+            )
+        return ResumePoint(folder=folder, every=every, code=code)
+    values = newest.checkpoint.values
+    about = values["about"]
+    changed = [
+        *recipe_differences(about["recipe"], request.recipe.to_dict()),
+        *differences(*(_without_place(facts) for facts in (about["fingerprint"], code))),
+    ]
+    if changed:
+        raise InputError(
+            f'the training in "{folder}" cannot go on: {"; ".join(changed)}; undo that, or name '
+            "another folder by --checkpoints to train anew"
+        )
+    if request.seed not in (None, values["seed"]):
+        raise InputError(
+            f'the training in "{folder}" has the seed {values["seed"]}; leave --seed out'
+        )
+    return ResumePoint(
+        folder=folder,
+        every=every,
+        start=newest.name,
+        values=values,
+        damaged=newest.damaged,
+        moved=differences(*(_place(facts) for facts in (about["fingerprint"], code))),
+        code=code,
+    )
+
+
+def _facts(request: Request) -> dict[str, str]:
+    """What the training depends on, by name; the same in a project that was moved."""
+    root = str(request.recipe.directory.resolve())
+    return {name.replace(root, "."): value for name, value in fingerprint(request).items()}
+
+
+def _place(facts: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in facts.items() if name in OF_THE_PLACE}
+
+
+def _without_place(facts: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in facts.items() if name not in OF_THE_PLACE}

@@ -1,0 +1,198 @@
+"""The recipe that `tfopt init` writes: what is trained, and the text."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.app.check import check_recipe
+from tfopt_core.errors import InputError, RecipeError, did_you_mean
+from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.schema import SCHEMA_FILE
+from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
+from tfopt_core.training.factory import missing_workload
+
+_TARGET = re.compile(r"\s*([^<>=\s]+)\s*([<>])=\s*(\S+)\s*")
+_SPARE_FIT = {
+    "script": [
+        SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"),
+        SpareKey("workload", "max_epochs", 2, "cuts each call of fit short, for a quick look"),
+    ],
+    "factory": [
+        SpareKey("workload", "epochs", 5, "the workload's own number if left out"),
+        SpareKey("workload", "batch_size", 32, "over all replicas"),
+        SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
+    ],
+}
+_SPARE_MEASURE = [
+    SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),
+    SpareKey("measure", "quality", {"metric": "val_accuracy", "tolerance": 0.005},
+             "what must not get worse; if left out, what the training reports"),
+]  # fmt: skip
+
+
+@attrs.frozen
+class Subject:
+    """What is trained: the recipe's key for it ("script", "factory", "use"), and its value."""
+
+    key: str
+    value: str
+    args: tuple[str, ...] = ()
+
+    @property
+    def stem(self) -> str:
+        """What files and results about it are called."""
+        place = self.value.rpartition(":")[0] if self.key == "factory" else self.value
+        if place.endswith(".py"):
+            return Path(place).stem
+        return place.rpartition(".")[2]
+
+    def table(self, folder: Path) -> dict[str, Any]:
+        """The `[workload]` table of a recipe in a folder; here, paths start from where we are."""
+        table: dict[str, Any] = {self.key: self.value}
+        place, colon, name = self.value.rpartition(":")
+        if self.key == "script":
+            table["script"] = _seen_from(folder, self.value)
+            table["args"] = list(self.args) or None
+            # a script opens its files from where it is run: from here, as the user does
+            table["folder"] = _seen_from(folder, ".") if folder.resolve() != Path.cwd() else None
+        elif self.key == "factory" and place.endswith(".py"):
+            table["factory"] = f"{_seen_from(folder, place)}{colon}{name}"
+        return table
+
+
+def find_subject(target: str, args: str | None = None) -> Subject:
+    """What a script's path, a factory's place or a workload's name means.
+
+    :param args: the arguments of a script, as a shell has them.
+    :raises InputError: if there is nothing of the kind, or arguments stand beside no script.
+    """
+    if target.endswith(".py"):
+        path = Path(target)
+        if not path.is_file():
+            nearby = [file.name for file in path.parent.glob("*.py")]
+            hint = did_you_mean(path.name, nearby) or "give the path of a Python file"
+            raise InputError(f'there is no script "{target}"; {hint}')
+        return Subject("script", target, _split(args or ""))
+    if args:
+        raise InputError("--args are the arguments of a script; give a factory [workload.options]")
+    if ":" in target:
+        subject, spec = Subject("factory", target), WorkloadSpec(factory=target)
+    else:
+        subject, spec = Subject("use", target), WorkloadSpec(use=target)
+    missing = missing_workload(spec, Path.cwd())
+    if missing is not None:
+        if subject.key == "use":
+            missing += "; a script ends in .py, and a factory is module:callable"
+        raise InputError(missing)
+    return subject
+
+
+def parse_target(text: str) -> dict[str, Any]:
+    """The `target` that "val_accuracy>=0.9" means.
+
+    :raises InputError: if it means none.
+    """
+    match = _TARGET.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError
+        bound = float(match[3])
+    except ValueError:
+        raise InputError(
+            f'--target: "{text}" is no target; write METRIC>=VALUE or METRIC<=VALUE'
+        ) from None
+    return {"metric": match[1], "at_least" if match[2] == ">" else "at_most": bound}
+
+
+def first_text(
+    subject: Subject,
+    output: Path,
+    plugins: Sequence[PlannedPlugin],
+    *,
+    name: str,
+    budget: str,
+    target: Mapping[str, Any] | None,
+) -> str:
+    """The recipe's text, with what else may be said in it as comments."""
+    folder = output.parent
+    given = subject.table(folder)
+    kind = "script" if subject.key == "script" else "factory"
+    off = "" if all(plugin.enabled for plugin in plugins) else (
+        " Those that are on leave the training as it is, exactly; enabled = true adds another, and "
+        "for one call --set plugins.NAME.enabled=true does."
+    )  # fmt: skip
+    return recipe_text(
+        name=name,
+        description=f"What makes {subject.value} faster.",
+        workload=given,
+        plugins=plugins,
+        measure={"budget": budget, "target": target},
+        heading=[
+            f"To see what makes {subject.value} faster on this machine: tfopt apply {output.name}",
+        ],
+        notes={
+            "plugins": f"The stack, in this order.{off}",
+            "measure.budget": "longer is surer",
+        },
+        spare=[
+            *(key for key in _SPARE_FIT[kind] if given.get(key.key) is None),
+            *_SPARE_MEASURE,
+        ],
+        schema=f"./{SCHEMA_FILE}" if (folder / SCHEMA_FILE).is_file() else "",
+    )
+
+
+def check_text(text: str, folder: Path) -> None:
+    """Find out what `tfopt apply` would say against the recipe before it is written.
+
+    :raises InputError: with all of it.
+    """
+    with beside(text, folder) as path:
+        try:
+            check_recipe(path)
+        except RecipeError as error:
+            said = [f"{p.message}; {p.mend}" if p.mend else p.message for p in error.problems]
+            raise InputError("\n".join(said)) from None
+
+
+@contextlib.contextmanager
+def beside(text: str, folder: Path) -> Iterator[Path]:
+    """A recipe that is there for a while, in the folder that its paths start from.
+
+    :raises InputError: if it cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".tfopt-init-", suffix=".toml")
+        path = Path(name)
+        with open(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        cause = error.strerror or error
+        raise InputError(f'nothing can be written in "{folder}": {cause}') from error
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _seen_from(folder: Path, place: str) -> str:
+    """A path that is relative to here, relative to another folder; an absolute one stays."""
+    if os.path.isabs(place) or folder.resolve() == Path.cwd():
+        return place
+    return os.path.relpath(place, folder)
+
+
+def _split(args: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(args))
+    except ValueError as error:
+        raise InputError(f"--args: {str(error).lower()}") from None

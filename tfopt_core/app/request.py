@@ -1,0 +1,191 @@
+"""From a command's arguments to a measurement's request."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfopt_core.app.check import check_recipe
+from tfopt_core.app.clustered import check_none_described, cluster_owner
+from tfopt_core.app.project import project_of
+from tfopt_core.errors import InputError
+from tfopt_core.hooks import read_machine
+from tfopt_core.recipe import Recipe, checks, shipped_recipes
+from tfopt_core.training.runtime import check_environment
+from tfopt_core.trials.request import Request
+
+if TYPE_CHECKING:
+    from tfopt_core.records.resume_point import ResumePoint
+
+
+def make_request(
+    target: str,
+    overrides: Sequence[str],
+    *,
+    compares: bool,
+    keeps: bool = True,
+    save_to: Path | None = None,
+    json_path: Path | None = None,
+    debug: bool = False,
+) -> tuple[Request, Path]:
+    """Check everything that can be checked without TensorFlow.
+
+    :param compares: whether baseline and stack will be compared.
+    :param keeps: whether anything will be kept in the project.
+    :returns: the request, and the folder in which the project's results are kept.
+    :raises InputError: for whatever is wrong, all problems of a recipe at once.
+    """
+    check_environment(os.environ)
+    checked = check_recipe(target, overrides, compares=compares)
+    if save_to is not None and save_to.suffix != ".keras":
+        raise InputError(f'--save: "{save_to}" does not end in .keras, the format of Keras 3')
+    for option, path in (("--save", save_to), ("--json", json_path)):
+        if path is not None:
+            _check_writable(option, path)
+    results = project_folder(checked.recipe) / ".tfopt"
+    if keeps:
+        _make_ours(results)
+    request = Request(
+        recipe=checked.recipe,
+        plugins=checked.plugins,
+        reading=checked.reading,
+        machine=read_machine(),
+        folder=results / "runs" / new_id(),
+        environment=os.environ,
+        save_to=save_to,
+        debug=debug,
+    )
+    return request, results
+
+
+def make_cluster_request(
+    target: str,
+    overrides: Sequence[str],
+    *,
+    workers: int | None,
+    parameter_servers: int | None,
+    save_to: Path | None = None,
+    debug: bool = False,
+) -> Request:
+    """A training whose processes are all started on this machine.
+
+    :param workers: how many, and how many `parameter_servers`; None for what the recipe says.
+    :raises InputError: for whatever is wrong, and for a stack that trains in one process.
+    """
+    check_none_described(os.environ, "launch")
+
+    def make(overrides: Sequence[str]) -> Request:
+        return make_request(target, overrides, compares=False, save_to=save_to, debug=debug)[0]
+
+    request = make(overrides)
+    owner = cluster_owner(request)
+    if owner is None:
+        raise InputError(
+            '"launch" needs a plugin that trains over several processes; add one to the stack '
+            "(`tfopt plugins` lists them), or use `tfopt train`"
+        )
+    asked = {"workers": workers, "parameter_servers": parameter_servers}
+    changes = [f"plugins.{owner}.{key}={n}" for key, n in asked.items() if n is not None]
+    return make([*overrides, *changes]) if changes else request
+
+
+def checkpoints_of(
+    request: Request,
+    results: Path,
+    *,
+    resume: bool,
+    every: int | None,
+    folder: Path | None,
+    adapt: bool,
+) -> ResumePoint | None:
+    """The checkpoints that the options of `tfopt train` ask for; None where they ask for none.
+
+    :param results: where the project's results are kept.
+    :raises InputError: see `open_checkpoints`; and for `--adapt` beside them.
+    """
+    if not resume and every is None and folder is None:
+        return None
+    from tfopt_core.app.checkpoints import FOLDER, open_checkpoints
+
+    if request.recipe.workload.script is not None:
+        raise InputError(
+            "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
+            "factory: leave --resume, --checkpoint-every and --checkpoints out"
+        )
+    if adapt:
+        raise InputError(
+            "--adapt cannot be combined with checkpoints: which loop makes a step depends on how "
+            "long steps took, and a resumed training would not be the same; leave one of them out"
+        )
+    if folder is None:
+        folder = results / FOLDER / re.sub(r"[^\w.-]+", "-", request.recipe.name)
+    return open_checkpoints(request, folder, resume=resume, every=every)
+
+
+def project_folder(recipe: Recipe) -> Path:
+    """Where results are kept: the project of the recipe, that of the working directory for
+    recipes that ship with tfopt."""
+    start = Path.cwd()
+    shipped = {path.resolve() for path in shipped_recipes().values()}
+    if recipe.path is not None and recipe.path.resolve() not in shipped:
+        start = recipe.path.absolute().parent
+    return project_of(start)
+
+
+def new_id() -> str:
+    """An id that sorts by time and collides with no other process."""
+    return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def _make_ours(folder: Path) -> None:
+    """Create the results' folder, which git is told to leave alone.
+
+    :raises InputError: if it cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="ascii")
+    except OSError as error:
+        raise InputError(
+            f'results cannot be kept in "{folder}": {error.strerror or error}; run tfopt where it '
+            "may write"
+        ) from error
+
+
+def _check_writable(option: str, path: Path) -> None:
+    """Find out before minutes of measuring, not after them, that a file cannot be written.
+
+    :raises InputError: naming option and path.
+    """
+    if str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        return  # standard output, a pipe or a device
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise InputError(f'{option}: "{path}" is a folder')
+    if not folder.is_dir():
+        raise InputError(f'{option}: there is no folder "{path.parent}"')
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f'{option}: cannot write "{path}": {error.strerror or error}') from error
+
+
+def seconds_of(option: str, text: str) -> float:
+    """The seconds of a duration that an option was given.
+
+    :raises InputError: if it is none.
+    """
+    try:
+        return checks.duration(text)
+    except checks.Invalid as error:
+        fault = error.faults[0]
+        raise InputError(f"{option}: {fault.message}; {fault.mend}") from error

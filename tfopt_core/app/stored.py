@@ -1,0 +1,73 @@
+"""Finds what was measured before: in a project's store, or in a JSON file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from tfopt_core.app.project import project_of
+from tfopt_core.errors import InputError, did_you_mean
+from tfopt_core.store.database import Store, store_path
+
+LAST = "last"
+# So many ids are named where more would fit what was asked for.
+CANDIDATES = 5
+
+
+def place_of(project: Path | None) -> Path:
+    """Where the results are: of this project, or, for None, of the one that we are in."""
+    return store_path(project_of(Path.cwd()) if project is None else project)
+
+
+@contextmanager
+def open_stored(project: Path | None) -> Iterator[Store]:
+    """The project's store, for reading.
+
+    :raises InputError: if nothing was ever measured there.
+    """
+    path = place_of(project)
+    store = Store.existing(path)
+    if store is None:
+        raise InputError(
+            f'nothing was measured yet: there is no "{path}"; `tfopt apply RECIPE` measures, and '
+            "--project DIR looks elsewhere"
+        )
+    with closing(store):
+        yield store
+
+
+def find_id(store: Store, asked: str) -> str:
+    """The one measurement that is meant by an id, the start or end of one, or "last".
+
+    :raises InputError: naming candidates, if it is none or several.
+    """
+    known = store.measurements()
+    if not known:
+        raise InputError(f'nothing was measured yet: there is no measurement in "{store.path}"')
+    if asked == LAST:
+        return known[-1]
+    if asked in known:
+        return asked
+    found = [id_ for id_ in known if asked and (id_.startswith(asked) or id_.endswith(asked))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f'"{asked}" may be {len(found)} measurements: {_some(found)}; add to it')
+    hint = did_you_mean(asked, known) or f"the latest are: {_some(list(known))}"
+    raise InputError(f'no measurement is named "{asked}"; {hint}')
+
+
+def _some(ids: list[str]) -> str:
+    """The newest of them, the newest last."""
+    shown = ", ".join(ids[-CANDIDATES:])
+    return shown if len(ids) <= CANDIDATES else f"{shown} ({len(ids) - CANDIDATES} older ones too)"
+
+
+def is_file(asked: str) -> bool:
+    """Whether a path is meant, and no id."""
+    if asked == LAST:
+        return False
+    path = Path(asked)
+    return bool(path.suffix) or os.sep in asked or path.is_file()

@@ -1,0 +1,180 @@
+"""The loops of a diagnosis, timed in turns: the machine's speed drifts while they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from tfopt_core.diagnosis.step_parts import even_seconds_a_step, seconds_a_step, with_first_epoch
+from tfopt_core.errors import describe
+from tfopt_core.records.diagnosis import Round
+from tfopt_core.statistics.intervals import median
+from tfopt_core.training.batches import DataLoop, first_batch, repeated, shapes_of
+from tfopt_core.training.build import Built
+from tfopt_core.training.matmul_peak import MatmulPeak, dtypes_worth_measuring
+from tfopt_core.training.recorder import Limits
+from tfopt_core.training.step_loops import FitLoop, GraphLoop
+from tfopt_core.training.watch import Watch
+
+# Five rounds of some five seconds. Real epochs are seen to their end where that is soon.
+ROUNDS = 5
+REAL = Limits(seconds=1.5, at_most=3.5)
+CACHED = Limits(seconds=0.8, at_most=0.8)
+GRAPH = Limits(seconds=0.6, at_most=0.6)
+DATA = Limits(seconds=0.5, at_most=1.5)
+PEAK_SECONDS = 0.2
+# First steps trace, open buffers and fill what allocators keep.
+WARM = Limits(seconds=0.0, at_most=0.3, calls=5)
+# An epoch that fills a cache is waited for no longer than this.
+FILL = Limits(seconds=0.0, at_most=20.0)
+# No round begins after so many seconds of measuring.
+BUDGET_SECONDS = 23.0
+# For a first look two rounds tell enough to choose what is then measured.
+QUICK_ROUNDS, QUICK_SECONDS, QUICK_SHARE = 2, 6.0, 0.5
+SHAPES_SECONDS = 0.5
+
+Tell = Callable[[str], None]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Rounds:
+    """What was timed, the batch that was repeated, the shapes of batches that were seen, those
+    for which a step was traced while it was timed, and what stood in the way."""
+
+    rounds: tuple[Round, ...]
+    batch: Any
+    shapes: dict[str, int]
+    traced: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def time_rounds(
+    built: Built, tell: Tell, now: Callable[[], float] = monotonic, *, quick: bool = False
+) -> Rounds:
+    """Time `fit` over the real data and over one batch, steps in a graph, and the data alone.
+
+    :param quick: make fewer rounds.
+    """
+    most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, BUDGET_SECONDS)
+    sync = _sync(built)
+    tell("tracing the step")
+    loops = _Loops(built, sync, QUICK_SHARE if quick else 1.0)
+    try:
+        loops.warm()
+        rounds: list[Round] = []
+        begun = now()
+        for number in range(1, most + 1):
+            tell(f"timing the loops, round {number} of {most}")
+            rounds.append(loops.round())
+            if now() - begun > budget:
+                break
+    finally:
+        loops.fit.finish()
+    return Rounds(
+        rounds=tuple(rounds), batch=loops.batch,
+        shapes=shapes_of(built.run.datasets["train"], SHAPES_SECONDS),
+        traced=tuple(loops.traced_anew), warnings=tuple(loops.warnings),
+    )  # fmt: skip
+
+
+class _Loops:
+    """The loops of one diagnosis, and what stood in the way of each."""
+
+    def __init__(self, built: Built, sync: Callable[[], None] | None, share: float) -> None:
+        self.built, self.sync = built, sync
+        # of the time that a round usually takes
+        self.real, self.kept, self.steps_alone, self.read = (
+            attrs.evolve(limit, seconds=limit.seconds * share, at_most=limit.at_most * share)
+            for limit in (REAL, CACHED, GRAPH, DATA)
+        )
+        self.warnings: list[str] = []
+        self.traced_anew: list[str] = []
+        self.batch: Any = None
+        self.fit = FitLoop(built, Watch(built, lambda message: None), sync)
+        self.data = DataLoop(built.run.datasets["train"], built.run.steps_per_epoch)
+        dtypes = dtypes_worth_measuring(built.run.machine, built.precision.policy)
+        self.peaks = {dtype: MatmulPeak(dtype, sync=sync) for dtype in dtypes}
+        self._cached: Any = None
+        self._graph: GraphLoop | None = None
+        self._fill_seconds: float | None = None
+        self._known_shapes = 0
+
+    def warm(self) -> None:
+        built, steps = self.built, self.built.run.steps_per_epoch
+        # a cache that is read in part throws away what it has, or locks its file
+        if built.fills_cache:
+            self._fill()
+        else:
+            self.fit.run(built.run.datasets["train"], WARM)
+        self.batch = first_batch(built)
+        self._make_cached(steps)
+        self._make_graph()
+        self.data.run(WARM)
+        for peak in self.peaks.values():
+            peak.warm()
+        self._known_shapes = len(self.fit.shapes)
+
+    def round(self) -> Round:
+        """One round. What a step is traced for meanwhile is kept."""
+        steps = self.built.run.steps_per_epoch
+        real = seconds_a_step(self.fit.run(self.built.run.datasets["train"], self.real), steps)
+        self.traced_anew += self.fit.shapes[self._known_shapes :]
+        if self._fill_seconds is not None:
+            real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)
+        cached = real
+        if self._cached is not None:
+            cached = even_seconds_a_step(self.fit.run(self._cached, self.kept), steps)
+        self._known_shapes = len(self.fit.shapes)
+        graph = None if self._graph is None else median(self._graph.run(self.steps_alone))
+        return Round(
+            real=real, cached=cached, graph=graph,
+            data=seconds_a_step(self.data.run(self.read), steps),
+            peaks={dtype: peak.run(PEAK_SECONDS) for dtype, peak in self.peaks.items()},
+        )  # fmt: skip
+
+    def _make_cached(self, steps: int | None) -> None:
+        if self.built.training.loop == "resident":
+            self.warnings.append(
+                "a resident loop takes its batches out of memory in its own graph: that is counted "
+                "as dispatch"
+            )
+            return
+        self._cached = repeated(self.batch, self.built.run.element_spec, steps)
+        self.fit.run(self._cached, WARM)
+
+    def _make_graph(self) -> None:
+        if self.built.run.replicas > 1:
+            self.warnings.append("dispatch is not told from compute: there are several replicas")
+            return
+        try:
+            graph = GraphLoop(self.built, self.batch, self.sync)
+            graph.warm()
+        except Exception as error:  # a step that cannot be in a loop; the training can go on
+            self.warnings.append(
+                f"dispatch is not told from compute: the step in a graph loop {describe(error)}"
+            )
+            return
+        self._graph = graph
+
+    def _fill(self) -> None:
+        epochs = self.fit.run(self.built.run.datasets["train"], FILL)
+        if epochs and epochs[0].complete:
+            self._fill_seconds = seconds_a_step(epochs[:1], None)
+        else:
+            self.warnings.append(
+                f"an epoch that fills the cache takes more than {FILL.at_most:.0f} s: the figures "
+                "are of such an epoch, later ones are faster"
+            )
+
+
+def _sync(built: Built) -> Callable[[], None] | None:
+    """What waits for the device; on a CPU a call has waited already."""
+    if not built.run.machine.gpus:
+        return None
+    import tensorflow as tf
+
+    sync: Callable[[], None] = tf.test.experimental.sync_devices
+    return sync

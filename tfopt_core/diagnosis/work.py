@@ -1,0 +1,303 @@
+"""What the process of `tfopt diagnose` does: build, time the loops in turns, look, ask plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from time import perf_counter
+from typing import Any
+
+import attrs
+from cattrs import unstructure
+
+from tfopt_core.data import Cache, DataPlan
+from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, share_of_peak
+from tfopt_core.diagnosis.step_rounds import Rounds, time_rounds
+from tfopt_core.errors import describe
+from tfopt_core.hooks import Diagnosis, Finding
+from tfopt_core.hooks.settings import plain
+from tfopt_core.hooks.suggest import propose
+from tfopt_core.private_api import disabled_so_far
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse
+from tfopt_core.statistics.intervals import median
+from tfopt_core.training.build import Built, build, load
+from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.devices import as_tensorflow_sees
+from tfopt_core.training.flops import NotCountable, operations_of
+from tfopt_core.training.graph_findings import graph_findings
+from tfopt_core.training.graphs import StepGraph, layers_without_xla, supports_xla, traced_step
+from tfopt_core.training.input_findings import (
+    StageCost,
+    plan_findings,
+    shape_findings,
+    stage_costs,
+)
+from tfopt_core.training.job import Job
+from tfopt_core.training.workload import Workload
+from tfopt_core.trials.compared_loops import compare_loops
+from tfopt_core.trials.dry_build import resolve_all
+from tfopt_core.trials.probing import ProcessProbe
+from tfopt_core.trials.time_estimate import estimated
+from tfopt_core.workers.task import Task
+
+Send = Callable[[dict[str, Any]], None]
+
+# Input that a step waits for less than this share of it is not looked into.
+INPUT_WORTH = 0.03
+# From here on, starting a step takes as long as what is in it.
+TINY_BATCHES = 0.5
+
+
+def diagnosed(task: Task, send: Send, load: Callable[[Job], Workload]) -> dict[str, Any]:
+    """Return the message of a diagnosis."""
+    return {"type": "diagnosed", "diagnosed": diagnose(task, send, load)}
+
+
+def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
+    """Diagnose the job's training; a `Diagnosed` as plain data.
+
+    :param load: makes the job's workload.
+
+    It is sent before plugins are asked, so that none of them can take it away.
+
+    :raises InputError, PluginError: for whatever would stop a training.
+    """
+
+    def tell(phase: str) -> None:
+        send({"type": "phase", "phase": phase})
+
+    begun = perf_counter()
+    tell("building the model")
+    job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
+    workload = load(job)
+    resolved = resolve_all(job, workload)
+    job = attrs.evolve(job, plugins=resolved.plugins)
+    estimate = estimated(job, workload) if task.quick else None
+    built = build(job, workload)
+    rounds = time_rounds(built, tell, quick=task.quick)
+    parts = parts_of(rounds.rounds)
+    tell("looking at the data and the graph")
+    graph, why_no_graph = _traced(built, rounds.batch)
+    matmul = _matmul(built, rounds, graph, why_no_graph)
+    compared = compare_loops(built, tell) if task.quick else None
+    findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
+    diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
+    if compared is not None:
+        diagnosis = attrs.evolve(diagnosis, loops=compared.loops, compared=compared.complete)
+    result = _diagnosed(diagnosis, job, workload, built, rounds, parts, matmul)
+    result = attrs.evolve(
+        result,
+        warnings=(
+            *result.warnings,
+            *chain.from_iterable(resolved.not_timed.values()),
+            *disabled_so_far(),
+        ),
+        in_run=None if compared is None else compared.adapted,
+        estimate=estimate,
+        measuring_seconds=perf_counter() - begun,
+    )
+    send({"type": "measured", "diagnosed": unstructure(result)})
+    proposal = propose(
+        task.asked, diagnosis, built.stack.names,
+        tell=lambda plugin: send({"type": "asking", "plugin": plugin}),
+    )  # fmt: skip
+    return dict(
+        unstructure(
+            attrs.evolve(
+                result,
+                suggestions=proposal.suggestions,
+                proposed_stack=proposal.stack,
+                silent=proposal.silent,
+            )
+        )
+    )
+
+
+def _traced(built: Built, batch: Any) -> tuple[StepGraph | None, str]:
+    if built.model.run_eagerly:
+        return None, "the model runs eagerly"
+    try:
+        return traced_step(built.model, batch), ""
+    except Exception as error:
+        return None, f"tracing the step for one batch {describe(error)}"
+
+
+def _matmul(built: Built, rounds: Rounds, graph: StepGraph | None, why_not: str) -> MatmulUse:
+    dtype = built.precision.policy.removeprefix("mixed_")
+    operations: float | None = None
+    if graph is not None:
+        try:
+            operations = operations_of(graph.graph)
+        except NotCountable as reason:
+            why_not = str(reason)
+        except Exception as error:  # a graph of another make than those that are understood
+            why_not = describe(error)
+    last = rounds.rounds[-1].peaks
+    return MatmulUse(
+        dtype=dtype,
+        operations=operations,
+        why_not=why_not,
+        share_computing=share_of_peak(operations, rounds.rounds, dtype, whole_step=False),
+        share_of_step=share_of_peak(operations, rounds.rounds, dtype, whole_step=True),
+        peaks={name: median([r.peaks[name] for r in rounds.rounds]) for name in last},
+    )
+
+
+def _input_findings(built: Built, rounds: Rounds, parts: Parts) -> Iterator[Finding]:
+    # the real loop may hide what the data take behind the rest of a step
+    waits = parts.input.share >= INPUT_WORTH
+    heavy = parts.data_seconds >= INPUT_WORTH * parts.step_seconds
+    for split, plan in built.plans.items():
+        costs = _costs(plan) if split == "train" and heavy else ()
+        yield from plan_findings(split, plan, costs, parts.step_seconds, waits and split == "train")
+    yield from shape_findings(
+        rounds.shapes, rounds.traced, bool(built.model.jit_compile), _last_is_smaller(built)
+    )
+
+
+def _costs(plan: DataPlan) -> tuple[StageCost, ...]:
+    try:
+        return stage_costs(plan, lambda epochs: seconds_a_step(epochs, None))
+    except Exception:  # a stage that does not work without those that are left out
+        return ()
+
+
+def _last_is_smaller(built: Built) -> bool:
+    size, examples = built.run.batch_size, _examples(built)
+    if size is None or examples is None or built.run.steps_per_epoch is None:
+        return False
+    return built.run.steps_per_epoch * size > examples
+
+
+def _model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Iterator[Finding]:
+    model = built.model
+    if model.run_eagerly:
+        yield Finding(
+            kind="runs-eagerly", detail="every operation of a step is started from Python",
+            mend="compile(run_eagerly=False)",
+        )  # fmt: skip
+    if parts.dispatch_known and parts.dispatch.share >= TINY_BATCHES:
+        of = f" of {built.run.batch_size} examples" if built.run.batch_size else ""
+        yield Finding(
+            kind="tiny-batches",
+            detail=f"starting a step{of} takes longer than all that is computed in it",
+            mend="more steps a call, or larger batches (which change the training)",
+        )  # fmt: skip
+    if not supports_xla(model):
+        names = layers_without_xla(model) or ()
+        which = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        yield Finding(
+            kind="layer-without-xla",
+            detail=f"XLA cannot compile {which or 'the model'}, so Keras turns it off for all of "
+            "the model",
+            mend="move such layers into the input pipeline",
+        )  # fmt: skip
+    # XLA optimizes by itself, and its graph is not there to be seen
+    if graph is not None and not model.jit_compile:
+        yield from graph_findings(graph)
+
+
+def _examples(built: Built) -> int | None:
+    plan = built.plans["train"]
+    return None if plan.source.batched else plan.count
+
+
+def _diagnosis(
+    job: Job,
+    workload: Workload,
+    built: Built,
+    parts: Parts,
+    matmul: MatmulUse,
+    findings: tuple[Finding, ...],
+) -> Diagnosis:
+    probe = ProcessProbe(job, workload, 0)
+    return Diagnosis(
+        machine=job.machine,
+        epochs=built.run.epochs,
+        steps_per_epoch=built.run.steps_per_epoch,
+        batch_size=built.run.batch_size,
+        examples=_examples(built),
+        step_seconds=parts.step_seconds,
+        input_seconds=parts.input.seconds,
+        dispatch_seconds=parts.dispatch.seconds,
+        compute_seconds=parts.compute.seconds,
+        data_seconds=parts.data_seconds,
+        dispatch_known=parts.dispatch_known,
+        example_bytes=_example_bytes(probe),
+        available_memory_bytes=probe.available_memory_bytes(),
+        trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
+        policy=built.precision.policy,
+        jit_compile=bool(built.model.jit_compile),
+        supports_jit=supports_xla(built.model),
+        batch_callbacks=batch_callbacks(built.training.callbacks),
+        matmul_share=matmul.share_computing,
+        matmul_peaks=matmul.peaks,
+        plans=built.plans,
+        findings=findings,
+    )
+
+
+def _example_bytes(probe: ProcessProbe) -> float | None:
+    try:
+        return probe.element_bytes()[0] or None
+    except Exception:  # data that cannot be read apart from a training
+        return None
+
+
+def _diagnosed(
+    diagnosis: Diagnosis,
+    job: Job,
+    workload: Workload,
+    built: Built,
+    rounds: Rounds,
+    parts: Parts,
+    matmul: MatmulUse,
+) -> Diagnosed:
+    return Diagnosed(
+        recipe=job.recipe.name,
+        recipe_sha256=job.recipe.sha256(),
+        workload=job.recipe.workload.said,
+        baseline=workload.baseline,
+        stack=built.stack.names,
+        resolved={name: plain(settings) for name, settings in built.stack.settings.items()},
+        machine=job.machine.to_dict(),
+        epochs=diagnosis.epochs,
+        steps_per_epoch=diagnosis.steps_per_epoch,
+        batch_size=diagnosis.batch_size,
+        examples=diagnosis.examples,
+        example_bytes=diagnosis.example_bytes,
+        available_memory_bytes=diagnosis.available_memory_bytes,
+        trainable_parameters=diagnosis.trainable_parameters,
+        policy=diagnosis.policy,
+        jit_compile=diagnosis.jit_compile,
+        supports_jit=diagnosis.supports_jit,
+        batch_callbacks=diagnosis.batch_callbacks,
+        data={split: plan.describe() for split, plan in built.plans.items()},
+        step_seconds=parts.step_seconds,
+        input=parts.input,
+        dispatch=parts.dispatch,
+        compute=parts.compute,
+        dispatch_known=parts.dispatch_known,
+        data_seconds=parts.data_seconds,
+        bounds=Bounds(
+            input=_finite(diagnosis.bound(("input",))),
+            dispatch=_finite(diagnosis.bound(("dispatch",))),
+            compute=_finite(diagnosis.bound(("compute",))),
+            input_and_dispatch=_finite(diagnosis.bound(("input", "dispatch"))),
+        ),
+        matmul=matmul,
+        rounds=rounds.rounds,
+        findings=diagnosis.findings,
+        warnings=rounds.warnings + _stack_warnings(built),
+        measuring_seconds=0.0,
+    )
+
+
+def _stack_warnings(built: Built) -> tuple[str, ...]:
+    if built.plans["train"].find(Cache) is not None and built.run.epochs == 1:
+        return ("with one epoch a cache is only ever filled",)
+    return ()
+
+
+def _finite(bound: float) -> float | None:
+    return None if bound == float("inf") else bound

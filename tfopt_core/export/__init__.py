@@ -1,0 +1,1 @@
+"""A resolved stack, written down as plain TensorFlow code."""

@@ -1,0 +1,83 @@
+"""An export's process for a script: it runs up to the fit that is looked at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from cattrs import unstructure
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.export.look import resolved
+from tfopt_core.export.program import PROGRAM, Program
+from tfopt_core.export.script import Place, script_program
+from tfopt_core.export.written import without_the_unwritable
+from tfopt_core.private_api import why_without
+from tfopt_core.training.build import build
+from tfopt_core.training.job import Job
+from tfopt_core.trials.scripts.look import Load, ScriptLook
+from tfopt_core.workers.task import Task
+
+
+def exported_script(task: Task, send: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Ends the process once the fit was written down; else raises.
+
+    :raises WorkloadError: for a script that never calls `fit`.
+    """
+    send({"type": "started"})
+    # the script's own seeds stay, as in a training by `tfopt train`
+    script = _Exported(attrs.evolve(task, own_seeds=True), send)
+    with script.placed() as path:
+        script.path = path
+        end = script.to_its_end(path)
+    raise WorkloadError(script.in_words(script.why_nothing(end)))
+
+
+@attrs.define(eq=False)
+class _Exported(ScriptLook):
+    path: Path = attrs.field(factory=Path)
+
+    def _looked_at(self, load: Load) -> dict[str, Any]:
+        place = Place(
+            text=self.path.read_text(encoding="utf-8"),
+            line=self._line(),
+            global_seed=_global_seed(),  # before anything is built anew under another one
+        )
+        message = super()._looked_at(load)
+        message["prepared"][PROGRAM] = unstructure(self._program(message["prepared"], load, place))
+        return message
+
+    def _program(self, prepared: dict[str, Any], load: Load, place: Place) -> Program:
+        job = attrs.evolve(
+            self.task.job,
+            plugins=resolved(self.task, prepared),
+            machine=self.session.run.machine,
+        )
+
+        def write(job: Job, left_out: dict[str, str]) -> Program:
+            return script_program(build(job, load(job)), place, left_out)
+
+        return without_the_unwritable(job, write)
+
+    def _line(self) -> int | None:
+        """On which line of the script the call is under way; None in another file."""
+        frame = sys._getframe()
+        while frame is not None:
+            if frame.f_code.co_filename == str(self.path):
+                return frame.f_lineno
+            frame = frame.f_back  # type: ignore[assignment]
+        return None
+
+
+def _global_seed() -> int | None:
+    """:raises WorkloadError: if the installed TensorFlow does not tell it."""
+    missing = why_without("script-exported")
+    if missing:
+        raise WorkloadError(missing)
+    from tensorflow.python.eager import context
+
+    seed = context.global_seed()
+    return None if seed is None else int(seed)

@@ -1,0 +1,267 @@
+"""The model's precision, `compile` and the train function of a training as statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from tfopt_core.export.literals import keras_object
+from tfopt_core.hooks import TrainingOptions
+from tfopt_core.hooks.literals import call, literal
+from tfopt_core.hooks.plain_code import NoPlainForm, Written
+from tfopt_core.hooks.plain_source import plain_source
+from tfopt_core.training import graph_steps, plain_loops, stacking
+from tfopt_core.training.build import Built
+from tfopt_core.training.defaults import _takes_nothing
+from tfopt_core.training.loops import Loop
+from tfopt_core.training.precision import output_layers
+from tfopt_core.training.train_functions import loop_of
+
+_STEPS = (
+    graph_steps.one_step, graph_steps.logs_spec, graph_steps.no_logs, graph_steps.shapes_of_logs,
+    graph_steps._without_optionals,
+)  # fmt: skip
+# What each train function calls.
+_HELPERS: dict[Any, tuple[Any, ...]] = {
+    plain_loops.chunked: (*_STEPS, plain_loops.one_by_one),
+    plain_loops.compiled_chunks: (
+        *_STEPS, graph_steps.repeated, plain_loops.one_by_one, plain_loops.whole_batch,
+        stacking.sizes_of, stacking.stacked, stacking._with_shape,
+    ),
+    plain_loops.resident: (*_STEPS, graph_steps.repeated),
+}  # fmt: skip
+# Of `TrainingOptions`, what is given to `compile` as it is.
+_PASSED = ("loss", "metrics", "weighted_metrics", "loss_weights")
+
+
+def rebuilt(part: Any) -> Any:
+    """An optimizer or metric whose variables belong to the scope that is active now."""
+    return type(part).from_config(part.get_config())
+
+
+def in_dict(values: Mapping[str, str]) -> str:
+    """The items of a dictionary, as code."""
+    return ", ".join(f'"{key}": {value}' for key, value in values.items())
+
+
+@attrs.define(eq=False)
+class Training:
+    """Writes down what a built training's options ask for.
+
+    :param to_blame: which plugin changed a field of the options last.
+    """
+
+    built: Built
+    before: TrainingOptions
+    written: Written
+    to_blame: Callable[[str], str | None]
+    helpers: dict[str, None] = attrs.field(factory=dict)
+    imports: dict[str, None] = attrs.field(factory=dict)
+
+    @property
+    def loop(self) -> Loop:
+        """The loop that trains."""
+        return loop_of(self.built)
+
+    def precision(self) -> list[str]:
+        """What keeps layers of the built model in float32."""
+        policy, lines = self.built.precision, []
+        if policy.policy in ("float32", "float64"):
+            return []
+        if policy.float32_outputs:
+            self._help(output_layers)
+            lines.append("# the outputs stay in float32: a loss loses digits in 16 bits")
+            lines.append("for layer in output_layers(model):")
+            lines.append('    layer.dtype_policy = "float32"')
+        if policy.float32_layers:
+            self.imports["from fnmatch import fnmatch"] = None
+            patterns = literal(policy.float32_layers)
+            lines.append("for layer in model._flatten_layers(include_self=False):")
+            lines.append(f"    if any(fnmatch(layer.name, pattern) for pattern in {patterns}):")
+            lines.append('        layer.dtype_policy = "float32"')
+        return lines
+
+    def compiled(self) -> list[str]:
+        """From the optimizer to `model.compile(...)`.
+
+        :raises NoPlainForm: naming the plugin whose change cannot be written.
+        """
+        lines, optimizer = self._optimizer()
+        said = {"optimizer": optimizer} | {name: self._passed(name) for name in _PASSED}
+        options, loop = self.built.training, self.loop
+        self._check_replicas()
+        if options.wrap_train_step is not None:
+            raise self._unknown("wrap_train_step")
+        if options.jit_compile != "auto":
+            said["jit_compile"] = repr(options.jit_compile)
+        if loop.steps > 1 and loop.kind != "resident":
+            said["steps_per_execution"] = str(loop.steps)
+        policy = self.built.precision
+        if policy.policy == "mixed_float16" and policy.loss_scale != "dynamic":
+            said["auto_scale_loss"] = "False"
+        given = {key: value for key, value in said.items() if value}
+        return [*lines, call("model.compile", **given, **self.written.compile)]
+
+    def _check_replicas(self) -> None:
+        """What tfopt's own loop can do over several replicas, and Keras' cannot."""
+        options, replicas = self.built.training, self.built.run.replicas
+        if replicas > 1 and options.steps_per_execution > 1:
+            raise NoPlainForm(
+                self.to_blame("steps_per_execution"),
+                f"Keras' own loop makes one step a call over {replicas} replicas",
+            )
+        if replicas > 1 and options.jit_compile is True:
+            raise NoPlainForm(
+                self.to_blame("jit_compile"), f"Keras cannot use XLA over {replicas} replicas"
+            )
+
+    def train_function(self) -> list[str]:
+        """The train function, where it is not Keras' own; of a resident loop see `Residence`."""
+        loop, size = self.loop, self.built.plans["train"].batch_size
+        if loop.kind != "chunked":
+            return []
+        stackable = self._whole_batches(size)
+        if loop.jit_compile and stackable:
+            self._help(plain_loops.compiled_chunks)
+            return [f"model.train_function = compiled_chunks(model, {loop.steps}, {size})"]
+        self._help(plain_loops.chunked)
+        more = ", jit_compile=True" if loop.jit_compile else ""
+        return [f"model.train_function = chunked(model, {loop.steps}{more})"]
+
+    def resident_function(
+        self, batch_size: int, maps: list[str], class_weight: str | None, *, drop: bool
+    ) -> str:
+        """The train function over the tensors `examples`.
+
+        :param class_weight: an expression for what `fit` cannot be given then.
+        """
+        self._help(plain_loops.resident)
+        said = [str(batch_size), str(self.loop.steps)]
+        if class_weight is not None:
+            place = "keras.src.trainers.data_adapters.tf_dataset_adapter"
+            self.imports[f"from {place} import make_class_weight_map_fn"] = None
+            maps = [*maps, f"make_class_weight_map_fn({class_weight})"]
+        if maps:
+            said.append(f"maps=[{', '.join(maps)}]")
+        if self.loop.jit_compile:
+            said.append("jit_compile=True")
+        if drop:
+            said.append("drop_remainder=True")
+        return f"model.train_function = {call('resident', 'model', 'examples', *said)}"
+
+    def callbacks(self) -> str:
+        """The callbacks of `fit`; empty where there are none.
+
+        :raises NoPlainForm: for callbacks that a plugin adds and does not write down.
+        """
+        ours = self.written.callbacks
+        added = len(self.built.training.callbacks) - len(self.before.callbacks)
+        if added and len(ours) < added:
+            raise self._unknown("callbacks")
+        if not self.before.callbacks:
+            return f"[{', '.join(ours)}]" if ours else ""
+        return f"[*workload.callbacks(), {', '.join(ours)}]" if ours else "workload.callbacks()"
+
+    def optimizer_changes(self) -> dict[str, str]:
+        """What the optimizer's configuration is changed to, by key.
+
+        :raises NoPlainForm: naming the plugin whose change cannot be written.
+        """
+        options, policy = self.built.training, self.built.precision
+        changes = {}
+        if options.optimizer is not self.before.optimizer:
+            changes = self._differences(options.optimizer, self.before.optimizer)
+        if options.schedule is not None:
+            changes["learning_rate"] = self._schedule(options.schedule)
+        if options.gradient_accumulation_steps is not None:
+            changes["gradient_accumulation_steps"] = str(options.gradient_accumulation_steps)
+        if isinstance(policy.loss_scale, int | float):
+            changes["loss_scale_factor"] = literal(float(policy.loss_scale))
+        return changes
+
+    def _differences(self, changed: Any, before: Any) -> dict[str, str]:
+        """In what an optimizer that a plugin made anew differs from the one before."""
+        import keras
+
+        new, old = keras.optimizers.get(changed), keras.optimizers.get(before)
+        if type(new) is not type(old):
+            raise self._unknown("optimizer")
+        known = old.get_config()
+        try:
+            return {
+                key: literal(value)
+                for key, value in new.get_config().items()
+                if value != known.get(key)
+            }
+        except NoPlainForm as error:
+            raise self._unknown("optimizer") from error
+
+    def _optimizer(self) -> tuple[list[str], str]:
+        """Statements before `compile`, and its argument."""
+        expression = self._made("workload.optimizer", self.built.workload.optimizer)
+        if "optimizer" in self.written.compile:
+            return [], ""
+        changes = self.optimizer_changes()
+        if not changes:
+            return [], expression
+        return [
+            f"optimizer = keras.optimizers.get({expression})",
+            f"config = {{**optimizer.get_config(), {in_dict(changes)}}}",
+            "optimizer = type(optimizer).from_config(config)",
+        ], "optimizer"
+
+    def _schedule(self, schedule: Any) -> str:
+        if self.written.schedule is not None:
+            return self.written.schedule
+        try:
+            return keras_object(schedule, "keras.optimizers.schedules")
+        except NoPlainForm as error:
+            raise self._unknown("schedule") from error
+
+    def _passed(self, name: str) -> str:
+        """An argument of `compile` that is the workload's own; empty where it is None."""
+        if name in self.written.compile:
+            return ""
+        new, old = getattr(self.built.training, name), getattr(self.before, name)
+        if new is not old and new != old:
+            raise self._unknown(name)
+        own = getattr(self.built.workload, name)
+        if own is None or (name.endswith("metrics") and not own):
+            return ""
+        if not name.endswith("metrics"):
+            return f"workload.{name}"
+        parts = [self._made(f"workload.{name}[{i}]", part) for i, part in enumerate(own)]
+        as_they_are = [f"workload.{name}[{i}]" for i in range(len(own))]
+        if parts == as_they_are:
+            return f"workload.{name}" if isinstance(own, list) else f"list(workload.{name})"
+        return f"[{', '.join(parts)}]"
+
+    def _made(self, expression: str, part: Any) -> str:
+        """What `training.defaults.rebuilt` makes of a part of the workload."""
+        import keras
+
+        kinds = keras.optimizers.Optimizer | keras.metrics.Metric
+        if isinstance(part, kinds):
+            if self.built.run.strategy is None or self.written.strategy is None:
+                return expression
+            self.helpers[plain_source(rebuilt)] = None
+            return f"rebuilt({expression})"
+        if isinstance(part, type) and issubclass(part, kinds):
+            return f"{expression}()"
+        return f"{expression}()" if callable(part) and _takes_nothing(part) else expression
+
+    def _whole_batches(self, size: int | None) -> bool:
+        """Whether batches can be stacked, and all sizes of a whole one are known."""
+        spec = self.built.run.element_spec
+        if size is None or stacking.why_not_stacked(spec):
+            return False
+        return stacking.sized(spec, size) is not None
+
+    def _help(self, function: Any) -> None:
+        things = (*_HELPERS.get(function, ()), function)
+        self.helpers.update((plain_source(thing), None) for thing in things)
+
+    def _unknown(self, field: str) -> NoPlainForm:
+        return NoPlainForm(self.to_blame(field), f"it does not say how its {field} is written")

@@ -1,0 +1,162 @@
+"""A whole training, written down: what cannot be is left out with its plugin, and said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.export.data_code import DataCode
+from tfopt_core.export.names import WorkloadNames
+from tfopt_core.export.program import Program
+from tfopt_core.export.stack_view import StackView, versions
+from tfopt_core.export.start import environment, start
+from tfopt_core.hooks import RuntimeOptions
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.literals import call, keywords, literal
+from tfopt_core.hooks.plain_code import NoPlainForm
+from tfopt_core.hooks.stack import Stack
+from tfopt_core.training.build import Built, build
+from tfopt_core.training.factory import named_workloads
+from tfopt_core.training.job import Job
+from tfopt_core.training.workload import Workload
+
+# A factory returns a class of tfopt's, so the workload still imports that.
+WORKLOAD = (
+    "The workload is made by its own factory. As far as that imports tfopt_core, for Workload and "
+    "DataPlan, it needs tfopt; types.SimpleNamespace(train=..., build_model=..., ...) does as well "
+    "as a Workload whose data are arrays or a tf.data.Dataset."
+)
+AGAIN = "keras.utils.set_random_seed(seed)  # again: no draw of the data moves a first weight"
+
+
+def written(job: Job, workload: Workload) -> Program:
+    """The training of a job whose settings are resolved.
+
+    :raises WorkloadError: if the workload itself cannot be written down.
+    """
+
+    def write(job: Job, left_out: dict[str, str]) -> Program:
+        return _Writer(build(job, workload), left_out).program()
+
+    return without_the_unwritable(job, write)
+
+
+def without_the_unwritable(job: Job, write: Callable[[Job, dict[str, str]], Program]) -> Program:
+    """What `write` makes of a job: plugins of which something cannot be written down are left out,
+    one after another, until everything else can.
+
+    :param write: is told why plugins were left out; raises NoPlainForm.
+    :raises WorkloadError: if something is not a plugin's.
+    """
+    left_out: dict[str, str] = {}
+    while True:
+        kept = tuple(plugin for plugin in job.plugins if plugin.name not in left_out)
+        stack = Stack(kept, Defaults())
+        runtime = stack.configure_runtime(job.machine, job.recipe)
+        changes = stack.all_changes
+        changed = attrs.evolve(job, plugins=kept, runtime=runtime, runtime_changes=changes)
+        try:
+            return write(changed, left_out)
+        except NoPlainForm as error:
+            if error.plugin is None or error.plugin in left_out:
+                raise WorkloadError(f"it has no plain form: {error.reason}") from error
+            left_out[error.plugin] = error.reason
+
+
+class _Writer:
+    """Writes one build down. :raises NoPlainForm: at the first thing that has no plain form."""
+
+    def __init__(self, built: Built, left_out: dict[str, str]) -> None:
+        self.built, self.left_out = built, left_out
+        self.job, self.workload = built.job, built.workload
+        self.names = WorkloadNames(self.workload, built.plans, self.job.recipe.directory)
+        self.stack = StackView(built, self.names)
+        self.says = self.stack.says
+        self.factory = self._factory()
+        self.stack.ask()
+        self.data = DataCode.of(
+            self.stack, self.names, seed=self.job.seed, global_seed=self.job.seed
+        )
+        self.training = self.data.training
+
+    def program(self) -> Program:
+        """The whole file."""
+        body = self._body()
+        runtime: RuntimeOptions = self.job.runtime
+        imports = {
+            **self.names.imports, **self.says.imports, **self.data.pipelines.imports,
+            **self.training.imports,
+        }  # fmt: skip
+        helpers = {**self.names.helpers, **self.training.helpers, **self.says.helpers}
+        return Program(
+            recipe=self.job.recipe.name,
+            seed=self.job.seed,
+            epochs=self.built.run.epochs,
+            versions=versions(),
+            plugins=self.stack.became(self.left_out),
+            notes=(WORKLOAD,),
+            folders=tuple(self.names.folders),
+            imports=tuple(imports),
+            environment=tuple(environment(runtime)),
+            start=tuple(start(runtime)),
+            helpers=tuple(helpers),
+            body=tuple(body),
+        )
+
+    # The body.
+
+    def _body(self) -> list[str]:
+        policy = self.built.precision.policy
+        lines = [
+            "keras.utils.set_random_seed(seed)",
+            f"workload = {call(self.factory, keywords(dict(self.job.recipe.workload.options)))}",
+        ]
+        if policy != "float32":
+            lines.append(f"keras.config.set_dtype_policy({literal(policy)})")
+        if self.says.strategy is not None:
+            lines.append(f"strategy = {self.says.strategy}")
+        lines += self.says.before_data
+        lines += ["", "# the training data", *self.data.lines("train")]
+        if "validation" in self.built.plans:
+            lines += ["", "# the validation data", *self.data.lines("validation")]
+        lines += ["", AGAIN]
+        model = [
+            "model = workload.build_model()",
+            *self.says.on_model,
+            *self.training.precision(),
+            *self.training.compiled(),
+        ]
+        if self.says.strategy is not None:
+            lines.append("with strategy.scope():")
+            model = [f"    {line}" for line in model]
+        lines += model
+        lines += self.training.train_function()
+        if self.data.gathered is not None:
+            weight = None if self.workload.class_weight is None else "workload.class_weight"
+            lines.append(self.data.train_function(weight))
+        return [*lines, "", f"history = {self._fit()}"]
+
+    def _fit(self) -> str:
+        workload, said = self.workload, {}
+        if "validation" in self.built.plans:
+            said["validation_data"] = "validation"
+        said["epochs"] = "EPOCHS"
+        if workload.class_weight is not None and self.data.gathered is None:
+            said["class_weight"] = "workload.class_weight"
+        callbacks = self.training.callbacks()
+        if callbacks:
+            said["callbacks"] = callbacks
+        if self.built.plans["train"].source.origin == "pydataset" and not workload.shuffle:
+            said["shuffle"] = "False"
+        return call("model.fit", "train", **said, verbose="2")
+
+    def _factory(self) -> str:
+        spec = self.job.recipe.workload
+        if spec.use is not None:
+            entry = named_workloads()[spec.use][0].entry_point
+            self.names.imports[f"from {entry.module} import {entry.attr}"] = None
+            return str(entry.attr)
+        assert spec.factory is not None
+        return self.names.load(spec.factory)

@@ -1,1 +1,0 @@
-"""From a resolved stack to the plain code that trains the same."""

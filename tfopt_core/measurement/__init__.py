@@ -1,0 +1,2 @@
+"""One measurement from the dry build to its results: rounds, budget, resuming, and the selftest.
+The arithmetic stands in `statistics`."""

@@ -1,0 +1,286 @@
+"""From the runs of a measurement to its results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+from tfopt_core.errors import InputError
+from tfopt_core.measurement.after_fits import ends_in_words, without_early_ends
+from tfopt_core.measurement.pace import round_seconds as seconds_of_round
+from tfopt_core.measurement.schedule import baseline_and_full, leave_one_out
+from tfopt_core.measurement.state import Course
+from tfopt_core.recipe import Recipe
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.results import Results, RunResult
+from tfopt_core.records.variants import FULL, Contrast
+from tfopt_core.statistics.disturbance import disturbed_in_words
+from tfopt_core.statistics.figures import not_projected
+from tfopt_core.statistics.intervals import LOOKS, MINIMUM_PAIRS
+from tfopt_core.statistics.judgement import Judgement, stack_math
+from tfopt_core.statistics.pairs import pairs_of
+from tfopt_core.statistics.ratios import ratios
+from tfopt_core.statistics.timing.cutting import ENOUGH
+from tfopt_core.statistics.verdicts.advice import next_steps
+from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
+from tfopt_core.statistics.verdicts.observations import observations
+from tfopt_core.statistics.verdicts.scaling import scaling
+from tfopt_core.statistics.verdicts.stopping import rounds_in_a_row
+from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.training.runtime import recorded_environment
+from tfopt_core.trials.processes import MODEL_FILE, replace_file, run_folder
+from tfopt_core.trials.request import Request
+from tfopt_core.workers.spawn import FELL_BACK
+
+# Of the files that a script has written.
+WRITTEN_SHOWN = 6
+
+Stop = Literal["done", "interrupted", "budget"]
+
+
+def judgement_of(
+    request: Request, prepared: Prepared, course: Course, runs: Sequence[RunResult]
+) -> Judgement:
+    """The rules by which the runs are judged, from the recipe, the dry build and the course."""
+    measure = request.recipe.measure
+    return Judgement(
+        metric=prepared.quality_metric,
+        direction="max" if prepared.quality_direction == "max" else "min",
+        tolerance=measure.quality.tolerance if measure.quality else None,
+        examples=prepared.validation_examples,
+        math=stack_math([plugin.math for plugin in prepared.plugins]),
+        target=measure.target,
+        sequential=measure.pairs == "auto",
+        projected=any(run.ok and not run.complete for run in runs),
+        per_step=any(run.ok and not_projected(run) is not None for run in runs),
+        certificate=course.certificate,
+    )
+
+
+def conclude(
+    *,
+    request: Request,
+    prepared: Prepared,
+    course: Course,
+    id_: str,
+    created_at: str,
+    runs: Sequence[RunResult],
+    contrasts: Sequence[Contrast],
+    seconds: float,
+    stop: Stop,
+    planned: int,
+    round_seconds: float | None,
+) -> Results:
+    """Judge the runs and attribute the gain.
+
+    :param contrasts: those that were run to isolate plugins.
+    :param seconds: how long the measurement took, set-up included.
+    :param stop: why there are no more runs.
+    :param planned: how many rounds were to be made, as of the last look.
+    :param round_seconds: what another round would take, None without a run.
+    """
+    runs = without_early_ends(runs)
+    recipe, judgement = request.recipe, judgement_of(request, prepared, course, runs)
+    pairs = len(pairs_of(runs))
+    asked = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
+    judged = judged_runs(runs, asked, stop, planned)
+    # a run that failed is said, whether its round is judged or not
+    failed = tuple(run for run in runs if run.status == "failed" and run not in (judged or ()))
+    if judged is None:
+        comparison = compare(failed, judgement)
+        few = _too_few(recipe, prepared, pairs, stop, round_seconds)
+        _, *note = comparison.statement.split("; ")
+        comparison = attrs.evolve(comparison, pairs=pairs, statement="; ".join((few, *note)))
+        judged = ()
+    else:
+        comparison = compare((*judged, *failed), judgement, round_seconds)
+    left_out = [c for c in contrasts if c.with_ == FULL]
+    alone = [c for c in contrasts if c.with_ != FULL]
+    rows = attribute(judged, list(prepared.resolved), left_out, alone, judgement)
+    rest = unattributed(judged, rows, left_out, alone, judgement) or (None, None, None)
+    return Results(
+        id=id_,
+        created_at=created_at,
+        recipe=recipe.name,
+        recipe_sha256=recipe.sha256(),
+        resolved=prepared.resolved,
+        machine=request.machine.to_dict(),
+        environment={**prepared.versions, **recorded_environment(request.environment)},
+        runs=tuple(runs),
+        comparison=comparison,
+        attribution=rows,
+        unattributed=rest[0],
+        unattributed_low=rest[1],
+        unattributed_high=rest[2],
+        ratios=ratios(judged, judgement) if comparison.speedup is not None else (),
+        scaling=scaling(judged, comparison, rows),
+        workload=recipe.workload.said,
+        baseline=prepared.baseline,
+        target=_target_in_words(recipe),
+        setup_seconds=prepared.seconds,
+        seconds=seconds,
+        interrupted=stop == "interrupted",
+        observations=observations(judged, judgement),
+        warnings=(*prepared.warnings, *run_warnings(runs)),
+        next_steps=next_steps(
+            runs, comparison, rows, asked,
+            None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
+        ),
+        length=course.length,
+        resumed=course.resumed,
+    )  # fmt: skip
+
+
+def judged_runs(
+    runs: Sequence[RunResult], asked: int | None, stop: Stop, planned: int
+) -> tuple[RunResult, ...] | None:
+    """The runs that may be judged, None if none may.
+
+    Whoever stops when he likes the figures must not get a verdict by it: after a stop only the
+    last look counts that was reached, or the fixed number of pairs if it was.
+
+    :param asked: the fixed number of pairs, None where looks decide.
+    :param planned: how many rounds were to be made when it ended, as of the last look.
+    """
+    rounds = planned
+    if stop != "done":
+        made = rounds_in_a_row(runs)
+        looks = LOOKS if asked is None else (asked,)
+        rounds = max((look for look in looks if look <= made), default=0)
+    return tuple(run for run in runs if run.round < rounds) if rounds else None
+
+
+def _too_few(
+    recipe: Recipe, prepared: Prepared, pairs: int, stop: Stop, round_seconds: float | None
+) -> str:
+    """Why there is no verdict, and what budget would bring one."""
+    measure = recipe.measure
+    first_look = LOOKS[0] if measure.pairs == "auto" else measure.pairs
+    if stop == "interrupted":
+        return (
+            f"no verdict: interrupted after {pairs} complete pairs, and the first look comes at "
+            f"{first_look}"
+        )
+    needed = prepared.seconds + LOOKS[0] * (round_seconds or 0.0)
+    if needed <= measure.budget_seconds:
+        return (
+            f"no verdict: {pairs} complete pairs when the budget of "
+            f"{seconds_in_words(measure.budget_seconds)} was used up, and it takes {LOOKS[0]}"
+        )
+    budget = math.ceil(1.2 * needed / 60)
+    return (
+        f"no verdict: four pairs take about {seconds_in_words(needed)} and do not fit the budget "
+        f"of {seconds_in_words(measure.budget_seconds)}; --budget {budget}m would do"
+    )
+
+
+def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
+    """What the runs say of the circumstances under which they were made."""
+    said = [disturbed_in_words([run for run in runs if run.ok])]
+    repeated = {run.round for run in runs if run.status == "repeated"}
+    if repeated:
+        rounds = "1 round was" if len(repeated) == 1 else f"{len(repeated)} rounds were"
+        said.append(f"{rounds} repeated because the machine was disturbed; the first runs of them "
+                    "are kept and count for nothing")  # fmt: skip
+    said += _of_cut_runs([run for run in runs if run.ok])
+    fell_back = sum(run.started == FELL_BACK for run in runs)
+    if fell_back:
+        said.append(
+            f"{fell_back} of {len(runs)} runs were started anew because forking failed here: the "
+            "fork server or a fork of it gave no sign of life"
+        )
+    said += dict.fromkeys(note for run in runs for note in run.notes)
+    said += ends_in_words(runs)
+    written = dict.fromkeys(file for run in runs for file in run.written)
+    if written:
+        shown = ", ".join(list(written)[:WRITTEN_SHOWN])
+        more = f", and {len(written) - WRITTEN_SHOWN} more" if len(written) > WRITTEN_SHOWN else ""
+        said.append(
+            f"the script writes files; each run wrote into a private copy of its folder, which is "
+            f"gone: {shown}{more}"
+        )
+    return tuple(sentence for sentence in said if sentence is not None)
+
+
+def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
+    """What runs that ended before their training did leave open."""
+    said = []
+    whys = [why for run in runs if (why := not_projected(run)) is not None]
+    if whys:
+        said.append(
+            f"no total is projected: {whys[0]} ({len(whys)} of {len(runs)} runs); the verdict is "
+            "about the steps alone, and a larger --budget lets each run go on for longer"
+        )
+    errors = [
+        fit.mean_step_error or 0.0 for run in runs for fit in run.timed_fits if not fit.complete
+    ]
+    vague = [error for error in errors if error >= ENOUGH]
+    if vague:
+        said.append(
+            f"{len(vague)} of {len(runs)} runs reached their limit of timed steps before the mean "
+            f"step was known to {ENOUGH:.0%}: its standard error is {max(vague):.1%} at worst"
+        )
+    return said
+
+
+def isolating_seconds(request: Request, runs: Sequence[RunResult], pairs: int) -> float | None:
+    """About what it would take to isolate each plugin; None where there is nothing to isolate."""
+    extras, _ = leave_one_out(request.plugins)
+    if len(request.plugins) < 2 or not any(run.process_seconds for run in runs):
+        return None
+    return pairs * seconds_of_round(runs, [*baseline_and_full(request.plugins), *extras])
+
+
+def save_best(
+    request: Request, judgement: Judgement, runs: Sequence[RunResult], *, keep: bool = False
+) -> str | None:
+    """Copy the model of the full variant's best run to where it was asked for.
+
+    :param keep: leave the models of all runs where they are: the measurement may be resumed.
+    :returns: where it is and which run's it is, in words; None if there is nothing to save.
+    :raises InputError: if it cannot be written; says where the model lies instead.
+    """
+    target = request.save_to
+    folders = {
+        run.id: run_folder(request.folder, run.round, run.position, run.variant) for run in runs
+    }
+    # a run that was made before a resume may have kept no model, one that was cut short is none
+    candidates = [
+        run
+        for run in runs
+        if run.ok
+        and run.variant == FULL
+        and run.complete
+        and (folders[run.id] / MODEL_FILE).exists()
+    ]
+    if target is None:
+        return None
+    if not candidates:
+        raise InputError(f'no model was saved to "{target}": no run with the stack ended with one')
+    metric, sign = judgement.metric, 1 if judgement.direction == "max" else -1
+    worst = -sign * float("inf")
+    best = max(candidates, key=lambda run: sign * _value(run, metric, worst))
+    replace_file(folders[best.id] / MODEL_FILE, target)
+    for run in candidates if not keep else ():
+        (folders[run.id] / MODEL_FILE).unlink(missing_ok=True)
+    value = best.value_of(metric)
+    said = "" if value is None else f", {metric} {value:.4f}"
+    return f"{target} (run {best.id}{said})"
+
+
+def _target_in_words(recipe: Recipe) -> str | None:
+    target = recipe.measure.target
+    if target is None:
+        return None
+    if target.at_least is not None:
+        return f"{target.metric} >= {target.at_least:g}"
+    return f"{target.metric} <= {target.at_most:g}"
+
+
+def _value(run: RunResult, metric: str, missing: float) -> float:
+    value = run.value_of(metric)
+    return missing if value is None else value

@@ -1,0 +1,91 @@
+"""How long a measurement takes, and what still fits its budget. Seconds throughout."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from tfopt_core.measurement.busy import watch_idle
+from tfopt_core.records.counters import Counters
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.variants import Variant
+from tfopt_core.workers.telemetry import read_counters
+
+# What a run takes beside its training: to start and end its process, mostly.
+PROCESS_SECONDS = 1.0
+# An estimate from one pair is not sharp enough to give up four pairs that would just not fit.
+SURELY_TOO_LONG = 1.2
+
+
+@attrs.frozen
+class World:
+    """The clock and the machine around a measurement; tests give others.
+
+    `now` counts seconds from anywhere; `watch_idle` says why the machine is busy while nothing of
+    ours runs, nothing if it is not.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    watch_idle: Callable[[], tuple[str, ...]] = watch_idle
+    counters: Callable[[], Counters] = read_counters
+
+
+@attrs.define
+class Pace:
+    """The time that a measurement has taken, against its budget.
+
+    :param budget: None where the number of pairs was fixed instead.
+    :param earlier: what it had taken before it was resumed.
+    """
+
+    world: World
+    budget: float | None
+    earlier: float = 0.0
+    _begun: float = attrs.field(init=False)
+
+    @_begun.default
+    def _begin(self) -> float:
+        return self.world.now()
+
+    @property
+    def elapsed(self) -> float:
+        """Since it began, what went before a resume included."""
+        return self.earlier + self.world.now() - self._begun
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget is used up."""
+        return self.budget is not None and self.elapsed > self.budget
+
+    def fits(self, seconds: float, slack: float = 1.0) -> bool:
+        """Whether so much more keeps within the budget, or within `slack` times the budget."""
+        return self.budget is None or self.elapsed + seconds <= slack * self.budget
+
+
+def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> float:
+    """What a round of these variants takes, from the runs there are of each; a variant without
+    any counts as the mean of the others.
+
+    :raises ValueError: without a single run.
+    """
+    known: dict[str, list[float]] = {}
+    for run in runs:
+        if run.process_seconds is not None:
+            known.setdefault(run.variant, []).append(run.process_seconds)
+    if not known:
+        raise ValueError("no run says how long one takes")
+    means = {name: sum(taken) / len(taken) for name, taken in known.items()}
+    usual = sum(means.values()) / len(means)
+    return sum(means.get(variant.name, usual) for variant in variants)
+
+
+def estimated_round(prepared: Prepared, variants: int) -> float | None:
+    """What a round of full trainings will take before there was one, if the stack changes
+    nothing; None where that is not known."""
+    # several processes take many seconds to start, and what they gain is anybody's guess
+    if prepared.training_seconds is None or prepared.several_processes:
+        return None
+    return variants * (prepared.training_seconds + PROCESS_SECONDS)

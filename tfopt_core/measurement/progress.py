@@ -1,0 +1,90 @@
+"""What a measurement tells whoever looks on, as frozen events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import attrs
+
+from tfopt_core.records.results import RunResult
+
+
+@attrs.frozen
+class Preparing:
+    """The dry build and the plugins' `resolve` are under way."""
+
+
+@attrs.frozen
+class Certifying:
+    """Fixed batches are replayed without and with the stack."""
+
+
+@attrs.frozen(kw_only=True)
+class Ready:
+    """Set-up is done: what will be trained. `total_runs` is how many there are until the first
+    look, or of all pairs; `estimated_seconds` is about what they will take, None where unknown;
+    `budget_seconds` is None for a fixed number of pairs; `length` says whether they train to the
+    end; `runs_done` are there already."""
+
+    seconds: float
+    resolved: Mapping[str, Mapping[str, object]]
+    epochs: int
+    steps_per_epoch: int | None
+    total_runs: int
+    warnings: tuple[str, ...]
+    estimated_seconds: float | None = None
+    budget_seconds: float | None = None
+    length: str = "full"
+    runs_done: int = 0
+
+
+@attrs.frozen
+class Noted:
+    """Something that the one who looks on should know: a change of course, say."""
+
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class RunStarted:
+    """A run's process starts; `index` counts from 0. `pairs` is how many pairs are planned."""
+
+    index: int
+    total_runs: int
+    variant: str
+    round: int
+    pairs: int
+
+
+@attrs.frozen(kw_only=True)
+class RunProgress:
+    """Where the run under way is. `epoch` counts from 0, as Keras does, and `step` within the
+    epoch; `metrics` are of the last finished epoch, empty before."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps_per_epoch: int | None
+    metrics: Mapping[str, float]
+
+
+@attrs.frozen(kw_only=True)
+class RunEnded:
+    """A run is over and stored. `speedup_so_far` is the mean over complete pairs, None before
+    the first; `seconds_left` is an estimate, None before there is a ground for one."""
+
+    index: int
+    total_runs: int
+    run: RunResult
+    speedup_so_far: float | None
+    seconds_left: float | None
+
+
+Event = Preparing | Certifying | Ready | Noted | RunStarted | RunProgress | RunEnded
+
+
+class Observer(Protocol):
+    """Anything that takes events: the live view, plain lines, a list in a test."""
+
+    def __call__(self, event: Event) -> None: ...

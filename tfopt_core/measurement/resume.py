@@ -1,0 +1,163 @@
+"""Taking up a measurement that was stopped: only the run that was under way is made again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+from cattrs import structure
+
+from tfopt_core.errors import InputError
+from tfopt_core.measurement.fingerprint import differences, fingerprint
+from tfopt_core.measurement.pace import Pace, World
+from tfopt_core.measurement.progress import Observer
+from tfopt_core.measurement.rounds import Rounds
+from tfopt_core.measurement.session import budget_of, conduct, keeper, recipe_path
+from tfopt_core.measurement.state import Course
+from tfopt_core.recipe import Recipe
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.results import Results
+from tfopt_core.store.database import Store, Unfinished
+from tfopt_core.store.decoding import reading
+from tfopt_core.store.lock import held
+from tfopt_core.trials.request import Request, with_prepared
+from tfopt_core.workers.spawn import Runner
+
+# What the labels of a recipe say is not what is measured.
+LABELS = ("name", "description")
+
+
+def resume(
+    request: Request,
+    *,
+    runner: Runner,
+    store: Store,
+    observer: Observer,
+    world: World | None = None,
+) -> Results:
+    """Go on with the newest measurement of this recipe that was stopped, by whatever.
+
+    Its runs, order, seeds and resolved settings are kept; the run under way at the stop is made
+    again from its start, since a run that was taken up halfway is no timing sample.
+
+    :raises InputError: if there is none, or if recipe, code, versions, machine or environment are
+        no longer the same; says which.
+    :raises StoreError: if another process is still at it, or what is kept of it is damaged.
+    """
+    stopped = _newest(request, store)
+    request = attrs.evolve(request, folder=request.folder.parent / stopped.id)
+    world = world or World()
+    busy = world.watch_idle()
+    with held(request.folder):
+        stopped = _still_stopped(stopped, store)
+        # what a kill left of a replay: the batches, which may be large
+        shutil.rmtree(request.folder / "replay", ignore_errors=True)
+        code = fingerprint(request)
+        _refuse_changes(stopped, request, code, store)
+        prepared, course = _decisions(stopped, store)
+        prepared = attrs.evolve(
+            prepared, warnings=tuple(dict.fromkeys((*prepared.warnings, *busy)))
+        )
+        course = attrs.evolve(course, resumed=course.resumed + 1)
+        request = with_prepared(request, prepared)
+        runs = store.runs(stopped.id)
+        spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
+        keep = keeper(store, request, prepared, code)
+        keep(course)
+        rounds = Rounds(
+            request=request, prepared=prepared, course=course, runner=runner, store=store,
+            observer=observer, world=world, pace=Pace(world, budget_of(request), earlier=spent),
+            keep_course=keep, runs=list(runs),
+        )  # fmt: skip
+        return conduct(rounds, stopped.created_at)
+
+
+def _newest(request: Request, store: Store) -> Unfinished:
+    for stopped in store.unfinished():
+        if _is_of(stopped, request.recipe):
+            return _undamaged(stopped)
+    name, folder = request.recipe.name, store.path.parent
+    raise InputError(
+        f'there is nothing to resume: no measurement of "{name}" in "{folder}" was stopped; leave '
+        "out --resume to measure it"
+    )
+
+
+def _is_of(stopped: Unfinished, recipe: Recipe) -> bool:
+    """Return whether it is a measurement of this recipe, as far as can be told."""
+    if stopped.damage is not None and not stopped.request:
+        return stopped.recipe == recipe.name
+    path = recipe_path(recipe)
+    same_name = path is not None or stopped.recipe == recipe.name
+    return stopped.request.get("recipe_path") == path and same_name
+
+
+def _still_stopped(stopped: Unfinished, store: Store) -> Unfinished:
+    """The measurement as it is now that nobody else holds it."""
+    for now in store.unfinished():
+        if now.id == stopped.id:
+            return _undamaged(now)
+    raise InputError(f'measurement "{stopped.id}" has been finished by another tfopt meanwhile')
+
+
+def _undamaged(stopped: Unfinished) -> Unfinished:
+    """:raises DamagedMeasurement: rather than have an older measurement resumed unasked."""
+    if stopped.damage is not None:
+        raise stopped.damage
+    return stopped
+
+
+def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, Course]:
+    """Return what the measurement was prepared with, and what it has decided on its way."""
+    with reading(stopped.id, store.path, '"prepared" of its request'):
+        prepared = structure(stopped.request["prepared"], Prepared)
+    with reading(stopped.id, store.path, '"course" of its request'):
+        return prepared, Course.from_dict(stopped.request["course"])
+
+
+def _refuse_changes(
+    stopped: Unfinished, request: Request, code: Mapping[str, str], store: Store
+) -> None:
+    kept = stopped.request
+    if not {"prepared", "course", "fingerprint"} <= set(kept):
+        raise InputError(
+            f'measurement "{stopped.id}" was begun by an older tfopt and cannot be resumed; '
+            "measure anew without --resume"
+        )
+    with reading(stopped.id, store.path, '"recipe" or "fingerprint" of its request'):
+        changes = [
+            *recipe_differences(kept["recipe"], request.recipe.to_dict()),
+            *differences(structure(kept["fingerprint"], dict[str, str]), code),
+        ]
+    if changes:
+        raise InputError(
+            f'measurement "{stopped.id}" cannot be resumed, its runs would not compare: '
+            f"{'; '.join(changes)}; undo that, or measure anew without --resume"
+        )
+
+
+def recipe_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of a recipe that mean something else now, with both values."""
+    old, new = (dict(_leaves(recipe)) for recipe in (before, now))
+    return tuple(
+        f"recipe: {key} was {_said(old.get(key))}, is {_said(new.get(key))}"
+        for key in dict.fromkeys((*old, *new))
+        if old.get(key) != new.get(key) and key not in LABELS
+    )
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None else repr(value) if isinstance(value, str) else str(value)

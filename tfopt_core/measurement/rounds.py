@@ -1,0 +1,302 @@
+"""The rounds of a measurement: which run is next, and when it is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import attrs
+
+from tfopt_core.measurement import progress
+from tfopt_core.measurement.conclude import Stop, judgement_of
+from tfopt_core.measurement.pace import SURELY_TOO_LONG, Pace, World, round_seconds
+from tfopt_core.measurement.progress import Observer
+from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out, one_alone
+from tfopt_core.measurement.state import Course
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.variants import FULL, Contrast, Turn, Variant
+from tfopt_core.statistics.disturbance import disturbance, disturbed_in_words
+from tfopt_core.statistics.intervals import LOOKS
+from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.pairs import pairs_of
+from tfopt_core.statistics.timing.cutting import longest_seconds
+from tfopt_core.statistics.verdicts.stopping import (
+    failed_for_good,
+    hopeless,
+    is_complete,
+    settled,
+    speedup_so_far,
+    worth_repeating,
+)
+from tfopt_core.store.database import Store
+from tfopt_core.trials.request import Request, processes_of
+from tfopt_core.workers.spawn import Runner
+
+
+@attrs.define(kw_only=True, eq=False)
+class Rounds:
+    """The rounds of one measurement, made one run after another.
+
+    `runs` may hold those of an earlier process: what is there is not run again. After `go`,
+    `stop` says why there are no more.
+    """
+
+    request: Request
+    prepared: Prepared
+    course: Course
+    pace: Pace
+    runner: Runner
+    store: Store
+    observer: Observer
+    world: World
+    keep_course: Callable[[Course], None] = lambda course: None
+    runs: list[RunResult] = attrs.field(factory=list)
+    extras: list[Variant] = attrs.field(factory=list)
+    contrasts: list[Contrast] = attrs.field(factory=list)
+    stop: Stop = "done"
+    planned_pairs: int = attrs.field(init=False)
+    _schedule: Schedule = attrs.field(init=False)
+
+    @planned_pairs.default
+    def _first_pairs(self) -> int:
+        # the fixed number, or those of the first look
+        pairs = self.request.recipe.measure.pairs
+        return LOOKS[0] if pairs == "auto" else pairs
+
+    @_schedule.default
+    def _draw_schedule(self) -> Schedule:
+        return Schedule(self.course.seed)
+
+    def __attrs_post_init__(self) -> None:
+        asked = self.request.recipe.measure.attribution
+        if self.course.isolating is None and asked != "auto":
+            self._decide(isolating=asked != "off")
+        if self.course.isolating:
+            self._isolate_each()
+
+    def go(self) -> None:
+        """Run rounds until the verdict is settled, the pairs are done, the budget is spent, or it
+        is hopeless; Ctrl-C ends them too."""
+        try:
+            self._rounds()
+        except KeyboardInterrupt:
+            self.stop = "interrupted"
+
+    def judgement(self) -> Judgement:
+        """The rules by which the runs so far are judged."""
+        return judgement_of(self.request, self.prepared, self.course, self.runs)
+
+    def seconds_a_round(self) -> float | None:
+        """What another round would take, None before there was a run."""
+        return round_seconds(self._alike(), self._variants()) if self._alike() else None
+
+    def _alike(self) -> list[RunResult]:
+        """The runs that are as long as the next one."""
+        return [run for run in self.runs if run.round >= self.course.same_length_from]
+
+    def variants_a_round(self) -> int:
+        """How many runs a round has."""
+        return len(self._variants())
+
+    # Rounds
+
+    def _rounds(self) -> None:
+        round_ = 0
+        while round_ < self.planned_pairs:
+            if round_ and self._is_missing(round_) and not self._affordable(round_):
+                self.stop = "budget"
+                return
+            self._round(round_)
+            if round_ == 0 and all(run.round == 0 for run in self.runs):
+                self._decide_after_the_first()
+            if hopeless(self.runs):
+                return
+            round_ += 1
+            if self._sequential and round_ == self.planned_pairs and not self._enough(round_):
+                self.planned_pairs = next(look for look in LOOKS if look > round_)
+
+    def _is_missing(self, round_: int) -> bool:
+        return not is_complete(self.runs, round_)
+
+    def _round(self, round_: int) -> None:
+        """One run of each variant; all of them once more if the machine was disturbed."""
+        self._missing_turns(round_)
+        if worth_repeating(self.runs, round_) and self.pace.fits(self.seconds_a_round() or 0.0):
+            self._set_aside(round_)
+            self._missing_turns(round_)
+
+    def _missing_turns(self, round_: int) -> None:
+        """The runs of a round that are not there yet, in the order of the schedule."""
+        given_up = failed_for_good(self.runs)
+        variants = [v for v in self._variants() if v.name not in given_up]
+        for turn in self._schedule.turns(round_, variants):
+            of_round = [run for run in self.runs if run.round == round_]
+            if not any(
+                run.variant == turn.variant.name and run.status != "repeated" for run in of_round
+            ):
+                self._run(attrs.evolve(turn, position=len(of_round)))
+
+    def _run(self, turn: Turn) -> None:
+        index, measurement = len(self.runs), self.request.folder.name
+        self.observer(
+            progress.RunStarted(
+                index=index, total_runs=self._total_runs(), variant=turn.variant.name,
+                round=turn.round, pairs=self.planned_pairs,
+            )
+        )  # fmt: skip
+        before, own = self.world.counters(), process_time()
+        run = processes_of(self.request, self.runner).run(
+            turn, f"{measurement}-{index:02d}", self._teller(),
+            save=self.request.save_to is not None and turn.variant.name == FULL,
+            longest_seconds=self._longest_seconds(),
+        )  # fmt: skip
+        own = process_time() - own  # this process draws, and sums the run up
+        ours = None if run.cpu_seconds is None else run.cpu_seconds + own
+        seen = disturbance(before, self.world.counters(), ours)
+        run = attrs.evolve(run, disturbance=seen)
+        self.store.add_run(measurement, run)
+        self.runs.append(run)
+        self.observer(
+            progress.RunEnded(
+                index=index, total_runs=self._total_runs(), run=run,
+                speedup_so_far=speedup_so_far(self.runs, self.judgement()),
+                seconds_left=self._seconds_left(),
+            )
+        )  # fmt: skip
+
+    def _longest_seconds(self) -> float | None:
+        """After how many seconds of timed steps a run is cut; None trains to the end."""
+        if self.course.length != "steady":
+            return None
+        return longest_seconds(self.request.recipe.measure.budget_seconds)
+
+    def _teller(self) -> Callable[[dict[str, Any]], None]:
+        """What turns a process' messages into events."""
+        metrics: dict[str, float] = {}
+
+        def tell(message: dict[str, Any]) -> None:
+            if message["type"] not in ("step", "epoch"):
+                return
+            if message["type"] == "epoch":
+                metrics.update(message["metrics"])
+            done = message["type"] == "epoch"
+            self.observer(
+                progress.RunProgress(
+                    epoch=message["epoch"],
+                    epochs=self.prepared.epochs,
+                    step=self.prepared.steps_per_epoch or 0 if done else message["step"],
+                    steps_per_epoch=self.prepared.steps_per_epoch,
+                    metrics=dict(metrics),
+                )
+            )
+
+        return tell
+
+    def _set_aside(self, round_: int) -> None:
+        """The machine was disturbed: the runs of this round are kept, and count for nothing."""
+        of_round = [run for run in self.runs if run.round == round_ and run.ok]
+        self.observer(
+            progress.Noted(f"round {round_ + 1} is repeated: {disturbed_in_words(of_round)}")
+        )
+        aside = {run.id: attrs.evolve(run, status="repeated") for run in of_round}
+        self.store.replace_runs(list(aside.values()))
+        self.runs = [aside.get(run.id, run) for run in self.runs]
+
+    # How many
+
+    @property
+    def _sequential(self) -> bool:
+        return self.request.recipe.measure.pairs == "auto"
+
+    def _variants(self) -> list[Variant]:
+        return [*baseline_and_full(self.request.plugins), *self.extras]
+
+    def _total_runs(self) -> int:
+        repeated = sum(run.status == "repeated" for run in self.runs)
+        planned = self.planned_pairs * self.variants_a_round() + repeated
+        return max(len(self.runs), planned)
+
+    def _affordable(self, rounds: int) -> bool:
+        """Whether another round may begin: the budget is overrun by no more than one, and before
+        the first look not for nothing."""
+        if self.pace.spent:
+            return False
+        missing, a_round = LOOKS[0] - rounds, self.seconds_a_round()
+        if not self._sequential or missing <= 0 or a_round is None:
+            return True
+        return self.pace.fits(missing * a_round, slack=SURELY_TOO_LONG)
+
+    def _enough(self, rounds: int) -> bool:
+        """At a look: settled, or no budget for the rounds until the next one."""
+        if settled(self.runs, self.judgement(), rounds):
+            return True
+        next_look = next(look for look in LOOKS if look > rounds)
+        # a measurement that was resumed may have some of them already
+        missing = sum(self._is_missing(round_) for round_ in range(rounds, next_look))
+        return not self.pace.fits(missing * (self.seconds_a_round() or 0.0))
+
+    # What the first round decides
+
+    def _decide_after_the_first(self) -> None:
+        measure = self.request.recipe.measure
+        if measure.length == "auto" and self.course.length == "full" and self._too_long():
+            self._decide(length="steady", same_length_from=1)
+            self.observer(
+                progress.Noted(
+                    "four pairs of full trainings do not fit the budget: from now on runs stop "
+                    "once their step time is known, and totals are projected"
+                )
+            )
+        if self.course.isolating is None:
+            self._decide(isolating=self._worth_isolating())
+            if self.course.isolating:
+                self._isolate_each()
+                self._missing_turns(0)
+
+    def _too_long(self) -> bool:
+        if not self.prepared.can_be_cut_short or not pairs_of(self.runs):
+            return False
+        rest = (LOOKS[0] - 1) * round_seconds(self.runs, self._variants())
+        return not self.pace.fits(rest)
+
+    def _worth_isolating(self) -> bool:
+        """Whether leaving each plugin out in turn fits the budget, judged by the first pair."""
+        if len(self.request.plugins) < 2 or not pairs_of(self.runs):
+            return False
+        variants = [*self._variants(), *leave_one_out(self.request.plugins)[0]]
+        rest = self.planned_pairs * round_seconds(self.runs, variants)
+        rest -= round_seconds(self.runs, self._variants())
+        budget = self.request.recipe.measure.budget_seconds
+        return self.pace.elapsed + rest <= budget
+
+    def _decide(self, **decided: Any) -> None:
+        self.course = attrs.evolve(self.course, **decided)
+        self.keep_course(self.course)
+
+    def _isolate_each(self) -> None:
+        self.extras, self.contrasts = isolating(self.request)
+
+    def _seconds_left(self) -> float | None:
+        of_round = [run for run in self.runs if run.round == self.runs[-1].round]
+        rounds_left = self.planned_pairs - self.runs[-1].round - 1
+        done = {run.variant for run in of_round if run.status != "repeated"}
+        missing = [variant for variant in self._variants() if variant.name not in done]
+        alike = self._alike()
+        if not alike:
+            return None
+        return round_seconds(alike, missing) + rounds_left * round_seconds(alike, self._variants())
+
+
+def isolating(request: Request) -> tuple[list[Variant], list[Contrast]]:
+    """The variants and contrasts that isolate each plugin."""
+    ways = [leave_one_out]
+    if request.recipe.measure.attribution == "full":
+        ways.append(one_alone)
+    variants, contrasts = [], []
+    for way in ways:
+        more, told = way(request.plugins)
+        variants += more
+        contrasts += told
+    return variants, contrasts

@@ -1,0 +1,81 @@
+"""Which variants are run, in which order, under which seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import attrs
+
+from tfopt_core.hooks.card import traits
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.records.variants import BASELINE, FULL, Contrast, Turn, Variant
+
+
+def baseline_and_full(plugins: Sequence[StackedPlugin]) -> tuple[Variant, Variant]:
+    """The two variants of every measurement."""
+    return Variant(BASELINE, ()), Variant(FULL, tuple(plugins))
+
+
+def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
+    """The full stack without each plugin in turn: what must be run, and what it tells.
+
+    A plugin that another one requires is taken out together with it; where nothing is left, the
+    baseline is that variant. A single plugin is judged by the comparison itself.
+    """
+    variants: dict[str, Variant] = {}
+    contrasts = []
+    for stacked in plugins if len(plugins) > 1 else ():
+        group = _group(stacked.name, plugins)
+        rest = tuple(other for other in plugins if other.name not in group)
+        name = f"without {' and '.join(group)}" if rest else BASELINE
+        if rest:
+            variants[name] = Variant(name, rest)
+        contrasts.append(Contrast(stacked.name, group, name, FULL))
+    return list(variants.values()), contrasts
+
+
+def one_alone(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
+    """Each plugin alone, as far as it stands without the others."""
+    variants, contrasts = [], []
+    for stacked in plugins if len(plugins) > 1 else ():
+        if not traits(stacked.name, type(stacked.plugin)).requires:
+            name = f"alone {stacked.name}"
+            variants.append(Variant(name, (stacked,)))
+            contrasts.append(Contrast(stacked.name, (stacked.name,), BASELINE, name))
+    return variants, contrasts
+
+
+def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:
+    """The plugin and all that cannot stand without it, in recipe order."""
+    group = {name}
+    grown = True
+    while grown:
+        needy = {p.name for p in plugins if group & set(traits(p.name, type(p.plugin)).requires)}
+        grown = not needy <= group
+        group |= needy
+    return tuple(p.name for p in plugins if p.name in group)
+
+
+@attrs.frozen(eq=False)
+class Schedule:
+    """The rounds of one measurement, drawn from one seed that is kept with the results."""
+
+    seed: int
+
+    def turns(self, round_: int, variants: Sequence[Variant]) -> list[Turn]:
+        """One round: every variant once, all under the round's own seed.
+
+        Each two rounds of two variants are ABBA or BAAB: a linear drift of the machine's speed
+        biases neither. Which one is drawn anew, since a load that comes and goes would otherwise
+        keep step with the order. More variants are put in random order.
+        """
+        seed = random.Random(f"{self.seed} seed of round {round_}").randrange(1, 2**31)
+        order = list(variants)
+        if len(order) == 2:
+            first = random.Random(f"{self.seed} order of rounds {round_ // 2}").randrange(2)
+            if (first + round_) % 2:
+                order.reverse()
+        else:
+            random.Random(f"{self.seed} order of round {round_}").shuffle(order)
+        return [Turn(round_, place, variant, seed) for place, variant in enumerate(order)]

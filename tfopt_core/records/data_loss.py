@@ -1,0 +1,19 @@
+"""The loss without its penalties, as a metric: its name, and whether it is one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NAME = "data_loss"
+
+
+# Losses with and without penalties that differ by less, relatively, are one and the same.
+SAME_LOSS = 1e-6
+
+
+def differs_from_loss(metrics: Mapping[str, float], prefix: str = "") -> bool:
+    """Whether the data loss is another figure than the loss, so that the model has penalties."""
+    loss, data_loss = metrics.get(f"{prefix}loss"), metrics.get(f"{prefix}{NAME}")
+    if loss is None or data_loss is None:
+        return False
+    return abs(loss - data_loss) > SAME_LOSS * max(abs(loss), abs(data_loss))

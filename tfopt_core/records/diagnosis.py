@@ -1,0 +1,128 @@
+"""What `tfopt diagnose` found, as plain data: what is printed, and its `--json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tfopt_core.hooks import Finding
+from tfopt_core.hooks.suggest import NoAnswer, Suggestion
+from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.in_run import Adapted
+
+SCHEMA_VERSION = 1
+
+
+@attrs.frozen(kw_only=True)
+class Round:
+    """Seconds of a step in each of the loops, timed one after another.
+
+    `real` is `fit` over the workload's data; `cached` the same over one batch in memory, so
+    dispatch and compute; `graph` steps in one graph over that batch, so compute alone, None where
+    that cannot be done; `data` a batch read and not used. `peaks` are operations a second of a
+    matrix product, by dtype.
+    """
+
+    real: float
+    cached: float
+    graph: float | None
+    data: float
+    peaks: dict[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Part:
+    """Seconds that a step spends on one thing, and its share: over all rounds, and the least and
+    the most that a single round says."""
+
+    seconds: float
+    share: float
+    low: float
+    high: float
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether a round says that there is none of it."""
+        return self.low <= 0
+
+
+@attrs.frozen(kw_only=True)
+class Bounds:
+    """The most that a plugin for one part of a step can gain, as a factor; None: nothing bounds
+    it. `all` is input and dispatch together: what is left is the model itself."""
+
+    input: float | None
+    dispatch: float | None
+    compute: float | None
+    input_and_dispatch: float | None
+
+
+@attrs.frozen(kw_only=True)
+class MatmulUse:
+    """The model against the machine's matrix products.
+
+    `operations` are those of a step, None where they cannot be counted, for the reason in
+    `why_not`. `share_computing` and `share_of_step` are what the model reaches of the peak in the
+    type that it computes in (`dtype`), while it computes and over the whole step. `peaks` are
+    operations a second by type.
+    """
+
+    dtype: str
+    operations: float | None
+    why_not: str
+    share_computing: float | None
+    share_of_step: float | None
+    peaks: dict[str, float]
+
+
+@attrs.frozen(kw_only=True)
+class Diagnosed:
+    """Where the time of a training goes on this machine.
+
+    `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
+    settings. `suggestions` are sorted by what they can gain; those in `proposed_stack` can be
+    stacked together, in that order. `silent` are plugins that could not be asked. `in_run` are
+    loops that were compared within one training, None where none were; `estimate` is about what a
+    training takes, in a first look.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    recipe: str = ""
+    recipe_sha256: str = ""
+    workload: str = ""
+    baseline: str
+    stack: tuple[str, ...]
+    resolved: dict[str, dict[str, Any]]
+    machine: dict[str, Any]
+    environment: dict[str, str] = attrs.field(factory=dict)
+    epochs: int
+    steps_per_epoch: int | None
+    batch_size: int | None
+    examples: int | None
+    example_bytes: float | None
+    available_memory_bytes: int
+    trainable_parameters: int
+    policy: str
+    jit_compile: bool
+    supports_jit: bool
+    batch_callbacks: tuple[str, ...]
+    data: dict[str, tuple[str, ...]]
+    step_seconds: float
+    input: Part
+    dispatch: Part
+    compute: Part
+    dispatch_known: bool
+    data_seconds: float
+    bounds: Bounds
+    matmul: MatmulUse
+    rounds: tuple[Round, ...]
+    findings: tuple[Finding, ...]
+    in_run: Adapted | None = None
+    estimate: Estimate | None = None
+    suggestions: tuple[Suggestion, ...] = ()
+    proposed_stack: tuple[str, ...] = ()
+    silent: tuple[NoAnswer, ...] = ()
+    warnings: tuple[str, ...] = ()
+    measuring_seconds: float
+    seconds: float = 0.0

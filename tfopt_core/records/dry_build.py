@@ -1,0 +1,109 @@
+"""What a dry build found: the ground for a measurement, and what `tfopt plan` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tfopt_core.hooks import Gpu
+from tfopt_core.hooks.card import Math
+from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.memory import MemoryPlan, StageLine
+
+
+@attrs.frozen
+class HookChange:
+    """What one hook of one plugin would change, in words; empty where it changes nothing."""
+
+    hook: str
+    split: str | None
+    differences: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PluginPlan:
+    """One plugin of the stack: resolved settings, mathematics, and what it would change.
+
+    `not_timed` says which loops could not be timed while the settings were resolved, and why.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    asked: dict[str, Any]
+    math: Math
+    summary: str
+    changes: tuple[HookChange, ...]
+    not_timed: tuple[str, ...] = ()
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Everything that it would change, in the order of the hooks; each phrase once."""
+        words = [word for change in self.changes for word in change.differences]
+        return tuple(dict.fromkeys(words))
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """The stack on this workload and machine, before any training.
+
+    `quality_direction` is None where neither recipe, workload nor the metric's name tells it.
+    `gpus` are those that TensorFlow uses, whatever else the machine has. `training_seconds` is
+    about what one training without the stack takes, None where that was not asked or cannot be
+    told; `stack_estimate` is about that with the stack. `not_applied` are the plugins that take no
+    effect, with the reason, as far as the first steps of a script tell. `several_processes` says
+    that the stack spreads a training over them. `stages` are those of the data with the stack, by
+    split, and `memory` what a run will take; both are found out only where detail was asked for.
+    `seconds` is what it took to find all this out.
+    """
+
+    plugins: tuple[PluginPlan, ...]
+    data_before: dict[str, tuple[str, ...]]
+    data_after: dict[str, tuple[str, ...]]
+    metrics: tuple[str, ...]
+    quality_metric: str
+    quality_direction: str | None
+    epochs: int
+    steps_per_epoch: int | None
+    batch_size: int | None
+    validation_examples: int | None
+    trainable_parameters: int
+    jit_compile: bool
+    policy: str
+    baseline: str
+    versions: dict[str, str]
+    gpus: tuple[Gpu, ...] = ()
+    warnings: tuple[str, ...] = ()
+    training_seconds: float | None = None
+    stack_estimate: Estimate | None = None
+    several_processes: bool = False
+    not_applied: dict[str, str] = attrs.field(factory=dict)
+    stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)
+    memory: MemoryPlan | None = None
+    seconds: float = 0.0
+
+    @property
+    def can_be_cut_short(self) -> bool:
+        """Whether the rest of a training can be projected, and is not what the stack changes."""
+        return self.why_never_cut is None
+
+    @property
+    def why_never_cut(self) -> str | None:
+        """Why each training goes to its end, None if it need not."""
+        if self.steps_per_epoch is None:
+            return "the number of steps in an epoch is unknown, so nothing could be projected"
+        if self.several_processes:
+            return "the processes of one training would each find another end of it"
+        if any(plugin.math == "changes" for plugin in self.plugins):
+            return "the stack changes the training algorithm"
+        return None
+
+    @property
+    def not_timed(self) -> tuple[str, ...]:
+        """What could not be timed while the settings of the stack were resolved, and why."""
+        return tuple(text for plugin in self.plugins for text in plugin.not_timed)
+
+    @property
+    def resolved(self) -> dict[str, dict[str, Any]]:
+        """Every plugin's resolved settings, by name."""
+        return {plugin.name: plugin.settings for plugin in self.plugins}

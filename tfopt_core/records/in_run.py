@@ -1,0 +1,74 @@
+"""What an in-run contrast found: two exact train functions that alternated in one training."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import attrs
+
+Verdict = Literal[
+    "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped", "screened",
+    "not compared",
+]  # fmt: skip
+
+
+@attrs.frozen
+class Quad:
+    """Four blocks in a row: who made each (True: the alternative), and its seconds a step."""
+
+    order: tuple[bool, ...]
+    step_seconds: tuple[float, ...]
+
+    @property
+    def log_ratio(self) -> float:
+        """ln(seconds a step of the reference / of the alternative), each a geometric mean."""
+        logs = zip(self.order, map(math.log, self.step_seconds), strict=True)
+        return math.fsum(-log if alternative else log for alternative, log in logs) / 2
+
+    @property
+    def variance(self) -> float:
+        """That of `log_ratio`, from how far each function's own two blocks lie apart."""
+        logs = list(zip(self.order, map(math.log, self.step_seconds), strict=True))
+        (a, b), (c, d) = (
+            [log for alternative, log in logs if alternative is own] for own in (True, False)
+        )
+        return ((a - b) ** 2 + (c - d) ** 2) / 4
+
+
+@attrs.frozen(kw_only=True)
+class InRun:
+    """What an in-run contrast found. `speedup` above 1: the alternative is faster a step.
+
+    `low` and `high` are the ends of its interval, None where too few blocks were timed; `samples`
+    are all quads, those after the last look too.
+    """
+
+    alternative: str
+    reference: str
+    verdict: Verdict
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    quads: int = 0
+    statement: str
+    samples: tuple[Quad, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Adapted:
+    """What a training compared, and which loop it keeps and why.
+
+    :param seconds: of training in which loops were compared, first calls included.
+    :param steps: steps made meanwhile, of `total_steps` (None where unknown).
+    """
+
+    reference: str
+    kept: str
+    reason: str
+    contrasts: tuple[InRun, ...] = ()
+    left_out: tuple[str, ...] = ()
+    seconds: float = 0.0
+    steps: int = 0
+    total_steps: int | None = None

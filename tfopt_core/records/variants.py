@@ -1,0 +1,40 @@
+"""The variants of a stack that a measurement runs, and the contrasts between them."""
+
+from __future__ import annotations
+
+import attrs
+
+from tfopt_core.hooks.stack import StackedPlugin
+
+BASELINE, FULL = "baseline", "full"
+
+
+@attrs.frozen
+class Variant:
+    """A stack to train with, under the name that results carry."""
+
+    name: str
+    plugins: tuple[StackedPlugin, ...]
+
+
+@attrs.frozen
+class Contrast:
+    """Two variants whose difference is one plugin, and those that cannot stand without it.
+
+    `group` holds them all, the plugin itself too.
+    """
+
+    plugin: str
+    group: tuple[str, ...]
+    without: str
+    with_: str
+
+
+@attrs.frozen
+class Turn:
+    """One run of the schedule: its round, its place in it, and its seed."""
+
+    round: int
+    position: int
+    variant: Variant
+    seed: int

@@ -1,0 +1,43 @@
+"""What a use case shows on a terminal while it works: `tfopt_core.app.view.View`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from tfopt_core.diagnosis.draft import Draft
+from tfopt_core.report.console import make_console
+from tfopt_core.report.first_contact import render_look, render_written
+from tfopt_core.report.live import View as LiveView
+from tfopt_core.report.live import make_observer
+from tfopt_core.report.phases import make_phases
+
+
+class Terminal:
+    """Draws on standard error; standard output is for results.
+
+    :param quiet: show nothing.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.console = make_console(stderr=True)
+
+    def phases(self) -> AbstractContextManager[Callable[[str], None]]:
+        """Return something that is told each phase, for as long as the work goes on."""
+        return make_phases(self.console, quiet=self.quiet)
+
+    def measuring(self) -> LiveView:
+        """Return the live view of a measurement, to be entered before it."""
+        return make_observer(self.console, quiet=self.quiet)
+
+    def look(self, draft: Draft) -> None:
+        """Print what a look at a script found and proposes."""
+        if not self.quiet:
+            self.console.print(render_look(draft))
+
+    def written(self, draft: Draft, path: Path) -> None:
+        """Print that the proposal was written to this file."""
+        if not self.quiet:
+            self.console.print(render_written(draft, path))

@@ -1,0 +1,1 @@
+"""Two measurements that were made apart, compared."""

@@ -1,0 +1,180 @@
+"""The equivalence certificate: whether a replay shows the same training. Pure."""
+
+from __future__ import annotations
+
+import math as m
+from typing import Literal
+
+import attrs
+
+from tfopt_core.hooks.card import Math
+from tfopt_core.records.replay import SAME, Replayed
+from tfopt_core.statistics.data_difference import data_difference
+
+UNDECLARED = "not every plugin declares what it does to the training"
+
+
+@attrs.frozen(kw_only=True)
+class Certificate:
+    """What a replay of the same short training without and with the stack showed.
+
+    :param kind: "certified": the same training. "diverges": another one, by the figures or by what
+        the statement says of the data. "impossible": neither is known, and the statement says why.
+    :param max_relative_loss_difference: of the losses' running means, at any step that both sides
+        report.
+    :param max_weight_difference: after the last step, of any tensor, relative to that tensor's
+        largest magnitude.
+    :param examples: how many of an epoch were compared, None where none were.
+    :param batches: how many steps were replayed.
+    :param other_examples: whether the stack trains on other examples than the baseline, or on more
+        or fewer of them, which no comparison of whole trainings allows for.
+    """
+
+    kind: Literal["certified", "diverges", "impossible"]
+    statement: str
+    max_relative_loss_difference: float | None = None
+    max_weight_difference: float | None = None
+    examples: int | None = None
+    batches: int | None = None
+    other_examples: bool = False
+
+    @property
+    def certified(self) -> bool:
+        """Whether no statistics are needed to say that the training is the same."""
+        return self.kind == "certified"
+
+
+def impossible(cause: str) -> Certificate:
+    """The certificate of a replay that could not be made, or shows nothing."""
+    return Certificate(kind="impossible", statement=f"no certificate: {cause}")
+
+
+def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
+    """Compare both sides of a replay.
+
+    :param math: what the stack as a whole says that it does to the mathematics of training.
+    :raises ValueError: for a stack that changes them: it trains something else by intention.
+    """
+    if math == "changes":
+        raise ValueError("a stack that changes the algorithm is not replayed")
+    loss, weight = loss_difference(baseline, stack), stack.weight_difference
+    drawn = Certificate(
+        kind="diverges",
+        statement="",
+        max_relative_loss_difference=loss,
+        max_weight_difference=weight,
+        examples=baseline.epochs[0].examples if baseline.epochs else None,
+        batches=stack.steps,
+    )
+    difference = data_difference(math, baseline.epochs, stack.epochs)
+    if difference is not None:
+        if baseline.reproducible is False:
+            cause = "the workload's data differ each time that they are built, with one seed too"
+            return _concluded(drawn, "impossible", f"no certificate: {cause}")
+        drawn = attrs.evolve(drawn, other_examples=difference.examples)
+        statement = f"{_declared(math)} {difference.statement}"
+        return _concluded(drawn, "diverges", statement)
+    if math == "rounding":
+        return _concluded(drawn, "diverges", _rounds(drawn))
+    if max(loss or 0.0, weight or 0.0) > SAME:
+        own = stack.own_difference
+        if own is not None and own > SAME:
+            cause = "a training with the stack does not repeat itself on this machine: weights"
+            return _concluded(
+                drawn, "impossible", f"no certificate: {cause} differ by up to {_share(own)}"
+            )
+        apart = f"{drawn.batches} replayed steps diverge: {_apart(drawn, 'by up to')}"
+        return _concluded(drawn, "diverges", f"{_declared(math)} {apart}")
+    gap = _not_shown(baseline, stack)
+    if gap is not None:
+        return _concluded(drawn, "impossible", f"no certificate: {gap}")
+    same = "same training up to the order of examples" if math == "order" else "same training"
+    replayed = f"{drawn.batches} steps replayed, {_apart(drawn, 'differ by at most')}"
+    scope = _scope(baseline) + (f"; {UNDECLARED}" if math == "unknown" else "")
+    return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
+
+
+def _declared(math: Math) -> str:
+    """Return how a statement of a difference begins."""
+    if math == "unknown":
+        return f"{UNDECLARED}, and it is not the same:"
+    return f"declared {math}, but"
+
+
+def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:
+    """The largest relative difference of the losses at any step that both sides report.
+
+    None where they report none in common.
+    """
+    largest = None
+    places = {step: place for place, step in enumerate(baseline.reported)}
+    for name, theirs in stack.losses.items():
+        ours = baseline.losses.get(name, ())
+        for step, value in zip(stack.reported, theirs, strict=False):
+            if step in places and places[step] < len(ours):
+                largest = max(largest or 0.0, _relative(ours[places[step]], value))
+    return largest
+
+
+def _relative(a: float, b: float) -> float:
+    if a == b or (m.isnan(a) and m.isnan(b)):
+        return 0.0
+    share = abs(a - b) / max(abs(a), abs(b))
+    return m.inf if m.isnan(share) else share
+
+
+def _concluded(
+    drawn: Certificate, kind: Literal["certified", "diverges", "impossible"], statement: str
+) -> Certificate:
+    return attrs.evolve(drawn, kind=kind, statement=statement)
+
+
+def _rounds(drawn: Certificate) -> str:
+    loss, steps = drawn.max_relative_loss_difference, drawn.batches
+    if loss is None:
+        return f"the stack rounds differently: {steps} replayed steps report no loss to compare"
+    if not loss and not drawn.max_weight_difference:
+        return f"the stack may round differently, but {steps} replayed steps are identical"
+    return (
+        f"the stack rounds differently: over {steps} replayed steps the loss diverges by up to "
+        f"{_share(loss)}"
+    )
+
+
+def _apart(drawn: Certificate, verb: str) -> str:
+    """`losses differ by at most 6e-07, weights by at most 2e-07`."""
+    loss, weight = drawn.max_relative_loss_difference, drawn.max_weight_difference
+    if not loss and not weight:
+        return "losses and weights are identical" if loss is not None else "weights are identical"
+    parts = [] if loss is None else [f"losses {verb} {_share(loss)}"]
+    if weight is not None:
+        parts.append(f"weights {verb.removeprefix('differ ')} {_share(weight)}")
+    return ", ".join(parts)
+
+
+def _share(difference: float) -> str:
+    """`0.4%`, `6e-07`: as it is read best."""
+    if not m.isfinite(difference):
+        return "more than any number"
+    return f"{100 * difference:.2g}%" if SAME < difference < 10 else f"{difference:.0e}"
+
+
+def _not_shown(baseline: Replayed, stack: Replayed) -> str | None:
+    """Why equal losses and weights do not make a certificate."""
+    if baseline.unread or stack.unread:
+        return baseline.unread or stack.unread
+    if stack.left_out:
+        return f"a replay leaves out {', '.join(stack.left_out)}"
+    if stack.weight_difference is None:
+        return "the weights were not compared"
+    return None
+
+
+def _scope(baseline: Replayed) -> str:
+    """What was compared of the data."""
+    if not baseline.epochs:
+        return "; Keras itself reads the PyDataset, on both sides"
+    examples = f"{baseline.epochs[0].examples:,} examples"
+    if baseline.shortened_to is not None:
+        return f"; epochs cut down to {examples} compared"
+    return f"; {examples} an epoch compared"

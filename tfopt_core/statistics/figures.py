@@ -1,0 +1,87 @@
+"""The figure by which runs are compared: wall time, time to the target, or seconds of steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tfopt_core.records.results import FitResult, RunResult
+from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.pairs import Pair, wall_seconds
+
+
+def compared_seconds(
+    pairs: Sequence[Pair], judgement: Judgement
+) -> tuple[list[float], list[float]] | str:
+    """Both sides' seconds, per pair; or why there are none to compare.
+
+    A run that never reaches the target counts as the slowest, two of one side void the result,
+    as MLPerf has it.
+    """
+    sides = [p.without for p in pairs], [p.with_ for p in pairs]
+    if judgement.kind == "steps":
+        steps = [[seconds_in_steps(run) for run in side] for side in sides]
+        if any(seconds is None for side in steps for seconds in side):
+            return "void: of some runs the time of a step is not known"
+        before, after = ([s for s in side if s is not None] for side in steps)
+        return before, after
+    if judgement.kind != "time-to-target":
+        return [total_seconds(run) for run in sides[0]], [total_seconds(run) for run in sides[1]]
+    figures = []
+    for side in sides:
+        missed = [run for run in side if run.fit.seconds_to_target is None]
+        if len(missed) > 1:
+            return (
+                f'void: {len(missed)} of {len(side)} runs of "{side[0].variant}" never reached '
+                "the target, so there is no time to it; lower the target or train longer"
+            )
+        figures.append(_with_slowest(side))
+    return figures[0], figures[1]
+
+
+def total_seconds(run: RunResult) -> float:
+    """The wall time of a whole training: measured, or projected where the run was cut short."""
+    if run.complete:
+        return wall_seconds(run)
+    told = [fit.wall_seconds if fit.complete else fit.projected_seconds for fit in run.timed_fits]
+    # a run is cut short once it can be projected
+    assert all(seconds is not None for seconds in told)
+    return math.fsum(seconds for seconds in told if seconds is not None)
+
+
+def seconds_in_steps(run: RunResult) -> float | None:
+    """Return what the steps of a whole training take at their mean: no start-up, no epoch starts.
+
+    None where that is not known.
+    """
+    fits = run.timed_fits
+    known = [
+        fit.mean_step_seconds * steps
+        for fit in fits
+        if fit.mean_step_seconds is not None and (steps := planned_steps(fit)) is not None
+    ]
+    return math.fsum(known) if known and len(known) == len(fits) else None
+
+
+def planned_steps(fit: FitResult) -> int | None:
+    """Return the steps of a fit, those that a run left out when it was cut short too."""
+    if fit.complete:
+        return fit.steps
+    if fit.planned_epochs is None or fit.steps_per_epoch is None:
+        return None
+    return fit.planned_epochs * fit.steps_per_epoch
+
+
+def not_projected(run: RunResult) -> str | None:
+    """Return why no total can be told of a run that was cut short; None if one can be."""
+    cut = [fit for fit in run.timed_fits if not fit.complete and fit.projected_seconds is None]
+    return (cut[0].why_not_projected or "the total is not known") if cut else None
+
+
+def _with_slowest(side: Sequence[RunResult]) -> list[float]:
+    reached = [run.fit.seconds_to_target for run in side]
+    # a run that stopped short of the target took its whole wall time at least
+    slowest = max(
+        wall_seconds(run) if s is None else s for run, s in zip(side, reached, strict=True)
+    )
+    return [slowest if seconds is None else seconds for seconds in reached]

@@ -1,0 +1,124 @@
+"""What an in-run contrast may say: two exact train functions, alternating in one training.
+
+Blocks of the two alternate in quads. Each quad gives one log ratio, and their interval is that of
+the paired design, at looks after 4, 8 and 12 quads. Pure functions; `alternate` makes the quads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from tfopt_core.records.in_run import InRun, Quad, Verdict
+from tfopt_core.statistics.intervals import (
+    LOOKS,
+    SUSPICIOUS_DEVIATION,
+    Interval,
+    speedup_interval,
+    t_interval,
+)
+from tfopt_core.statistics.judgement import INDIFFERENCE
+from tfopt_core.statistics.wording import ends_in_words
+
+
+def conclude(
+    alternative: str,
+    reference: str,
+    quads: Sequence[Quad],
+    level: float,
+    *,
+    ended: str = "",
+    widest: float = math.inf,
+) -> InRun | None:
+    """Judge the quads so far; None if more of them may tell.
+
+    :param widest: high / low of an interval that still tells a gain from another loop's gain.
+
+    :param level: the two-sided nominal level of an interval at a look.
+    :param ended: why no more quads come, "" while they do.
+    """
+    looked = max((look for look in LOOKS if look <= len(quads)), default=0)
+    if not looked:
+        if not ended:
+            return None
+        return not_compared(alternative, reference, ended, quads)
+    interval = _interval(quads[:looked], level)
+    verdict, words = _judged(alternative, reference, interval)
+    if verdict == "inconclusive":
+        if not ended and looked < LOOKS[-1]:
+            return None
+        why = f": {ended}" if ended else f" in {2 * looked} blocks of each"
+        words += f", not resolvable{why} ({_figures(interval)})"
+    speedup, low, high = speedup_interval(interval)
+    if verdict == "faster" and high / low > widest and not ended and looked < LOOKS[-1]:
+        return None
+    return InRun(
+        alternative=alternative, reference=reference, verdict=verdict, speedup=speedup, low=low,
+        high=high, confidence=interval.confidence, quads=looked, statement=f"in-run: {words}",
+        samples=tuple(quads),
+    )  # fmt: skip
+
+
+def _interval(quads: Sequence[Quad], level: float) -> Interval:
+    """The t interval of the quads' log ratios, widened to the spread within quads.
+
+    A load that comes back every few blocks may hit the same side in every quad: then the log ratios
+    agree though the blocks of one side do not.
+    """
+    interval = t_interval([quad.log_ratio for quad in quads], level)
+    within = math.sqrt(math.fsum(quad.variance for quad in quads) / len(quads))
+    if interval.deviation < SUSPICIOUS_DEVIATION or interval.deviation >= within:
+        return interval
+    half = (interval.high - interval.mean) * within / interval.deviation
+    return attrs.evolve(
+        interval, low=interval.mean - half, high=interval.mean + half, deviation=within
+    )
+
+
+def not_compared(
+    alternative: str,
+    reference: str,
+    reason: str,
+    quads: Sequence[Quad] = (),
+    *,
+    verdict: Verdict = "not compared",
+) -> InRun:
+    """An alternative without a figure, and why."""
+    said = "dropped" if verdict == "dropped" else "not compared"
+    return InRun(
+        alternative=alternative, reference=reference, verdict=verdict,
+        statement=f"in-run: {alternative} {said}: {reason}", samples=tuple(quads),
+    )  # fmt: skip
+
+
+def _judged(alternative: str, reference: str, interval: Interval) -> tuple[Verdict, str]:
+    if interval.deviation < SUSPICIOUS_DEVIATION:
+        return "suspicious", (
+            f"no verdict on {alternative}: suspiciously identical ratios to {reference}, which "
+            "real timings never have"
+        )
+    speedup, low, high = speedup_interval(interval)
+    figures = _figures(interval)
+    if low > 1:
+        band = f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""
+        return "faster", (
+            f"{alternative} is {speedup:.2f}x faster a step than {reference} ({figures}){band}"
+        )
+    if high < 1:
+        return (
+            "slower",
+            f"{alternative} is slower a step than {reference}: {speedup:.2f}x ({figures})",
+        )
+    if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
+        return "no difference", (
+            f"no measurable difference (within {INDIFFERENCE:.0%}) between {alternative} and "
+            f"{reference} ({figures})"
+        )
+    return "inconclusive", f"inconclusive whether {alternative} is faster a step than {reference}"
+
+
+def _figures(interval: Interval) -> str:
+    """`98% interval 2.95 to 3.26, 8 blocks of each`."""
+    return f"{ends_in_words(interval)}, {2 * interval.count} blocks of each"

@@ -1,0 +1,140 @@
+"""The arithmetic of a comparison: paired log ratios and their interval. Pure functions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+# Nominal two-sided levels: looks at 4, 8 and 12 pairs keep 5% overall (Pocock's boundary for
+# three looks; see Jennison & Turnbull, Group Sequential Methods, 1999); one fixed look takes 5%.
+LOOKS = (4, 8, 12)
+LOOK_LEVEL = 0.0203
+FIXED_LEVEL = 0.05
+# One-sided level of the quality bound at a look (MEASUREMENT.md, section 7).
+QUALITY_LOOK_LEVEL = 0.0216
+# Timings of real runs never agree like this.
+SUSPICIOUS_DEVIATION = 1e-6
+MINIMUM_PAIRS = 4
+# Few pairs miss what happens in few runs: a stack that stalls in a fifth of its runs, and takes as
+# long as the baseline on average, comes out as 1.10x in 44% of measurements of four pairs. So a
+# gain whose interval reaches below this ratio takes more pairs (tests/unit/statistics/
+# test_verdicts_under_noise.py; 17% remain with eight pairs, 7% with twelve).
+SMALL_GAIN = 1.10
+PAIRS_FOR_SMALL_GAINS = 8
+# Of measurements, so many are to show an effect that is called detectable.
+POWER = 0.9
+
+
+@attrs.frozen
+class Interval:
+    """A mean with its two-sided t interval; `deviation` is that of a single value."""
+
+    mean: float
+    low: float
+    high: float
+    deviation: float
+    count: int
+    level: float
+
+    @property
+    def confidence(self) -> float:
+        """The nominal confidence, 0.95 for a level of 0.05."""
+        return 1 - self.level
+
+
+def t_interval(values: Sequence[float], level: float) -> Interval:
+    """Mean and two-sided Student t interval of independent values.
+
+    :param level: the two-sided error rate, 0.05 for a 95% interval.
+    :raises ValueError: for fewer than two values.
+    """
+    count = len(values)
+    if count < 2:
+        raise ValueError(f"an interval needs two values, got {count}")
+    mean = math.fsum(values) / count
+    deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (count - 1))
+    half = _t_quantile(1 - level / 2, count - 1) * deviation / math.sqrt(count)
+    return Interval(mean, mean - half, mean + half, deviation, count, level)
+
+
+# A look into scipy costs more than the rest of a comparison.
+@functools.cache
+def _t_quantile(probability: float, freedom: int) -> float:
+    from scipy import stats
+
+    return float(stats.t.ppf(probability, freedom))
+
+
+def log_ratios(baseline: Sequence[float], optimized: Sequence[float]) -> list[float]:
+    """ln(baseline / optimized) per pair: the paired design of bioequivalence.
+
+    :raises ValueError: if the lengths differ or a figure is not positive.
+    """
+    if any(value <= 0 for value in (*baseline, *optimized)):
+        raise ValueError("a ratio needs positive figures")
+    return [math.log(b / o) for b, o in zip(baseline, optimized, strict=True)]
+
+
+def speedup_interval(interval: Interval) -> tuple[float, float, float]:
+    """Speedup, low and high of an interval of log ratios."""
+    return math.exp(interval.mean), math.exp(interval.low), math.exp(interval.high)
+
+
+def shown_direction(interval: Interval) -> Literal["faster", "slower"] | None:
+    """Return what an interval of log ratios shows; None if it shows neither.
+
+    It lies on one side of 0, and rests on enough pairs for a difference of its size.
+    """
+    nearest = min(abs(interval.low), abs(interval.high))
+    if interval.low <= 0 <= interval.high:
+        return None
+    if nearest < math.log(SMALL_GAIN) and interval.count < PAIRS_FOR_SMALL_GAINS:
+        return None
+    return "faster" if interval.low > 0 else "slower"
+
+
+def pairs_needed(interval: Interval) -> int:
+    """About how many pairs in all it takes until the interval no longer holds the mean's
+    opposite sign: (t s / |mean|)^2, by the interval's own t; as many as a small gain takes at
+    least, where it does not hold it now."""
+    if not interval.low <= 0 <= interval.high:
+        return max(interval.count + 1, PAIRS_FOR_SMALL_GAINS)
+    if interval.mean == 0:
+        return 10_000
+    half_width_of_one = (interval.high - interval.mean) * math.sqrt(interval.count)
+    needed = math.ceil((half_width_of_one / abs(interval.mean)) ** 2)
+    return max(interval.count + 1, min(needed, 10_000))
+
+
+def detectable_ratio(interval: Interval) -> float:
+    """Return the smallest speedup that so many pairs would have shown in nine of ten measurements.
+
+    Solved for the noncentral t distribution, with the deviation of these pairs in place of the
+    true one; where the pairs are too few for a small gain, the interval must clear that too.
+    """
+    least = math.log(SMALL_GAIN) if interval.count < PAIRS_FOR_SMALL_GAINS else 0.0
+    noncentrality = _noncentrality(1 - interval.level / 2, interval.count - 1)
+    return math.exp(least + noncentrality * interval.deviation / math.sqrt(interval.count))
+
+
+@functools.cache
+def _noncentrality(probability: float, freedom: int) -> float:
+    """That of the t distribution which exceeds the quantile with a probability of `POWER`."""
+    from scipy import optimize, stats
+
+    quantile = _t_quantile(probability, freedom)
+    # a noncentral t of few degrees of freedom lies far out: 40 is beyond any that is needed
+    return float(
+        optimize.brentq(lambda d: stats.nct.sf(quantile, freedom, d) - POWER, 0.0, 40.0, xtol=1e-6)
+    )
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, the mean of the two middle ones for an even count."""
+    import statistics
+
+    return statistics.median(values)

@@ -1,0 +1,83 @@
+"""What a comparison is judged by: fixed before the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+from tfopt_core.hooks.card import MATHS, Math
+from tfopt_core.recipe import TargetSpec
+from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOK_LEVEL, QUALITY_LOOK_LEVEL
+
+# Differences inside this band are of no interest to anybody (MEASUREMENT.md, section 10).
+INDIFFERENCE = 0.02
+DEFAULT_TOLERANCE = 0.005
+# Where the metric is no share, a tolerance relative to the baseline's mean.
+RELATIVE_TOLERANCE = 0.01
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """The rules of one measurement.
+
+    :param tolerance: by how much the metric may be worse; None takes 0.005 for a metric that is
+        better high (a share), and 1% of the baseline's mean for one that is better low.
+    :param examples: size of the validation set, None where unknown.
+    :param math: what the stack as a whole does to the mathematics of training.
+    :param sequential: whether the number of pairs is decided at looks (98% intervals) or was
+        fixed before (95%).
+    :param projected: whether some run was cut short, so that totals are projected.
+    :param per_step: whether no total can be projected of some run, so that steps are compared.
+    :param certificate: what a replay of fixed batches showed, None where none was made.
+    """
+
+    metric: str
+    direction: Literal["max", "min"]
+    tolerance: float | None
+    examples: int | None
+    math: Math
+    target: TargetSpec | None
+    sequential: bool
+    projected: bool = False
+    per_step: bool = False
+    certificate: Certificate | None = None
+
+    @property
+    def level(self) -> float:
+        """The two-sided nominal level of each interval."""
+        return LOOK_LEVEL if self.sequential else FIXED_LEVEL
+
+    @property
+    def quality_level(self) -> float:
+        """The one-sided nominal level of the quality bound."""
+        return QUALITY_LOOK_LEVEL if self.sequential else FIXED_LEVEL
+
+    @property
+    def kind(self) -> Literal["end-to-end", "steady", "steps", "time-to-target"]:
+        """A stack that changes the algorithm is judged by its time to the target."""
+        if self.math == "changes":
+            return "time-to-target"
+        if self.per_step:
+            return "steps"
+        return "steady" if self.projected else "end-to-end"
+
+    def tolerance_for(self, baseline: float) -> float:
+        """The tolerance, given the baseline's mean of the metric."""
+        if self.tolerance is not None:
+            return self.tolerance
+        if self.direction == "max":
+            return DEFAULT_TOLERANCE
+        return RELATIVE_TOLERANCE * abs(baseline)
+
+
+def stack_math(maths: Sequence[Math]) -> Math:
+    """Return the mathematics of a stack: that of its furthest-reaching plugin.
+
+    Beside a plugin that rounds, one that declares nothing leaves the stack at "rounding": no replay
+    could certify it, and the statistics of quality decide in both cases.
+    """
+    furthest: Math = max(maths, key=MATHS.index, default="exact")
+    return "rounding" if furthest == "unknown" and "rounding" in maths else furthest

@@ -1,0 +1,117 @@
+"""What a whole training would take, from one that was cut short (MEASUREMENT.md, section 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from tfopt_core.records.fit import FitOutcome, TimedBlock
+from tfopt_core.statistics.timing.steady import steady_from
+
+UNKNOWN_STEPS = "the number of steps of an epoch is not known"
+NO_STEP = "no step was timed that is not part of the start-up"
+NO_EDGE = (
+    "the run was cut before the second epoch began, so what an epoch's start costs is not known"
+)
+
+
+@attrs.frozen
+class MeanStep:
+    """The mean seconds of a step, stalls included, and the relative standard error of that mean
+    (infinite where too few blocks tell it)."""
+
+    seconds: float
+    error: float
+
+
+@attrs.frozen
+class Projection:
+    """What the whole training would take in seconds, or why that cannot be told."""
+
+    seconds: float | None
+    why_not: str = ""
+
+
+def mean_step(blocks: Sequence[TimedBlock]) -> MeanStep | None:
+    """Return the mean step over the warm blocks since the last change of level.
+
+    A mean, not a median: stalls belong to what a training takes. The first block of a later epoch
+    is left out, since it holds what the epoch's start costs (a shuffle buffer that is filled
+    again), which comes once an epoch. Where every block is the first of its epoch, all count.
+
+    :returns: None without a warm block.
+    """
+    ordinary = [block for block in _but_first_of_later_epochs(blocks) if not block.cold]
+    warm = ordinary or [block for block in blocks if not block.cold]
+    warm = warm[steady_from(warm) :]
+    steps = sum(block.steps for block in warm)
+    if not steps:
+        return None
+    seconds = math.fsum(block.seconds for block in warm) / steps
+    return MeanStep(seconds, _relative_error(warm, seconds))
+
+
+def first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
+    """Return the first block of each epoch but the first, of those that hold no trace."""
+    first: dict[int, TimedBlock] = {}
+    for block in blocks:
+        first.setdefault(block.epoch, block)
+    return [block for block in list(first.values())[1:] if not block.cold]
+
+
+def project(outcome: FitOutcome) -> Projection:
+    """Project the whole training's wall time.
+
+    What was observed counts as it was; the steps, epoch starts and validations that are left are
+    taken at the mean of those that were seen. The start of an epoch must have been seen once, if
+    the training has more than one.
+    """
+    epochs, an_epoch = outcome.planned_epochs, outcome.steps_per_epoch
+    if an_epoch is None:
+        return Projection(None, UNKNOWN_STEPS)
+    step = mean_step(outcome.blocks)
+    if step is None:
+        return Projection(None, NO_STEP)
+    starts = first_of_later_epochs(outcome.blocks)
+    if epochs > 1 and not starts:
+        return Projection(None, NO_EDGE)
+    edges = outcome.edge_seconds
+    observed = outcome.setup_seconds + math.fsum((*edges, *(b.seconds for b in outcome.blocks)))
+    left = (epochs * an_epoch - outcome.steps) * step.seconds
+    # more than its steps take
+    of_starts = [block.seconds - block.steps * step.seconds for block in starts]
+    left += (epochs - len({block.epoch for block in outcome.blocks})) * _mean(of_starts)
+    # callbacks act at the end of the last epoch too
+    left += (epochs - len(edges)) * _mean(edges)
+    return Projection(observed + left + _validations(outcome))
+
+
+def _but_first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
+    """An epoch begins where its number changes."""
+    return [
+        block
+        for before, block in zip((None, *blocks), blocks, strict=False)
+        if before is None or before.epoch == block.epoch
+    ]
+
+
+def _relative_error(blocks: Sequence[TimedBlock], step_seconds: float) -> float:
+    """The standard error of a ratio of two means, seconds over steps, relative to it."""
+    count = len(blocks)
+    if count < 2:
+        return math.inf
+    squares = math.fsum((b.seconds - b.steps * step_seconds) ** 2 for b in blocks)
+    mean_seconds = math.fsum(b.seconds for b in blocks) / count
+    return math.sqrt(squares / (count - 1) / count) / mean_seconds
+
+
+def _validations(outcome: FitOutcome) -> float:
+    """The seconds of all validations: the first one traces, the later ones take their mean."""
+    first, *later = outcome.validation_seconds or (0.0,)
+    return first + (outcome.planned_epochs - 1) * (_mean(later) if later else first)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0

@@ -1,0 +1,98 @@
+"""From timed blocks to a steady step time (MEASUREMENT.md, sections 3 and 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from tfopt_core.records.fit import TimedBlock
+from tfopt_core.records.results import Block
+from tfopt_core.statistics.intervals import median
+
+Blocks = Sequence[Block | TimedBlock]
+
+MINIMUM_BLOCKS = 20
+# The search takes the square of the number of points: 10 ms for 2,000, a second for 20,000.
+MAXIMUM_POINTS = 2_000
+SAME_WITHIN = 0.01
+# A block shorter than the clock's (the rest of an epoch) is too noisy a sample.
+FULL_STEPS, FULL_SECONDS = 10, 0.02
+
+
+@attrs.frozen
+class Steady:
+    """The median seconds of a step over the steady blocks, None if there is none to judge."""
+
+    step_seconds: float | None
+    steady: bool
+
+
+def steady_state(blocks: Blocks) -> Steady:
+    """Drop the known warm-up, look for a left-over shift, and take the last level.
+
+    Steady if the last segment has at least 20 blocks and half of all; else the median of all
+    warm blocks is given and `steady` is False.
+    """
+    warm = [block for block in blocks if not block.cold]
+    times = [block.seconds / block.steps for _, block in _samples(warm)]
+    if not times:
+        return Steady(None, False)
+    last = last_segment(times)
+    if _is_enough(last, times):
+        return Steady(median(last), True)
+    return Steady(median(times), False)
+
+
+def steady_from(warm: Blocks) -> int:
+    """Return the index of the warm block with which the steady state begins; 0 if there is none."""
+    samples = _samples(warm)
+    times = [block.seconds / block.steps for _, block in samples]
+    last = last_segment(times)
+    return samples[len(times) - len(last)][0] if last and _is_enough(last, times) else 0
+
+
+def _samples(warm: Blocks) -> list[tuple[int, Block | TimedBlock]]:
+    """The blocks that are long enough, or all of them if none is, with their indices."""
+    timed = [(i, block) for i, block in enumerate(warm) if block.steps and block.seconds > 0]
+    full = [(i, b) for i, b in timed if b.steps >= FULL_STEPS and b.seconds >= FULL_SECONDS]
+    return full or timed
+
+
+def _is_enough(last: Sequence[float], times: Sequence[float]) -> bool:
+    return len(last) >= MINIMUM_BLOCKS and 2 * len(last) >= len(times)
+
+
+def last_segment(times: Sequence[float]) -> Sequence[float]:
+    """The times since the last change of level, segments within 1% of the last one included.
+
+    Change points: Killick et al. 2012 (PELT; with the linear kernel the cost is that of a mean's
+    shift, in the implementation of ruptures that is not written in Python) on log times with a
+    noise estimate that level shifts do not move: 1.4826 MAD of the differences / sqrt 2.
+    """
+    import numpy as np
+    import ruptures
+
+    if len(times) < MINIMUM_BLOCKS:
+        return times
+    # neighbours are merged where there are more: a level that lasts shows all the same
+    merged = math.ceil(len(times) / MAXIMUM_POINTS)
+    whole = len(times) // merged * merged
+    rest = len(times) - whole  # at the front, where a run warms up
+    log_times = np.log(np.asarray(times[rest:])).reshape(-1, merged).mean(axis=1)
+    count = len(log_times)
+    differences = np.diff(log_times)
+    sigma = 1.4826 * float(np.median(np.abs(differences - np.median(differences)))) / math.sqrt(2)
+    if sigma == 0:
+        return times
+    search = ruptures.KernelCPD(kernel="linear", min_size=10).fit(log_times.reshape(-1, 1))
+    ends = [int(end) for end in search.predict(pen=3 * sigma**2 * math.log(count))]
+    starts = [0, *ends[:-1]]
+    level = float(np.median(log_times[starts[-1] :]))
+    first = starts[-1]
+    for start, end in reversed(list(zip(starts[:-1], ends[:-1], strict=True))):
+        if abs(float(np.median(log_times[start:end])) - level) > math.log1p(SAME_WITHIN):
+            break
+        first = start
+    return times if first == 0 else times[rest + first * merged :]

@@ -1,0 +1,139 @@
+"""Whether the optimized model is still as good (MEASUREMENT.md, section 7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+
+from tfopt_core.records.results import Quality
+from tfopt_core.statistics.intervals import t_interval
+from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.pairs import Pair
+from tfopt_core.statistics.verdicts.amounts import not_finite
+
+# What the statistics alone say.
+_WORDS: dict[str, str] = {
+    "not worse": "not worse",
+    "worse": "worse",
+    "not established": "not established either way",
+}
+
+
+def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
+    """The certificate where there is one, and the metric's paired difference where there is one.
+
+    The difference is higher where it is better, with one-sided bounds. Not worse: the lower bound
+    lies above -tolerance. Worse: the upper bound lies below it. A certified stack needs no such
+    bound; it is called worse only if it surely is, for then the replay missed something. A metric
+    that is no finite number at the end of a run establishes nothing, certificate or not.
+
+    A metric that is no finite number at the end of a run establishes nothing, certificate or not.
+
+    :returns: None without a certificate, where a finished run lacks the metric or there are fewer
+        than two pairs.
+    """
+    certificate = judgement.certificate
+    invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
+    if invalid is not None:
+        quality = _without_figures(judgement, invalid)
+        said = None if certificate is None else certificate.statement
+        return attrs.evolve(quality, certificate=said)
+    measured = _measured(pairs, judgement)
+    if certificate is None:
+        if measured is None and _cut_short(pairs):
+            return _without_figures(judgement, "no run trained to its end")
+        return measured
+    if measured is None:
+        unknown = "no run trained to its end" if _cut_short(pairs) else "too few runs report it"
+        quality = _without_figures(judgement, unknown)
+    else:
+        quality = measured
+    quality = attrs.evolve(quality, certificate=certificate.statement)
+    if not certificate.certified or quality.verdict == "worse":
+        return quality
+    figures = "" if measured is None else f"; {_means(measured)}"
+    return attrs.evolve(quality, verdict="certified", statement=f"{certificate.statement}{figures}")
+
+
+def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
+    """The statistics alone; None where a run was cut short or lacks the metric."""
+    metric = judgement.metric
+    if len(pairs) < 2 or any(
+        run.value_of(metric) is None or not run.complete
+        for pair in pairs
+        for run in (pair.without, pair.with_)
+    ):
+        return None
+    baseline = [pair.without.value_of(metric) or 0.0 for pair in pairs]
+    optimized = [pair.with_.value_of(metric) or 0.0 for pair in pairs]
+    sign = 1.0 if judgement.direction == "max" else -1.0
+    differences = [sign * (o - b) for b, o in zip(baseline, optimized, strict=True)]
+    # one-sided bounds at level a are the ends of a two-sided interval at level 2 a
+    bounds = t_interval(differences, 2 * judgement.quality_level)
+    mean_baseline = math.fsum(baseline) / len(baseline)
+    tolerance = judgement.tolerance_for(mean_baseline)
+    verdict: Literal["not worse", "worse", "not established"] = "not established"
+    if bounds.low > -tolerance:
+        verdict = "not worse"
+    elif bounds.high < -tolerance:
+        verdict = "worse"
+    quality = Quality(
+        metric=metric,
+        direction=judgement.direction,
+        baseline=mean_baseline,
+        optimized=math.fsum(optimized) / len(optimized),
+        difference=bounds.mean,
+        low=bounds.low,
+        high=bounds.high,
+        tolerance=tolerance,
+        resolution=_resolution(mean_baseline, judgement),
+        certificate=None,
+        verdict=verdict,
+        statement="",
+    )
+    return attrs.evolve(
+        quality, statement=_statement(quality, bounds.low, bounds.high, tolerance, judgement)
+    )
+
+
+def _without_figures(judgement: Judgement, why: str) -> Quality:
+    return Quality(
+        metric=judgement.metric, direction=judgement.direction, baseline=None, optimized=None,
+        difference=None, low=None, high=None, tolerance=judgement.tolerance, resolution=None,
+        certificate=None, verdict="not established",
+        statement=f"quality not established by {judgement.metric}: {why}",
+    )  # fmt: skip
+
+
+def _cut_short(pairs: Sequence[Pair]) -> bool:
+    """Whether some run ended once its step time was known: its metrics are no result."""
+    return any(not run.complete for pair in pairs for run in (pair.without, pair.with_))
+
+
+def _resolution(share: float, judgement: Judgement) -> float | None:
+    """The standard error of a share that the size of the validation set allows."""
+    is_share = judgement.direction == "max" and 0 <= share <= 1
+    if not is_share or not judgement.examples or not judgement.metric.startswith("val_"):
+        return None
+    return math.sqrt(share * (1 - share) / judgement.examples)
+
+
+def _means(quality: Quality) -> str:
+    return f"{quality.metric} {quality.baseline:.4f} -> {quality.optimized:.4f}"
+
+
+def _statement(
+    quality: Quality, low: float, high: float, tolerance: float, judgement: Judgement
+) -> str:
+    # `low` and `high` are oriented; a reader wants the change of the metric itself
+    ends = (low, high) if judgement.direction == "max" else (-high, -low)
+    text = (
+        f"quality {_WORDS[quality.verdict]}: {_means(quality)} "
+        f"(change {ends[0]:+.4f} to {ends[1]:+.4f}, tolerance {tolerance:.4g})"
+    )
+    if quality.resolution is not None and judgement.examples is not None:
+        text += f"; {judgement.examples:,} examples resolve {quality.resolution:.4f}"
+    return text

@@ -1,0 +1,89 @@
+"""Whether it is worth going on, from the runs so far. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.variants import BASELINE, FULL
+from tfopt_core.statistics.disturbance import from_outside
+from tfopt_core.statistics.figures import compared_seconds
+from tfopt_core.statistics.intervals import LOOKS, log_ratios
+from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.pairs import pairs_of
+from tfopt_core.statistics.verdicts.verdict import SETTLED, compare
+
+# A variant that failed so often and never ended well is not tried again.
+HOPELESS = 2
+# A machine that stays disturbed when rounds are repeated is not waited for.
+STUBBORN = 2
+
+
+def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
+    """The variants that failed twice and never ended well."""
+    return {
+        name
+        for name in {run.variant for run in runs}
+        if all(run.status == "failed" for run in runs if run.variant == name)
+        and sum(run.variant == name for run in runs) >= HOPELESS
+    }
+
+
+def hopeless(runs: Sequence[RunResult]) -> bool:
+    """Whether there will never be a pair."""
+    return bool({BASELINE, FULL} & failed_for_good(runs))
+
+
+def is_complete(runs: Sequence[RunResult], round_: int) -> bool:
+    """Whether both sides of a round were run, well or not."""
+    made = {run.variant for run in runs if run.round == round_ and run.status != "repeated"}
+    return {BASELINE, FULL} <= made
+
+
+def rounds_in_a_row(runs: Sequence[RunResult]) -> int:
+    """How many rounds from the first on are complete."""
+    round_ = 0
+    while is_complete(runs, round_):
+        round_ += 1
+    return round_
+
+
+def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> bool:
+    """Whether more pairs could change nothing that is printed, at a look after so many rounds."""
+    if rounds == LOOKS[-1]:
+        return True
+    looked_at = [run for run in runs if run.round < rounds]
+    verdict = compare(looked_at, judgement).verdict
+    # runs that are cut short never tell of the quality, however many there are
+    open_for_good = verdict == "quality open" and judgement.kind in ("steady", "steps")
+    return verdict in SETTLED or open_for_good
+
+
+def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:
+    """Return whether a round was disturbed from outside, and may be made once more.
+
+    A run that slows itself down is kept: to repeat it until it does not would hide what the stack
+    costs. Once only, and not where repeating was in vain before.
+    """
+    of_round = [run for run in runs if run.round == round_]
+    if not _disturbed(of_round) or any(not run.ok for run in of_round):
+        return False
+    repeated = {run.round for run in runs if run.status == "repeated"}
+    # what counts of them now is their second attempt
+    in_vain = [r for r in repeated if _disturbed([run for run in runs if run.round == r])]
+    return len(in_vain) < STUBBORN
+
+
+def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:
+    """The mean speedup over complete pairs, None before the first."""
+    pairs = pairs_of(runs)
+    figures = compared_seconds(pairs, judgement) if pairs else ""
+    if isinstance(figures, str):
+        return None
+    ratios = log_ratios(*figures)
+    return math.exp(math.fsum(ratios) / len(ratios))
+
+
+def _disturbed(runs: Sequence[RunResult]) -> bool:
+    return any(run.ok and from_outside(run.disturbance) for run in runs)

@@ -1,0 +1,43 @@
+"""Durations and intervals in words, for statements."""
+
+from __future__ import annotations
+
+from tfopt_core.statistics.intervals import Interval, speedup_interval
+
+
+def seconds_in_words(seconds: float) -> str:
+    """`45 s`, `12 min`, `3.5 h`: a duration of which only the size matters."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def gain_in_words(speedup: float) -> str:
+    """`12%`, `0.7%`: by how much a speedup exceeds 1."""
+    gain = speedup - 1
+    return f"{gain:.0%}" if gain >= 0.0095 else f"{gain:.1%}"
+
+
+def interval_in_words(interval: Interval) -> str:
+    """`1.25x (98% interval 1.24 to 1.26, 4 pairs)`."""
+    return (
+        f"{speedup_interval(interval)[0]:.2f}x ({ends_in_words(interval)}, {interval.count} pairs)"
+    )
+
+
+def ends_in_words(interval: Interval) -> str:
+    """`98% interval 1.24 to 1.26`, with as many digits as show on which side of 1 an end lies."""
+    _, *ends = speedup_interval(interval)
+    digits = 2
+    while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in ends):
+        digits += 1
+    low, high = (f"{end:.{digits}f}" for end in ends)
+    return f"{confidence_in_words(interval)} interval {low} to {high}"
+
+
+def confidence_in_words(interval: Interval) -> str:
+    """`98%`, with a decimal where a whole number would claim certainty."""
+    percent = 100 * interval.confidence
+    return f"{percent:.0f}%" if percent < 99 else f"{percent:.1f}%"

@@ -1,0 +1,127 @@
+"""One process of several joins the others, and agrees with them on what is trained."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import ClusterError
+from tfopt_core.hooks import Cluster, Serve
+from tfopt_core.hooks.cluster import JOIN_SECONDS
+from tfopt_core.hooks.settings import plain
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.agreement import check_agreement, exchanged
+from tfopt_core.training.distributed.joined import Joined, join
+from tfopt_core.training.distributed.serving import said_by_servers, serve
+from tfopt_core.workers.task import Task
+
+Send = Callable[[dict[str, Any]], None]
+
+
+def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
+    """Build the strategy, and take the chief's seed and settings.
+
+    :returns: the task as all workers carry it out, and what was joined; None in a process that
+        has served the others, who have ended.
+    :raises ClusterError: if they do not come together, or would train different things.
+    """
+    begun = perf_counter_ns()
+    there = _joined(task, send)
+    if there is None:
+        return None
+    task, joined = there
+    return task, attrs.evolve(joined, nanoseconds=perf_counter_ns() - begun)
+
+
+def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
+    job = task.job
+    joined = join(job, send)
+    if isinstance(joined, Serve):
+        options = job.runtime.cluster
+        seconds = JOIN_SECONDS if options is None else options.join_seconds
+        # from then on the parent waits as long as the training takes
+        serve(joined, task.facts, seconds, seen=lambda: send({"type": "joined"}))
+        return None
+    cluster = joined.cluster
+    if cluster is None:
+        return task, joined
+    if cluster.coordinated:
+        _compare_with_servers(cluster, task.facts)
+        return task, joined
+    own = {
+        "facts": {**task.facts, "checkpoints": _checkpoint(task)},
+        "seed": job.seed,
+        "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
+    }
+    said = exchanged(joined.strategy, own)
+    check_agreement(cluster, [document["facts"] for document in said])
+    chief = said[0]
+    plugins = tuple(_with_settings(p, chief["settings"][p.name]) for p in job.plugins)
+    job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
+    return attrs.evolve(task, job=job), joined
+
+
+def _checkpoint(task: Task) -> str:
+    """What the training keeps and goes on from: all gather for a checkpoint at the same step."""
+    if task.keeping is None:
+        return "none are kept"
+    every = "epoch" if task.keeping.every is None else f"{task.keeping.every} steps"
+    return f"each {every}, from {task.keeping.start or 'the beginning'}"
+
+
+def check_built(built: Built) -> None:
+    """See that every worker makes as many steps on as large batches of a like model.
+
+    One that ends an epoch before the others leaves them waiting for ever.
+
+    :raises ClusterError: naming what differs; the same on each worker.
+    """
+    import tensorflow as tf
+
+    cluster = built.run.cluster
+    if cluster is None or cluster.coordinated:
+        return
+    facts: dict[str, Any] = {"batch size": str(built.run.batch_size)}
+    for split, data in built.run.datasets.items():
+        steps = int(data.cardinality()) if isinstance(data, tf.data.Dataset) else -1
+        facts[f"batches of the {split} data"] = str(steps) if steps >= 0 else "unknown"
+    facts["shapes of a batch"] = shapes_in_words_of(built.run.element_spec)
+    facts["model"] = hashlib.sha256(
+        repr([(v.path, tuple(v.shape), v.dtype) for v in built.model.variables]).encode()
+    ).hexdigest()
+    said = exchanged(built.run.strategy, facts)
+    check_agreement(
+        cluster, said, "the workers would not make the same steps; give all the same data"
+    )
+
+
+def shapes_in_words_of(spec: Any) -> str:
+    """What is known of a batch's parts, without the number of rows: parts may differ by one."""
+    import tensorflow as tf
+
+    parts = tf.nest.flatten(spec)
+    return ", ".join(f"{part.dtype.name}{list(part.shape)[1:]}" for part in parts
+                     if isinstance(part, tf.TensorSpec))  # fmt: skip
+
+
+def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
+    for name, said in said_by_servers(cluster):
+        different = [fact for fact in {**facts, **said} if facts.get(fact) != said.get(fact)]
+        if different:
+            raise ClusterError(
+                f"{name} was started with another {', '.join(different)} than the chief; start "
+                "all with one recipe and the same code"
+            )
+
+
+def _with_settings(stacked: StackedPlugin, settings: Mapping[str, Any]) -> StackedPlugin:
+    """The plugin with the chief's settings: "auto" may have been resolved otherwise here."""
+    fields = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+    }
+    return StackedPlugin(stacked.name, attrs.evolve(stacked.plugin, **fields))

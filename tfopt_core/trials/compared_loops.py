@@ -1,0 +1,97 @@
+"""Loops compared with Keras' own within one training, for a first look: the in-run contrast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import describe
+from tfopt_core.hooks.diagnosis import ComparedLoop
+from tfopt_core.records.in_run import Adapted
+from tfopt_core.training.build import Built
+from tfopt_core.training.loops import Offer
+from tfopt_core.training.script.fit_workload import FitWorkload
+from tfopt_core.training.switching import switching_loop
+from tfopt_core.training.watch import Watch
+from tfopt_core.trials.explore import Explorer
+
+# A first look takes seconds; where steps are long, nothing is compared.
+SECONDS, AT_MOST = 5.0, 7.0
+ENDLESS_EPOCHS = 10**6
+
+
+@attrs.frozen
+class Compared:
+    """What was compared, in words and as plugins read it.
+
+    `complete` is false where the fit failed meanwhile: nothing is known of the loops that are
+    missing then.
+    """
+
+    adapted: Adapted
+    loops: tuple[ComparedLoop, ...]
+    complete: bool = True
+
+
+def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
+    """Go on training for some seconds while other loops take turns with Keras' own.
+
+    :param built: what was diagnosed; it is trained further, and only a script's fit is compared.
+    :returns: None where nothing can be compared.
+    """
+    if not isinstance(built.workload, FitWorkload):
+        return None
+    call = built.workload.call
+    tell("comparing loops within one training")
+    made: list[Explorer] = []
+
+    def adapt(offer: Offer, sync: Callable[[], None] | None) -> Explorer:
+        seed = built.job.seed
+        made.append(Explorer(offer, sync, seed, budget_seconds=SECONDS, steps_first=True))
+        return made[-1]
+
+    # as if it never ended: what is compared here is no part of a training that is kept
+    built = attrs.evolve(built, run=attrs.evolve(built.run, epochs=ENDLESS_EPOCHS))
+    watch = Watch(built, lambda message: None, tolerant=True)
+    watch.timed.loop = switching_loop(built, watch.clock, adapt, lambda message: None)
+    if watch.timed.loop is None:
+        return Compared(made[0].adapted(), ()) if made else None
+    watch.timed.install()
+    failure = ""
+    try:
+        call.make(
+            [_until(lambda: made[0].kept is not None), watch.callback()], {},
+            epochs=ENDLESS_EPOCHS, initial_epoch=0, validation_freq=ENDLESS_EPOCHS, verbose=0,
+        )  # fmt: skip
+    except Exception as error:
+        # a first look goes on: what is known by then stands, and the page says what is missing
+        failure = f"the fit in which loops were compared ended early: it {describe(error)}"
+    finally:
+        watch.timed.loop.finish()
+        watch.timed.uninstall()
+    explorer = made[0]
+    loops = tuple(
+        ComparedLoop(steps=loop.steps, xla=loop.jit_compile, low=result.low, high=result.high)
+        for loop, result in explorer.results.items()
+        if result.low is not None and result.high is not None
+    )
+    adapted = explorer.adapted()
+    if failure:
+        adapted = attrs.evolve(adapted, left_out=(*adapted.left_out, failure))
+    return Compared(adapted, loops, complete=not failure)
+
+
+def _until(settled: Callable[[], bool]) -> Any:
+    import keras
+
+    begun = monotonic()
+
+    class Until(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if settled() or monotonic() - begun > AT_MOST:
+                self.model.stop_training = True
+
+    return Until()

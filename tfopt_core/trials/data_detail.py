@@ -1,0 +1,80 @@
+"""What a dry build can tell of its data and memory in detail: for `tfopt plan`."""
+
+from __future__ import annotations
+
+import attrs
+
+from tfopt_core.data import Cache, DataPlan, Map, Shuffle, Source
+from tfopt_core.data.anatomy import StageFacts, anatomy
+from tfopt_core.data.lower import lower
+from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine, held_by
+from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
+from tfopt_core.workers.usage import peak_rss_bytes
+
+# Enough for gradients, optimizer state and what kernels keep for themselves.
+STEPS = 4
+
+
+def stage_lines(plan: DataPlan) -> tuple[StageLine, ...]:
+    """Every stage of a plan, as far as tf.data reads it; () for a PyDataset."""
+    if plan.source.origin == "pydataset":
+        return ()
+    return tuple(_line(facts) for facts in anatomy(plan))
+
+
+def memory_plan(built: Built, stages: dict[str, tuple[StageLine, ...]]) -> MemoryPlan:
+    """The memory that a run will take, from a few steps on one batch; the model is trained by it.
+
+    What the stages hold once they are full is added by arithmetic, so that nothing is filled.
+    """
+    held: list[HeldBytes] = []
+    for split, lines in stages.items():
+        held.extend(held_by(split, lines))
+    _few_steps(built)
+    return MemoryPlan(peak_rss_bytes(), tuple(held))
+
+
+def _line(facts: StageFacts) -> StageLine:
+    import tensorflow as tf
+
+    stage = facts.stage
+    line = StageLine(
+        kind=stage.kind,
+        description=facts.description,
+        elements=facts.cardinality,
+        element_bytes=facts.element_bytes,
+        tensors=len(tf.nest.flatten(facts.element_spec, expand_composites=True)),
+        repeats=facts.deterministic,
+        random_ops=facts.random_ops,
+    )
+    match stage:
+        case Shuffle():
+            return attrs.evolve(line, holds=stage.buffer_size)
+        case Map():
+            return attrs.evolve(line, kept_bytes=stage.kept_bytes)
+        case Cache():
+            return attrs.evolve(line, on_disk=stage.path is not None)
+        case Source() if stage.parts:
+            return attrs.evolve(line, parts=tuple(stage_lines(part) for part in stage.parts))
+    return line
+
+
+def _few_steps(built: Built) -> None:
+    """Train on one batch that is held, so that no buffer or cache is filled for it."""
+    import tensorflow as tf
+
+    plan = built.plans["train"]
+    kept = [stage for stage in plan.stages if not isinstance(stage, Shuffle | Cache)]
+    data = lower(plan.with_stages(kept))
+    if not isinstance(data, tf.data.Dataset):
+        built.model.fit(data, steps_per_epoch=STEPS, verbose=0)
+        return
+    for batch in data.take(1):
+        held = tf.data.Dataset.from_tensors(batch).repeat(STEPS)
+        class_weight = built.workload.class_weight
+        distribution = distribution_of(built)
+        if isinstance(distribution, Synchronous):
+            distribution.install()
+            held, class_weight = distribution.train_on(held), None
+        built.model.fit(held, class_weight=class_weight, verbose=0)

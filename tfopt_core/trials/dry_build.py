@@ -1,0 +1,203 @@
+"""The dry build: settings resolved, every hook called up to `compile`, nothing trained.
+
+It runs in a process of its own, once per measurement, and finds before the first timed run what
+would fail in every one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from cattrs import unstructure
+
+from tfopt_core.data import DataPlan
+from tfopt_core.errors import PluginError, WorkloadError, describe
+from tfopt_core.hooks.card import card, math_of
+from tfopt_core.hooks.guards import named_after
+from tfopt_core.hooks.settings import plain
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.private_api import disabled_so_far
+from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
+from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
+from tfopt_core.training.devices import as_tensorflow_sees
+from tfopt_core.training.fit import evaluated_metrics
+from tfopt_core.training.job import Job
+from tfopt_core.training.workload import Workload, quality_direction
+from tfopt_core.trials.data_detail import memory_plan, stage_lines
+from tfopt_core.trials.probing import ProcessProbe
+from tfopt_core.trials.time_estimate import estimated, training_seconds
+from tfopt_core.workers.task import Task
+
+
+def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
+    """Resolve and build; a `Prepared` as plain data.
+
+    :param load: makes the job's workload.
+    :raises InputError, PluginError: for whatever would stop every run.
+    """
+    job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
+    workload = load(job)
+    resolved = resolve_all(job, workload)
+    job = attrs.evolve(job, plugins=resolved.plugins)
+    built = build(job, workload)
+    before = baseline_plans(job, workload)
+    metrics = _metrics(built)
+    effects = (
+        built.stack.report_effects(built.run, built.model)
+        if isinstance(workload, BuildsItself)
+        else {}
+    )
+    quality = job.recipe.measure.quality
+    metric = quality.metric if quality else default_metric(workload, metrics)
+    direction = quality.direction if quality else workload.quality_direction
+    if direction is None and metric in metrics:
+        direction = quality_direction(metric)
+    prepared = Prepared(
+        plugins=tuple(
+            _plan_of(built.stack, asked, chosen, resolved.not_timed.get(chosen.name, ()))
+            for asked, chosen in zip(task.job.plugins, resolved.plugins, strict=True)
+        ),
+        data_before={split: plan.describe() for split, plan in before.items()},
+        data_after={split: plan.describe() for split, plan in built.plans.items()},
+        metrics=metrics,
+        quality_metric=metric,
+        quality_direction=direction,
+        epochs=built.run.epochs,
+        steps_per_epoch=built.run.steps_per_epoch,
+        batch_size=built.run.batch_size,
+        validation_examples=_validation_examples(before),
+        trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
+        jit_compile=bool(built.model.jit_compile),
+        policy=built.precision.policy,
+        baseline=workload.baseline,
+        versions=_versions(),
+        gpus=job.machine.gpus,
+        warnings=_warnings(workload, built),
+        training_seconds=training_seconds(job, workload) if task.estimate else None,
+        stack_estimate=estimated(job, workload, stacked=True) if task.quick else None,
+        several_processes=job.runtime.cluster is not None,
+        not_applied={name: e.detail for name, e in effects.items() if not e.applied},
+    )
+    disabled = [text for text in disabled_so_far() if text not in prepared.warnings]
+    prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, *prepared.not_timed, *disabled))
+    if task.detail:
+        prepared = _in_detail(prepared, built)
+    return dict(unstructure(prepared))
+
+
+def _in_detail(prepared: Prepared, built: Built) -> Prepared:
+    """With what only a look at each stage, and a few steps, tell."""
+    stages = {split: stage_lines(plan) for split, plan in built.plans.items()}
+    return attrs.evolve(prepared, stages=stages, memory=memory_plan(built, stages))
+
+
+@attrs.frozen
+class Resolved:
+    """The stack with every plugin's "auto" replaced.
+
+    `not_timed` says by plugin which loops could not be timed for that, and why.
+    """
+
+    plugins: tuple[StackedPlugin, ...]
+    not_timed: Mapping[str, tuple[str, ...]]
+
+
+def resolve_all(job: Job, workload: Workload) -> Resolved:
+    """Ask every plugin in recipe order to replace its "auto".
+
+    :raises PluginError, PluginRefused: naming the plugin whose `resolve` failed or refused.
+    """
+    resolved, not_timed = list(job.plugins), {}
+    for index, stacked in enumerate(job.plugins):
+        if not hasattr(stacked.plugin, "resolve"):
+            continue
+        probe = ProcessProbe(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
+        try:
+            plugin = stacked.plugin.resolve(probe)
+        except Exception as error:
+            raise named_after(stacked.name, "resolve", error) from error
+        if type(plugin) is not type(stacked.plugin):
+            raise PluginError(
+                stacked.name, "resolve", f"returned a {type(plugin).__name__}; return the plugin"
+            )
+        resolved[index] = StackedPlugin(stacked.name, plugin)
+        not_timed[stacked.name] = tuple(
+            f'the settings of plugin "{stacked.name}" were chosen without a loop that could not be '
+            f"timed: {loop}: {why_not}"
+            for loop, why_not in probe.not_timed.items()
+        )
+    return Resolved(tuple(resolved), not_timed)
+
+
+def _plan_of(
+    stack: Stack, asked: StackedPlugin, resolved: StackedPlugin, not_timed: tuple[str, ...]
+) -> PluginPlan:
+    changes = tuple(
+        HookChange(change.hook, change.split, change.describe())
+        for change in stack.changes(resolved.name)
+    )
+    return PluginPlan(
+        name=resolved.name,
+        settings=plain(resolved.settings),
+        asked=plain(asked.settings),
+        math=math_of(resolved.name, resolved.plugin),
+        summary=card(type(resolved.plugin)).summary,
+        changes=changes,
+        not_timed=not_timed,
+    )
+
+
+def default_metric(workload: Workload, metrics: Sequence[str]) -> str:
+    """The workload's metric of quality; without validation data, its counterpart in training."""
+    if isinstance(workload, BuildsItself):
+        return workload.judged_by(tuple(metrics))
+    metric = workload.quality_metric
+    if metric not in metrics and metric.removeprefix("val_") in metrics:
+        return metric.removeprefix("val_")
+    return metric
+
+
+def _metrics(built: Built) -> tuple[str, ...]:
+    """What a finished epoch will report.
+
+    :raises WorkloadError: if one batch cannot be evaluated: the model, its loss and its data do
+        not fit together.
+    """
+    if isinstance(built.workload, BuildsItself):
+        return built.workload.reported_metrics(built)
+    try:
+        return evaluated_metrics(built)
+    except Exception as error:
+        raise WorkloadError(f"evaluating one batch {describe(error)}") from error
+
+
+def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:
+    """How many validation examples there are, for the resolution of a share among them."""
+    plan = plans.get("validation")
+    return None if plan is None or plan.source.batched else plan.count
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    import keras
+    import numpy
+    import tensorflow
+
+    return {
+        "python": platform.python_version(),
+        "tensorflow": tensorflow.__version__,
+        "keras": keras.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
+    said = []
+    if workload.validation is None:
+        said.append("no validation data: quality is judged by a metric of the training data")
+    if isinstance(workload, BuildsItself):
+        said += workload.warnings(built)
+    return tuple(said)

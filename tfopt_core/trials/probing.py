@@ -1,0 +1,168 @@
+"""What `resolve` may ask, answered by building and running a little of the training."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import Batch, DataPlan, Shuffle
+from tfopt_core.data.determinism import random_ops
+from tfopt_core.data.lower import lower_stages
+from tfopt_core.data.sampling import element_bytes, overhead_bytes
+from tfopt_core.data.stages import Map
+from tfopt_core.hooks import Machine
+from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.training.build import Built, build
+from tfopt_core.training.job import Job
+from tfopt_core.training.loops import Loop
+from tfopt_core.training.sources import as_plan
+from tfopt_core.training.train_functions import loop_of
+from tfopt_core.training.workload import Workload
+from tfopt_core.trials.loop_timing import LoopTime, time_loops
+
+SAMPLE_EXAMPLES = 64
+# A probe ends after so many seconds of steady steps.
+PROBE_SECONDS = 1.0
+# Steps of a timed call, whatever a training makes in one: more tell nothing new.
+PROBED_STEPS = 64
+
+
+@attrs.define(eq=False)
+class ProcessProbe:
+    """The `Probe` of one plugin.
+
+    :param job: the full stack, with the settings that are resolved so far.
+    :param index: which plugin of the stack asks.
+    :param not_timed: why loops could not be timed that the plugin has asked for, by their names.
+    """
+
+    job: Job
+    workload: Workload
+    index: int
+    not_timed: dict[str, str] = attrs.field(factory=dict)
+
+    @property
+    def machine(self) -> Machine:
+        """What this machine has."""
+        return self.job.machine
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs a run trains."""
+        return self.job.epochs(self.workload)
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Steps of one epoch, from the number of examples; None where unknown."""
+        plan = as_plan(self.workload.train, "train")
+        if plan.batched:
+            return plan.cardinality
+        size = self.job.recipe.workload.batch_size or self.workload.batch_size
+        return None if plan.count is None else math.ceil(plan.count / size)
+
+    def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        """Mean bytes of an example behind the deterministic stages, and the number of examples.
+
+        :raises ValueError: if the workload has no data for the split.
+        """
+        data = self.workload.train if split == "train" else self.workload.validation
+        if data is None:
+            raise ValueError(f"the workload has no {split} data")
+        plan = as_plan(data, split)
+        sizes = list(_sizes(plan))
+        return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.count
+
+    def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
+        """The same, with what the tensors of an example take beside their values once kept.
+
+        :raises ValueError: if the workload has no data for the split.
+        """
+        size, count = self.element_bytes(split)
+        return size + overhead_bytes(as_plan(getattr(self.workload, split), split)), count
+
+    def available_disk_bytes(self) -> int:
+        """What is left on the disk where the runs keep their files."""
+        return shutil.disk_usage(self.job.folder).free
+
+    def available_memory_bytes(self) -> int:
+        """Memory that is free now, within what the cgroup leaves."""
+        import psutil
+
+        left = usable_memory_bytes() - used_memory_bytes()
+        return max(0, min(int(psutil.virtual_memory().available), left))
+
+    def step_seconds(self, plugin: Any, **training_options: Any) -> float:
+        """Median seconds of a steady step with the full stack around this plugin.
+
+        Plugins after it whose settings are not resolved yet ("auto") are left out.
+        """
+        return timed_steps(self._built(plugin, training_options)).step_seconds
+
+    def loop_seconds(
+        self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
+    ) -> list[float]:
+        """Median seconds of a steady step in each of these loops, timed in turns.
+
+        :param loops: each a loop mode, its steps a call, and its XLA ("auto": as the stack has it).
+        """
+        built = self._built(plugin, {})
+        whether = bool(built.model.jit_compile)
+        timed = time_loops(
+            built,
+            [Loop(steps, whether if xla == "auto" else bool(xla), kind)
+             for kind, steps, xla in loops],
+        )  # fmt: skip
+        self.not_timed |= {one.loop.name: one.why_not for one in timed if one.why_not}
+        return [one.step_seconds for one in timed]
+
+    def _built(self, plugin: Any, overrides: Mapping[str, Any]) -> Built:
+        stack = list(self.job.plugins)
+        stack[self.index] = StackedPlugin(stack[self.index].name, plugin)
+        chosen = [
+            stacked
+            for position, stacked in enumerate(stack)
+            if position <= self.index or "auto" not in stacked.settings.values()
+        ]
+        job = attrs.evolve(self.job, plugins=tuple(chosen), folder=Path(self.job.folder) / "probe")
+        job.folder.mkdir(parents=True, exist_ok=True)
+        return build(job, self.workload, overrides=overrides)
+
+
+def _sizes(plan: DataPlan) -> Iterator[int]:
+    """Bytes of some examples, as the longest deterministic prefix of the plan yields them."""
+
+    # the order of examples does not change their size, and a shuffle may have to count them
+    still = DataPlan(tuple(stage for stage in plan.stages if not isinstance(stage, Shuffle)))
+    end = 1
+    for index, stage in enumerate(still.stages[1:], start=1):
+        if isinstance(stage, Batch) or random_ops_or_none(still, index):
+            break
+        end = index + 1
+    for element in lower_stages(still.stages[:end]).take(SAMPLE_EXAMPLES):
+        yield element_bytes(element)
+
+
+def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
+    """The ops of a stage that may yield something else the next time; () if it has none."""
+    stage = plan.stages[index]
+    if isinstance(stage, Map) or stage.deterministic is not True:
+        return random_ops(plan, index)
+    return ()
+
+
+def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> LoopTime:
+    """Time steps of the stack's own loop, its first calls left out.
+
+    :param seconds: about how long to go on.
+    """
+    loop = loop_of(built)
+    if loop.kind != "resident":  # of which no call is timed that takes long
+        loop = attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
+    (timed,) = time_loops(built, [loop], seconds)
+    return timed

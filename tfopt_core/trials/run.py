@@ -1,0 +1,59 @@
+"""The work of a process that trains once: the run's figures."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.statistics.timing.cutting import cut_rule
+from tfopt_core.statistics.timing.summary import told_fit
+from tfopt_core.training.build import build, load
+from tfopt_core.training.distributed.joined import Joined
+from tfopt_core.training.fit import train
+from tfopt_core.training.keeper import Checkpointer
+from tfopt_core.trials.cluster_start import check_built
+from tfopt_core.trials.explore import Explorer
+from tfopt_core.workers.task import Task
+from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
+
+Send = Callable[[dict[str, Any]], None]
+
+
+def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
+    """Train once; the run's figures as plain data.
+
+    :param joined: a strategy that had to be built first.
+    """
+    workload = load(task.job)
+    # whatever a training needs is part of its time: one over several processes has to join them
+    joining = 0 if joined is None else joined.nanoseconds
+    started = perf_counter_ns() - joining
+    built = build(task.job, workload, joined=joined)
+    if joined is not None:
+        check_built(built)
+    known = None if joined is not None else cut_rule(task.longest_seconds, built.run)
+    adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
+    chief = built.run.cluster is None or built.run.cluster.is_chief
+    keeper = None if task.keeping is None else Checkpointer(task.keeping, send, writes=chief)
+    outcome = train(built, started, send, known, adapt, keeper)
+    if joined is not None and joined.cluster is not None:
+        outcome = attrs.evolve(outcome, cluster_seconds=joining / 1e9)
+    effects = built.stack.report_effects(built.run, built.model)
+    peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
+    if task.save_to is not None and (built.run.cluster is None or built.run.cluster.is_chief):
+        built.stack.unwrap(built.model).save(task.save_to)
+    return {
+        "wall_seconds": outcome.wall_seconds,
+        "peak_rss_bytes": peak_rss,
+        "peak_device_bytes": peak_device,
+        "cpu_seconds": cpu_seconds(),
+        "effects": {
+            name: {"applied": effect.applied, "detail": effect.detail}
+            for name, effect in effects.items()
+        },
+        "outcomes": [told_fit(outcome)],
+    }

@@ -1,0 +1,53 @@
+"""The figures of a script's run, from what its fits took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.statistics.timing.summary import told_fit
+from tfopt_core.training.job import Job
+from tfopt_core.training.script.fitting import FitOfScript, effects_of
+from tfopt_core.training.script.running import ScriptEnd
+from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
+
+
+def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str, Any]:
+    """A `RunResult`'s figures as plain data.
+
+    :param fits: in the order of their calls; one that is named in the recipe is judged alone.
+    :raises WorkloadError: if the fit that is named did not come.
+    """
+    asked = job.recipe.workload.fit
+    numbers = [fit.number for fit in fits]
+    if asked is not None and asked not in numbers:
+        before = f"; {end.error}" if end.error is not None else ""
+        raise WorkloadError(
+            f"fit = {asked} is judged, and in this run the script trained by "
+            f"{_calls(len(fits))} of fit only{before}"
+        )
+    judged = [fit for fit in fits if asked in (None, fit.number)]
+    return {
+        "wall_seconds": sum(fit.outcome.wall_seconds for fit in judged),
+        "peak_rss_bytes": peak_rss_bytes(),
+        "peak_device_bytes": peak_device_bytes() if fits else None,
+        "cpu_seconds": cpu_seconds(),
+        "effects": {
+            name: {"applied": effect.applied, "detail": effect.detail}
+            for name, effect in effects_of(judged).items()
+        },
+        "outcomes": [_told(fit) for fit in fits],
+        "judged": None if asked is None else numbers.index(asked),
+        "exit_status": end.status,
+        "diverged": next((str(fit.diverged) for fit in judged if fit.diverged), None),
+    }
+
+
+def _told(fit: FitOfScript) -> tuple[dict[str, Any], dict[str, Any]]:
+    outcome, beside = told_fit(fit.outcome, fit.name)
+    return outcome, {**beside, "repeated_epochs": fit.repeated_epochs}
+
+
+def _calls(count: int) -> str:
+    return "1 call" if count == 1 else f"{count} calls"

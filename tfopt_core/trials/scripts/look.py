@@ -1,0 +1,61 @@
+"""A script that is run up to one of its fits, which is taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.training.job import Job
+from tfopt_core.trials.scripts.run import ScriptRun
+from tfopt_core.workers.task import named_function
+
+if TYPE_CHECKING:
+    from tfopt_core.training.script.fit_workload import FitWorkload
+
+Load = Callable[[Job], Any]
+
+# A fit before the one that is looked at is only entered.
+STEPS_OF_OTHERS = 2
+
+
+@attrs.define(eq=False)
+class ScriptLook(ScriptRun):
+    """A run that ends at the fit that was asked for; the process with it."""
+
+    def _job(self) -> Job:
+        from tfopt_core.training.devices import as_tensorflow_sees
+
+        job = self.task.job
+        return attrs.evolve(job, machine=as_tensorflow_sees(job.machine))
+
+    def _on_fit(self, workload: FitWorkload, started: int) -> Any:
+        from tfopt_core.training.script.fit_workload import of_call
+        from tfopt_core.training.script.planned_history import lengthen
+        from tfopt_core.training.script.stopping import stopping_after
+
+        asked = self.task.job.recipe.workload.fit or 1
+        call = workload.call
+        if call.number < asked:
+            # with the script's own callbacks: it may load what they have saved
+            callbacks = [*call.callbacks, stopping_after(STEPS_OF_OTHERS)]
+            history = call.make(callbacks, {}, verbose=0)
+            lengthen(history, call, stopped=True)
+            return history
+        if workload.data.steps_per_epoch() == 0:
+            raise WorkloadError(f"fit {call.number}: the training data are empty")
+
+        def make() -> Any:
+            return type(workload).of(
+                self.session, workload.call, workload.compiled, self.task.job.seed, ended=True
+            )
+
+        return self._end_here(self._looked_at(of_call(make)))
+
+    def _looked_at(self, load: Load) -> dict[str, Any]:
+        def send(message: dict[str, Any]) -> None:
+            self.send(self._told(message))
+
+        return dict(self._told(named_function(self.task.look)(self.task, send, load)))

@@ -1,0 +1,102 @@
+"""A script that is trained: each of its fits with the stack, and what the run has to say."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.training.script.limits import cut_in_words
+from tfopt_core.training.script.running import ScriptEnd
+from tfopt_core.trials.scripts.fits import result_of
+from tfopt_core.trials.scripts.run import ScriptRun
+
+if TYPE_CHECKING:
+    from tfopt_core.training.script.fit_workload import FitWorkload
+    from tfopt_core.training.script.fitting import FitOfScript
+
+
+@attrs.define(eq=False)
+class ScriptTraining(ScriptRun):
+    """A run whose fits are trained to their ends."""
+
+    fits: list[FitOfScript] = attrs.field(factory=list)
+    empty_fits: int = 0
+    _last_model: Any = None
+
+    def result(self, end: ScriptEnd) -> dict[str, Any]:
+        """The run's figures as plain data.
+
+        :raises WorkloadError: if nothing was trained, in a run that is measured.
+        """
+        if not self.fits and self.task.measured:
+            raise WorkloadError(self.in_words(self.why_nothing(end)))
+        if self.task.save_to is not None and self._last_model is not None:
+            self._last_model.save(self.task.save_to)
+        said = result_of(self.task.job, self.fits, end)
+        said["notes"] = [self.in_words(note) for note in self._notes(end)]
+        trouble = end.error or (f"ended by {end.exited}" if end.status else None)
+        if trouble is not None and self.task.measured and self._fits_are_done():
+            said["after_fits"] = self.in_words(trouble)
+        elif end.error is not None:
+            said["script_error"] = self.in_words(end.error)
+        if self.private is not None:
+            said["written"] = [f"{w.path} ({w.change})" for w in self.private.written()]
+        return said
+
+    def _fits_are_done(self) -> bool:
+        """Whether all that is to be timed came to its end: the fit that the recipe names, or else
+        every one that began."""
+        asked = self.task.job.recipe.workload.fit
+        if asked is not None:
+            return any(fit.number == asked for fit in self.fits)
+        calls = 0 if self.session is None else self.session.calls
+        return bool(self.fits) and len(self.fits) + self.empty_fits == calls
+
+    def _notes(self, end: ScriptEnd) -> Iterator[str]:
+        cut = cut_in_words(self.task.job.recipe.workload)
+        if cut is not None and not self.task.measured:
+            yield cut  # (a measurement says so itself)
+        if not self.fits:
+            yield self.why_nothing(end)
+        seeding = None if self.seeding is None else self.seeding.in_words()
+        if seeding:
+            yield seeding
+        if end.read_input:
+            yield "the script asked for standard input, which it has none of here"
+        surface = None if self.session is None else self.session.surface
+        if self.empty_fits:
+            yield f"{self.empty_fits} calls of fit() had no data and trained nothing"
+        if surface is not None and surface.threads:
+            yield f"fit() was called in a thread ({', '.join(sorted(surface.threads))})"
+        if surface is not None and self.fits and (surface.updates or surface.batches_alone):
+            yield "the script also trains outside of fit(), in a loop that is not measured"
+        if self.private is not None and self.private.outside:
+            shown = ", ".join(self.private.outside[:5])
+            yield f"the script writes outside of its folder, which is not kept apart: {shown}"
+        changed = () if self.private is None else self.private.changed_originals()
+        if changed:
+            shown = ", ".join(map(str, changed[:5]))
+            yield f"files of the folder itself were changed, by another program perhaps: {shown}"
+
+    def _on_fit(self, workload: FitWorkload, started: int) -> Any:
+        from tfopt_core.statistics.timing.cutting import cut_rule
+        from tfopt_core.training.script.fitting import train_fit
+        from tfopt_core.trials.explore import Explorer
+
+        task = self.task
+        if workload.data.steps_per_epoch() == 0:
+            self.empty_fits += 1
+            return workload.call.make(workload.call.callbacks, {})
+        built = workload.built(task.job)
+        known = cut_rule(task.longest_seconds, built.run)
+        adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
+        fit, history = train_fit(workload, built, started, self.send, known, adapt)
+        self.fits.append(fit)
+        judged = task.job.recipe.workload.fit in (None, workload.call.number)
+        if task.save_to is not None and judged:
+            self._last_model = built.stack.unwrap(built.model)
+        return history

@@ -1,0 +1,81 @@
+"""The program of a worker process: reads one task, calls its function, sends one last message."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import fcntl
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from typing import Any
+
+from tfopt_core.errors import TfoptError
+from tfopt_core.workers.channel import receive_task
+from tfopt_core.workers.installed_libraries import pin_libraries
+from tfopt_core.workers.parent_death import die_with_parent
+from tfopt_core.workers.supervise import DUMP_SIGNAL
+from tfopt_core.workers.task import error_message, named_function
+
+# A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
+# stands well above them.
+CHANNEL_DESCRIPTOR = 200
+
+
+def main(descriptor: int) -> int:
+    """Serve the process that holds the other end of this socket."""
+    # closed on exec: what the workload starts must not speak for us
+    private = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, CHANNEL_DESCRIPTOR)
+    os.close(descriptor)
+    channel = socket.socket(fileno=private)
+    faulthandler.enable()
+    faulthandler.register(DUMP_SIGNAL, all_threads=True)  # where it hangs, when it is ended for it
+    lock = threading.Lock()
+
+    def send(message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        with lock:
+            channel.sendall(data)
+
+    pin_libraries()
+    try:
+        task = receive_task(channel)
+    except EOFError:
+        return 1
+    except (Exception, SystemExit) as error:  # unpickling imports the plugins
+        send(error_message(error))
+        return 1
+    threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
+    if task.kind == "run" and task.job.runtime.builds_strategy_first:
+        die_with_parent()  # that thread cannot, while TensorFlow waits for the other processes
+    try:
+        send(named_function(task.function)(task, send))
+    except KeyboardInterrupt:
+        return 130
+    except (Exception, SystemExit) as error:
+        # an expected error says itself what is wrong and where
+        if task.debug or not isinstance(error, TfoptError):
+            traceback.print_exc()
+        send(error_message(error))
+    if task.kind != "run" or task.measured:
+        # Python's last search for cycles takes a second once Keras is imported. Whatever is not
+        # in a cycle still ends in order; a training of the user's own ends as ever.
+        gc.freeze()
+    return 0
+
+
+def _die_with_parent(channel: socket.socket) -> None:
+    """The parent sends nothing more: the end of the stream is the end of the parent."""
+    with contextlib.suppress(OSError):
+        while channel.recv(1):
+            pass
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

@@ -1,0 +1,1 @@
+"""The processes of a cluster on this machine."""

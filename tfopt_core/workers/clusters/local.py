@@ -1,0 +1,254 @@
+"""A training over several processes, all of them on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import queue
+import resource
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.workers.clusters.roles import Role, environment_of, roles_of
+from tfopt_core.workers.spawn import ProcessOutcome, Runner, SpawnRunner
+from tfopt_core.workers.supervise import Tell
+from tfopt_core.workers.task import Task
+
+# Between a port's choice and its use any other program may take it.
+PORT_ATTEMPTS = 3
+# Once a role has failed, the others may find out and name the cause themselves: TensorFlow notices
+# within some 10 s that a worker is gone.
+LOSS_SECONDS = 20.0
+# Once the chief has trained, the other workers save nothing and have little left to do.
+END_SECONDS = 60.0
+SERVED_SECONDS = 5.0
+POLL_SECONDS = 0.1
+# How those fail whose port was taken, by tfopt's own words and by TensorFlow's.
+PORT_TAKEN = ("is taken by another process", "already in use")
+SERVER_FAILED = "Could not start gRPC server"
+
+
+@attrs.frozen(kw_only=True)
+class RoleEnd:
+    """How one role of a cluster ended.
+
+    :param metrics: of its last finished epoch.
+    :param called_off: it was ended, since another role had failed or the chief had ended.
+    :param seconds: from the start of all roles to this end.
+    """
+
+    role: Role
+    outcome: ProcessOutcome
+    metrics: Mapping[str, float]
+    called_off: bool
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether it did not do what it was there for."""
+        message = self.outcome.message
+        return not self.called_off and (message is None or message["type"] == "error")
+
+    @property
+    def cause(self) -> str:
+        """Why it failed, naming the role: `worker 1 was killed by SIGKILL`."""
+        name, message = self.role.name, self.outcome.message
+        cause = str(message["message"]) if message else self.outcome.cause or "no cause is known"
+        if cause.startswith(f"{name}:"):
+            return cause
+        if cause.startswith("killed by"):
+            return f"{name} was {cause}"
+        if message is None and cause.startswith(("broke", "ended", "hung", "took")):
+            return f"{name} {cause}"
+        return f"{name}: {cause}"
+
+    @property
+    def port_taken(self) -> bool:
+        """Whether it failed because another program listens at its address."""
+        if not self.failed:
+            return False
+        told = f"{self.outcome.message} {self.outcome.cause}"
+        known = any(words in told for words in PORT_TAKEN)
+        return known or SERVER_FAILED in told + self.outcome.output_tail
+
+
+@attrs.frozen(kw_only=True)
+class Listener:
+    """Who is told of the roles beside the chief, whose messages go the way of all runs'.
+
+    :param began: all roles, once they are started.
+    :param said: a message of another role than the chief.
+    :param ended: how they all ended, in the order of their ends.
+    """
+
+    began: Callable[[tuple[Role, ...]], None] = lambda roles: None
+    said: Callable[[Role, dict[str, Any]], None] = lambda role, message: None
+    ended: Callable[[tuple[RoleEnd, ...]], None] = lambda ends: None
+
+
+@attrs.frozen(kw_only=True)
+class LocalCluster:
+    """Runs the trainings that span several processes, each role in a process of its own.
+
+    :param inner: carries out all other tasks.
+    :param spawn: starts each role.
+    :param listener: told of the roles.
+    """
+
+    inner: Runner
+    spawn: SpawnRunner
+    listener: Listener = Listener()
+    loss_seconds: float = LOSS_SECONDS
+    end_seconds: float = END_SECONDS
+    served_seconds: float = SERVED_SECONDS
+
+    def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
+        options = task.job.runtime.cluster
+        if task.kind != "run" or options is None:
+            return self.inner(task, environment, tell)
+        ends: tuple[RoleEnd, ...] = ()
+        for _ in range(PORT_ATTEMPTS):
+            roles = roles_of(options)
+            self.listener.began(roles)
+            begun, computed = time.perf_counter(), _computed_seconds()
+            ends = _Together(self, roles, task, environment, tell).go()
+            if not any(end.port_taken for end in ends):
+                break
+        self.listener.ended(ends)
+        return _outcome(ends, time.perf_counter() - begun, _computed_seconds() - computed)
+
+
+class _Together:
+    """The roles of one training, from their start to the end of the last."""
+
+    def __init__(
+        self, cluster: LocalCluster, roles: Sequence[Role], task: Task,
+        environment: Mapping[str, str], tell: Tell,
+    ) -> None:  # fmt: skip
+        self._cluster, self._roles, self._task = cluster, roles, task
+        self._environment, self._tell = environment, tell
+        # what the roles say is passed on by this thread alone
+        self._said: queue.SimpleQueue[tuple[Role, Any]] = queue.SimpleQueue()
+        self._ends: list[RoleEnd] = []
+        self._metrics: dict[Role, Mapping[str, float]] = {}
+        self._begun = time.monotonic()
+        self._deadline: float | None = None
+        self._called_off: str | None = None
+
+    def go(self) -> tuple[RoleEnd, ...]:
+        """Start all, listen to all; how they ended, in the order of their ends."""
+        threads = [
+            threading.Thread(target=self._serve, args=(role,), daemon=True) for role in self._roles
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            while len(self._ends) < len(self._roles):
+                with contextlib.suppress(queue.Empty):
+                    self._heed(*self._said.get(timeout=POLL_SECONDS))
+                if self._deadline is not None and time.monotonic() > self._deadline:
+                    self._called_off = self._called_off or "ended with the others"
+        except BaseException:
+            self._called_off = "interrupted"
+            raise
+        finally:
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+        return self._forgiven()
+
+    def _serve(self, role: Role) -> None:
+        """One role's thread: start its process and pass on what it says, and how it ended."""
+        limits = attrs.evolve(self._cluster.spawn.limits, called_off=lambda: self._called_off)
+        if role.serves:
+            # such a process works for the chief, and for as long as the chief does
+            limits = attrs.evolve(limits, silence=None, total=None)
+        job = attrs.evolve(self._task.job, folder=self._task.job.folder / role.folder)
+        task = attrs.evolve(self._task, job=job, save_to=self._task.save_to if role.leads else None)
+        environment = environment_of(role, self._roles, self._environment, len(job.machine.gpus))
+        run = attrs.evolve(self._cluster.spawn, limits=limits)
+        try:
+            said = run(task, environment, lambda message: self._said.put((role, message)))
+        except BaseException as error:  # it is the main thread's to raise
+            self._said.put((role, error))
+        else:
+            self._said.put((role, said))
+
+    def _heed(self, role: Role, said: Any) -> None:
+        if isinstance(said, BaseException):
+            raise said
+        if isinstance(said, ProcessOutcome):
+            self._heed_end(role, said)
+            return
+        if said["type"] == "epoch":
+            self._metrics[role] = said["metrics"]
+        if role.leads:
+            self._tell(said)
+        else:
+            self._cluster.listener.said(role, said)
+
+    def _heed_end(self, role: Role, outcome: ProcessOutcome) -> None:
+        called_off = outcome.message is None and outcome.cause == self._called_off
+        end = RoleEnd(
+            role=role, outcome=outcome, metrics=self._metrics.get(role, {}),
+            called_off=called_off, seconds=time.monotonic() - self._begun,
+        )  # fmt: skip
+        self._ends.append(end)
+        if end.port_taken:
+            self._end_others(0.0)
+        elif end.failed:
+            self._end_others(self._cluster.loss_seconds)
+        elif role.leads:
+            serve = any(each.serves for each in self._roles)
+            self._end_others(self._cluster.served_seconds if serve else self._cluster.end_seconds)
+
+    def _forgiven(self) -> tuple[RoleEnd, ...]:
+        """The ends, without the failures of servers that their chief's good end has caused.
+
+        They may notice it before this process does.
+        """
+        done = [end.seconds for end in self._ends if end.role.leads and not end.failed]
+        after = done[0] - self._cluster.served_seconds if done else math.inf
+        return tuple(
+            attrs.evolve(end, called_off=end.called_off or end.failed)
+            if end.role.serves and end.seconds > after
+            else end
+            for end in self._ends
+        )
+
+    def _end_others(self, seconds: float) -> None:
+        """Whoever still runs in so many seconds is ended; a nearer end stays."""
+        deadline = time.monotonic() + seconds
+        self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+
+
+def _outcome(ends: Sequence[RoleEnd], seconds: float, computed: float) -> ProcessOutcome:
+    """The chief's, or why the training failed: what went wrong first.
+
+    :param computed: the CPU seconds of all processes together.
+    """
+    [chief] = [end for end in ends if end.role.leads]
+    failed = [end for end in ends if end.failed]
+    left_behind = tuple(dict.fromkeys(each for end in ends for each in end.outcome.left_behind))
+    if failed:
+        first = failed[0]
+        outcome = attrs.evolve(first.outcome, left_behind=left_behind, seconds=seconds)
+        return attrs.evolve(outcome, message=None, cause=first.cause)
+    chief = attrs.evolve(chief, outcome=attrs.evolve(chief.outcome, left_behind=left_behind))
+    late = [end.role.name for end in ends if end.called_off and not end.role.serves]
+    if late:
+        cause = f"{chief.role.name} has trained, but {' and '.join(late)} did not end"
+        return attrs.evolve(chief.outcome, message=None, cause=cause, seconds=seconds)
+    message = chief.outcome.message or {}
+    run = {**message["run"], "cpu_seconds": computed}
+    return attrs.evolve(chief.outcome, message={**message, "run": run}, seconds=seconds)
+
+
+def _computed_seconds() -> float:
+    """What all processes that this one waited for have computed."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

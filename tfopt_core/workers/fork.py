@@ -1,0 +1,188 @@
+"""Cheap runs: processes forked from one that has imported TensorFlow already.
+
+Importing takes seconds and is no part of a training. A fork server, one for each distinct
+environment, imports once and never touches a device; each run is a fork of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+from tfopt_core.workers.process_control import ControlledProcess, ParentGone, answer
+from tfopt_core.workers.spawn import FELL_BACK, OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
+from tfopt_core.workers.supervise import NeverStarted, Tell, converse, end_group
+from tfopt_core.workers.task import Task
+
+# Importing TensorFlow takes 2 to 4 s here; a cold disk may take many times that.
+READY_SECONDS = 120.0
+# A fork opens its devices in a fraction of a second, or it hangs for good: TensorFlow had been
+# used before the fork.
+START_SECONDS = 60.0
+PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
+
+
+def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
+    """Why a task must have a process of its own from the first line on, None if it need not.
+
+    Where a fork is not known to be equal to a new process, it is not used.
+    """
+    if not sys.platform.startswith("linux"):
+        return "forking is tested on Linux only"
+    if task.job.recipe.workload.script is not None:
+        return "a script must be the first that a process runs"
+    if task.job.machine.gpus or environment.get("TPU_NAME"):
+        return "a driver may hold what a fork cannot share"
+    if not task.alike:
+        # all forks of a server share the place of its code and data in memory: between two servers
+        # that would be a difference beside the stack, the same in every pair
+        return "the stack changes the environment, so each side would have a server of its own"
+    if task.debug:
+        return "TensorFlow's start-up messages are to be shown"
+    return None
+
+
+@attrs.define(eq=False)
+class ForkRunner:
+    """Runs each task in a fork where that is allowed, else in a new process.
+
+    Leave it as a context: that ends the servers.
+
+    :param spawn: carries out what may not be forked.
+    """
+
+    spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
+    _servers: dict[frozenset[tuple[str, str]], Server] = attrs.field(factory=dict, init=False)
+    _trusted: bool = attrs.field(default=True, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def with_spawn(self, spawn: SpawnRunner) -> ForkRunner:
+        """Return a runner with the same servers, whose runs go as `spawn` says; do not leave it."""
+        other = ForkRunner(spawn)
+        other._servers = self._servers
+        return other
+
+    def close(self) -> None:
+        """End all servers."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+
+    def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
+        if why_not_forked(task, environment) is not None:
+            return self.spawn(task, environment, tell)
+        if not self._trusted:
+            return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
+        try:
+            return self._forked(self._server(environment), task, tell)
+        except (ParentGone, NeverStarted):
+            # whatever the reason, a new process tells it, or does without
+            self._trusted = False
+            self.close()
+            return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
+
+    def _server(self, environment: Mapping[str, str]) -> Server:
+        key = frozenset(environment.items())
+        if key not in self._servers:
+            self._servers[key] = Server.start(environment)
+        return self._servers[key]
+
+    def _forked(self, server: Server, task: Task, tell: Tell) -> ProcessOutcome:
+        task.job.folder.mkdir(parents=True, exist_ok=True)
+        path = task.job.folder / OUTPUT_FILE if self.spawn.capture else None
+        started = time.perf_counter()
+        limits = attrs.evolve(self.spawn.limits, start=START_SECONDS)
+        with contextlib.ExitStack() as stack:
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            with theirs, contextlib.ExitStack() as opened:
+                file = opened.enter_context(path.open("wb")) if path else None
+                out, err = (file.fileno(), file.fileno()) if file else (1, 2)
+                process = server.fork(theirs.fileno(), out, err)
+            stack.callback(end_group, process)
+            message, cause = converse(process, ours, task, limits, tell)
+            if message is None and server.process.poll() is not None and self.spawn.capture:
+                # how the run ended was for the server to tell; a measurement's run is made again,
+                # but no training that prints as it goes begins twice
+                raise ParentGone
+        return ProcessOutcome(
+            message=message,
+            cause=cause,
+            seconds=time.perf_counter() - started,
+            output_path=path,
+            output_tail=tail_of(path) if path else "",
+            started="forked",
+            left_behind=process.left_behind,
+        )
+
+
+@attrs.define(eq=False)
+class Server:
+    """The other end of a fork server."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+
+    @classmethod
+    def start(cls, environment: Mapping[str, str]) -> Server:
+        """Start a server and wait until it has imported everything.
+
+        :raises ParentGone: if it cannot.
+        """
+        # packets: an answer is never cut or glued to the next
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = subprocess.Popen(
+                [*PROGRAM, str(theirs.fileno())],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # TensorFlow's start-up messages
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        server = cls(process, ours)
+        try:
+            answer(ours, READY_SECONDS)
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+    def fork(self, channel: int, out: int, err: int) -> ControlledProcess:
+        """Fork a process that serves this channel and writes to these two files.
+
+        :raises ParentGone: if the server is gone.
+        """
+        try:
+            socket.send_fds(self.control, [b"f"], [channel, out, err])
+        except OSError as error:
+            raise ParentGone from error
+        return ControlledProcess(self.control, int(answer(self.control, START_SECONDS)["pid"]))
+
+    def close(self) -> None:
+        """End the server; its children end by themselves when their channels close."""
+        self.control.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()

@@ -1,0 +1,77 @@
+"""The program of a fork server: imports TensorFlow, touches no device, and forks when asked."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import socket
+import sys
+import threading
+import warnings
+
+from tfopt_core.workers.reaper import become_subreaper, end_orphans, tell, wait_for
+
+# What every run needs. Whatever runs a TensorFlow operation or opens a device must not stand
+# here: its forks would hang.
+PRELOADED = (
+    "tensorflow",
+    "keras",
+    "cattrs",
+    "ruptures",
+    "scipy.stats",
+    "tfopt_core.workers.child",
+    "tfopt_core.trials.dry_build",
+    "tfopt_core.statistics.timing.summary",
+    "tfopt_core.training.fit",
+)
+_DESCRIPTORS = 3
+
+
+def serve(control: socket.socket) -> int:
+    """Fork a process for each request until the other end is closed; the exit code."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    become_subreaper()  # of what its forks leave behind
+    tell(control, ready=True)
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 16, _DESCRIPTORS)
+        if not data:
+            return 0
+        with warnings.catch_warnings():
+            # Python warns of threads (those of BLAS), which handle forks themselves
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            control.close()
+            _become_child(*descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        tell(control, pid=pid)
+        status = wait_for(pid)
+        tell(control, status=status, left_behind=end_orphans(pid))
+
+
+def _become_child(channel: int, out: int, err: int) -> None:
+    """Serve one task as a process of its own session, and end."""
+    from tfopt_core.workers.child import main
+
+    code = 1
+    atexit._clear()  # what the server registered for its own end is not for a fork to run
+    try:
+        os.setsid()
+        for descriptor, file in ((1, out), (2, err)):
+            os.dup2(file, descriptor)
+            os.close(file)
+        code = main(channel)
+        # as at any Python's end: threads that are no daemons, then what was registered in here
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(serve(socket.socket(fileno=int(sys.argv[1]))))

@@ -1,0 +1,146 @@
+"""Control of a process whose parent is another process of tfopt: start, status, what it left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import attrs
+
+from tfopt_core.workers import reaper
+
+PACKET_BYTES = 1 << 16
+# A new process tells its number within milliseconds, unless the machine is at its limits.
+START_SECONDS = 60.0
+
+
+class ParentGone(Exception):
+    """The process that reports on another has ended, or gives no answer."""
+
+
+def answer(control: socket.socket, timeout: float) -> dict[str, Any]:
+    """Return the next packet.
+
+    :raises ParentGone: if the other end is gone, or says nothing within `timeout` seconds.
+    """
+    if not _readable(control, timeout):
+        raise ParentGone
+    try:
+        data = control.recv(PACKET_BYTES)
+    except OSError as error:
+        raise ParentGone from error
+    if not data:
+        raise ParentGone
+    told: dict[str, Any] = json.loads(data)
+    return told
+
+
+def _readable(control: socket.socket, timeout: float | None) -> bool:
+    """Wait for a packet, or the end of the stream, for so many seconds; return whether one came."""
+    poll = select.poll()  # `select.select` knows no descriptors above 1023, which a notebook has
+    poll.register(control, select.POLLIN)
+    return bool(poll.poll(None if timeout is None else 1000 * timeout))
+
+
+@attrs.define(eq=False)
+class ControlledProcess:
+    """A grandchild: its parent waits for it and tells how it ended.
+
+    :param at_end: called once its exit status is known.
+    :param left_behind: what it had started and left outside of its session, as command lines, once
+        its exit status is known; that has been ended.
+    """
+
+    control: socket.socket
+    pid: int
+    at_end: Callable[[], object] = lambda: None
+    left_behind: tuple[str, ...] = attrs.field(default=(), init=False)
+    _code: int | None = attrs.field(default=None, init=False)
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its exit status, as `subprocess.Popen.wait` does."""
+        if self._code is None:
+            if not _readable(self.control, timeout):
+                raise subprocess.TimeoutExpired("a process", timeout or 0)
+            try:
+                told = answer(self.control, 0)
+                self._code = int(told["status"])
+                self.left_behind = tuple(map(str, told["left_behind"]))
+            except ParentGone:
+                self._code = -signal.SIGKILL  # it cannot be asked any more; its group is ended
+            self.at_end()
+        return self._code
+
+
+@attrs.define(eq=False)
+class DirectProcess:
+    """A child of this process, where the system knows no subreapers."""
+
+    pid: int
+    _process: subprocess.Popen[bytes]
+    left_behind: tuple[str, ...] = ()
+
+    def poll(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its exit status."""
+        return self._process.wait(timeout)
+
+
+def start_process(
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    passed: int,
+    output: IO[bytes] | None,
+) -> ControlledProcess | DirectProcess:
+    """Start a program in a session of its own, on Linux below a process that ends its orphans.
+
+    :param passed: the descriptor that it inherits.
+    :param output: where it prints; None for where this process does.
+    :raises ParentGone: if it could not be started.
+    """
+    options: dict[str, Any] = {
+        "env": dict(environment),
+        "stdin": subprocess.DEVNULL,
+        "stdout": output,
+        "stderr": subprocess.STDOUT if output else None,
+        "start_new_session": True,  # the terminal's Ctrl-C reaches only this process
+    }
+    if not sys.platform.startswith("linux"):
+        direct = subprocess.Popen(list(program), pass_fds=[passed], **options)
+        return DirectProcess(direct.pid, direct)
+    # packets: an answer is never cut or glued to the next
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [
+            sys.executable, "-I", "-S", str(Path(reaper.__file__)), str(theirs.fileno()),
+            str(passed), *program,
+        ]  # fmt: skip
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno(), passed], **options)
+
+    def end() -> None:
+        process.wait()
+        ours.close()
+
+    try:
+        return ControlledProcess(ours, int(answer(ours, START_SECONDS)["pid"]), end)
+    except BaseException:
+        process.kill()
+        end()
+        raise

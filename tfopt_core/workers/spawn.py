@@ -1,0 +1,105 @@
+"""A process for each run: started, listened to, and never left behind.
+
+The result travels on a private socket with a schema; what the workload prints goes to a file
+and is never parsed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import attrs
+
+from tfopt_core.workers.process_control import ParentGone, start_process
+from tfopt_core.workers.supervise import Limits, Tell, converse, end_group
+from tfopt_core.workers.task import Task
+
+# Holds the dump of faulthandler, whose list of modules alone takes some 3000.
+TAIL_BYTES = 16_000
+OUTPUT_FILE = "output.txt"
+
+Started = Literal["spawned", "forked", "spawned: forking failed"]
+FELL_BACK: Started = "spawned: forking failed"
+
+
+@attrs.frozen(kw_only=True)
+class ProcessOutcome:
+    """How a process ended: its last word, or why there is none.
+
+    `message` is its final message; `cause` says why there is none ("killed by SIGKILL");
+    `left_behind` are the processes outside of its session that outlived it and were ended.
+    """
+
+    message: dict[str, Any] | None
+    cause: str | None
+    seconds: float
+    output_path: Path | None
+    output_tail: str
+    started: Started = "spawned"
+    left_behind: tuple[str, ...] = ()
+
+
+class Runner(Protocol):
+    """What carries out a task; tests give a fake one."""
+
+    def __call__(
+        self, task: Task, environment: Mapping[str, str], tell: Tell
+    ) -> ProcessOutcome: ...
+
+
+@attrs.frozen
+class SpawnRunner:
+    """Runs each task in a new Python process, in a session of its own.
+
+    :param capture: write the workload's output to a file in the task's folder; else it goes
+        where this process' output goes.
+    :param limits: a process that passes one of them is ended.
+    :param program: is given the descriptor of its socket; tests give another.
+    """
+
+    capture: bool = True
+    limits: Limits = attrs.field(factory=Limits)
+    program: tuple[str, ...] = (sys.executable, "-P", "-m", "tfopt_core.workers.child")
+
+    def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
+        task.job.folder.mkdir(parents=True, exist_ok=True)
+        path = task.job.folder / OUTPUT_FILE if self.capture else None
+        started = time.perf_counter()
+        left_behind: tuple[str, ...] = ()
+        try:
+            with contextlib.ExitStack() as stack:
+                output = stack.enter_context(path.open("wb")) if path else None
+                ours, theirs = socket.socketpair()
+                stack.enter_context(ours)
+                with theirs:
+                    channel = theirs.fileno()
+                    program = [*self.program, str(channel)]
+                    process = start_process(program, environment, channel, output)
+                stack.callback(end_group, process)
+                message, cause = converse(process, ours, task, self.limits, tell)
+            left_behind = process.left_behind
+        except ParentGone:
+            message, cause = None, "its process could not be started"
+        return ProcessOutcome(
+            message=message,
+            cause=cause,
+            seconds=time.perf_counter() - started,
+            output_path=path,
+            output_tail=tail_of(path) if path else "",
+            left_behind=left_behind,
+        )
+
+
+def tail_of(path: Path) -> str:
+    """The end of what a process wrote."""
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - TAIL_BYTES))
+        return file.read().decode("utf-8", errors="replace")

@@ -1,0 +1,231 @@
+"""Listening to one process until its last word, and ending it where it does not end itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import attrs
+
+from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.workers.channel import send_task
+from tfopt_core.workers.joining import Gathering
+from tfopt_core.workers.task import FINAL, Task, checked_message
+
+# A process that was told to end gets this long before it is killed.
+GRACE_SECONDS = 10.0
+POLL_SECONDS = 0.1
+# Long enough for any step, trace, compilation or validation that is measured again and again.
+SILENCE_SECONDS = 1800.0
+# To write the stacks of all threads takes a moment.
+DUMP_SECONDS = 0.5
+DUMP_SIGNAL = signal.SIGUSR1
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+class Process(Protocol):
+    """A process of ours: the leader of a session of its own."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its exit status.
+
+        :raises subprocess.TimeoutExpired: after `timeout` seconds.
+        """
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """How long a process may take, in seconds; None for no limit.
+
+    :param total: of a run, from its task to its last word; a preparation and a replay may take
+        longer than a run.
+    :param silence: without any message.
+    :param start: until its first message, from a process that says when it has started.
+    :param called_off: asked again and again; once it gives a reason, the process is killed.
+    """
+
+    total: float | None = None
+    silence: float | None = SILENCE_SECONDS
+    start: float | None = None
+    called_off: Callable[[], str | None] | None = None
+
+
+# A training that is wanted for itself may be silent for as long as it likes.
+NO_LIMITS = Limits(silence=None)
+
+
+class NeverStarted(Exception):
+    """A process gave no sign that it had started."""
+
+
+class _Killed(Exception):
+    """A process that is to be killed at once; the message is the cause."""
+
+
+class _NeverJoined(Exception):
+    """The others of a cluster did not come in time."""
+
+    def __init__(self, gathering: Gathering) -> None:
+        super().__init__()
+        self.gathering = gathering
+
+
+def converse(
+    process: Process, channel: socket.socket, task: Task, limits: Limits, tell: Tell
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Hand over the task and pass on what is said until the last word.
+
+    :returns: the final message, or None and the cause.
+    :raises NeverStarted: if there is no message within `limits.start`.
+    """
+    waiting = _Patience(limits if task.kind == "run" else attrs.evolve(limits, total=None))
+    try:
+        send_task(channel, task)
+        for data in _lines(process, channel, waiting):
+            try:
+                message = checked_message(json.loads(data), task.kind)
+                waiting.heed(message)
+            except ValueError as error:
+                return None, f"broke the protocol: {error}"
+            if message["type"] in FINAL:
+                _await_exit(process)
+                return message, None
+            tell(message)
+    except _NeverJoined as error:
+        # it waits in native code with Python's lock held: it could not even write its stacks
+        end_group(process)
+        return None, error.gathering.cause()
+    except _Killed as error:
+        end_group(process)
+        return None, str(error)
+    except TimeoutError as error:
+        _end_gently(process)
+        if not waiting.heard and limits.start is not None:
+            raise NeverStarted from error
+        return None, str(error)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the process died before it read its task; how, is asked next
+    finally:
+        waiting.end()
+    return None, describe_exit(process.wait())
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended that said nothing: "killed by SIGKILL", "ended with status 3"."""
+    if code >= 0:
+        return f"ended with status {code} without a result"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    # who sent it is not known; the kernel does when memory runs out
+    hint = " (possibly out of memory)" if name == "SIGKILL" else ""
+    return f"killed by {name}{hint}"
+
+
+def end_group(process: Process) -> None:
+    """Kill whatever is left of the process' session: the workload may have forked."""
+    _signal_group(process, signal.SIGKILL)
+    process.wait()
+
+
+class _Patience:
+    """What is left of the limits; restarted by each message."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._begun = self._last = time.monotonic()
+        self._gathering: Gathering | None = None
+        self.heard = False
+
+    def message(self) -> None:
+        self.heard, self._last = True, time.monotonic()
+
+    def heed(self, message: dict[str, Any]) -> None:
+        """Be patient with a process that joins a cluster for as long as it says.
+
+        :raises ValueError: if it joins none.
+        """
+        if message["type"] in ("joining", "joined"):
+            self.end()
+        if message["type"] == "joining":
+            self._gathering = Gathering.of(message)
+            self._gathering.begin()
+
+    def end(self) -> None:
+        """Nobody is waited for any more."""
+        if self._gathering is not None:
+            self._gathering.end()
+        self._gathering = None
+
+    def check(self) -> None:
+        """:raises TimeoutError: saying which limit was passed.
+        :raises _NeverJoined: if the others of its cluster did not come.
+        :raises _Killed: if it was called off.
+        """
+        limits, now = self._limits, time.monotonic()
+        if limits.called_off is not None and (reason := limits.called_off()) is not None:
+            raise _Killed(reason)
+        if self._gathering is not None and now - self._last > self._gathering.seconds:
+            raise _NeverJoined(self._gathering)
+        if limits.total is not None and now - self._begun > limits.total:
+            raise TimeoutError(f"took longer than its limit of {seconds_in_words(limits.total)}")
+        silence = None if self._gathering is not None else limits.silence
+        if not self.heard and limits.start is not None:
+            silence = limits.start
+        if silence is not None and now - self._last > silence:
+            raise TimeoutError(f"hung: no sign of life for {seconds_in_words(silence)}")
+
+
+def _lines(process: Process, channel: socket.socket, waiting: _Patience) -> Iterator[bytes]:
+    """The lines that the process sends, until it closes its end or is gone."""
+    channel.settimeout(POLL_SECONDS)
+    pending = b""
+    while True:
+        waiting.check()
+        gone = process.poll() is not None
+        try:
+            part = channel.recv(1 << 16)
+        except TimeoutError:
+            # a process that the workload left behind may hold the other end open
+            if gone:
+                return
+            continue
+        if not part:
+            return
+        waiting.message()
+        *lines, pending = (pending + part).split(b"\n")
+        yield from lines
+
+
+def _await_exit(process: Process) -> None:
+    """The process has said its last word: let it end by itself, but not for long."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE_SECONDS)
+
+
+def _end_gently(process: Process) -> None:
+    """Have it write its stacks, then TERM, ten seconds, then whatever `end_group` does."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, DUMP_SIGNAL)
+        time.sleep(DUMP_SECONDS)
+    _signal_group(process, signal.SIGTERM)
+    _await_exit(process)
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,174 @@
+"""What the machine counts beside a run: read from Linux's files, absent where they are."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from tfopt_core.records.counters import Counters
+
+# A counter of the kernel has at most 20 digits; whatever is longer is none.
+MAXIMUM_DIGITS = 20
+PRESSURES = ("cpu", "io", "memory")
+
+
+def read_counters(root: Path = Path("/")) -> Counters:
+    """Read all counters that this system has; takes about a millisecond and never raises.
+
+    :param root: where `proc` and `sys` lie.
+    """
+    ticks = parse_cpu_ticks(_text(root / "proc/stat"), usable_cpus())
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    groups = own_groups(_text(root / "proc/self/cgroup"), root / "sys/fs/cgroup")
+    return Counters(
+        seconds=time.monotonic(),
+        cpus=ticks.pop("cpus", 0),
+        cpu_seconds={name: count * tick for name, count in ticks.items()},
+        stall_seconds=_stalls(root / "proc/pressure", ""),
+        own_stall_seconds=next(filter(None, (_stalls(g, ".pressure") for g in groups)), {}),
+        throttled_seconds=_throttled(groups),
+        thermal_throttles=_thermal_throttles(root / "sys/devices/system/cpu"),
+        swapped_pages=parse_swapped_pages(_text(root / "proc/vmstat")),
+    )
+
+
+def usable_cpus() -> frozenset[int] | None:
+    """The numbers of the CPUs that this process may use, None where the system does not tell.
+
+    What happens on the other CPUs of a large machine is no disturbance here.
+    """
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+# Parsing
+
+
+def parse_cpu_ticks(text: str, cpus: frozenset[int] | None) -> dict[str, int]:
+    """Ticks of /proc/stat: "total", "busy", "steal", and "cpus", how many are summed up.
+
+    :param cpus: the CPUs to sum over, None for all of them.
+    :returns: nothing if the text lists none of them.
+    """
+    by_cpu = {}
+    for line in text.splitlines():
+        name, *fields = line.split() or [""]
+        number = _integer(name.removeprefix("cpu")) if name.startswith("cpu") else None
+        ticks = [_integer(field) for field in fields[:8]]
+        if number is not None and len(ticks) == 8 and None not in ticks:
+            by_cpu[number] = [tick or 0 for tick in ticks]
+    # some containers list their own CPUs only, numbered from zero
+    chosen = cpus if cpus and cpus <= by_cpu.keys() else by_cpu.keys()
+    if not chosen:
+        return {}
+    # guest time, which follows, is part of user time already
+    user, nice, system, idle, waiting, hard, soft, steal = (
+        sum(by_cpu[number][field] for number in chosen) for field in range(8)
+    )
+    busy = user + nice + system + hard + soft
+    total = busy + idle + waiting + steal
+    return {"total": total, "busy": busy, "steal": steal, "cpus": len(chosen)}
+
+
+def parse_pressure(text: str) -> dict[str, float]:
+    """Seconds of a pressure-stall file, by "some" (a task waited) and "full" (all of them did)."""
+    found = {}
+    for line in text.splitlines():
+        kind, *fields = line.split() or [""]
+        total = next((f[len("total=") :] for f in fields if f.startswith("total=")), "")
+        microseconds = _integer(total)
+        if kind in ("some", "full") and microseconds is not None:
+            found[kind] = microseconds / 1e6
+    return found
+
+
+def parse_throttled(text: str) -> float | None:
+    """Throttled seconds of a control group's cpu.stat, version 2 (µs) or 1 (ns)."""
+    figures = _table(text)
+    if "throttled_usec" in figures:
+        return figures["throttled_usec"] / 1e6
+    return figures["throttled_time"] / 1e9 if "throttled_time" in figures else None
+
+
+def parse_swapped_pages(text: str) -> int | None:
+    """Pages swapped in and out, of /proc/vmstat."""
+    figures = _table(text)
+    known = [figures[name] for name in ("pswpin", "pswpout") if name in figures]
+    return sum(known) if known else None
+
+
+def own_groups(text: str, mount: Path) -> tuple[Path, ...]:
+    """The folders of this process' control groups, each with its ancestors, innermost first.
+
+    :param text: of /proc/self/cgroup: lines of hierarchy number, controllers and path.
+    """
+    found: dict[Path, None] = {}
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        parts = [part for part in path.split("/") if part]
+        if ".." in parts or "\0" in path or not (controllers == "" or "cpu" in controllers):
+            continue  # outside of what this container sees, or another matter
+        base = mount / "cpu" if controllers else mount
+        for depth in range(len(parts), -1, -1):
+            found[base.joinpath(*parts[:depth])] = None
+    # a container's own group is often mounted at the top, whatever the path says
+    return tuple(found) or (mount, mount / "cpu")
+
+
+# Reading
+
+
+def _throttled(groups: Iterable[Path]) -> float | None:
+    """A quota may be that of any ancestor, so all are added up."""
+    figures = [parse_throttled(_text(group / "cpu.stat")) for group in groups]
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
+
+
+def _stalls(folder: Path, suffix: str) -> dict[str, float]:
+    return {
+        f"{resource} {kind}": seconds
+        for resource in PRESSURES
+        for kind, seconds in parse_pressure(_text(folder / f"{resource}{suffix}")).items()
+    }
+
+
+def _thermal_throttles(folder: Path) -> int | None:
+    cores, packages = [], {}
+    try:
+        places = sorted(folder.glob("cpu[0-9]*/thermal_throttle"))
+    except OSError:
+        return None
+    for place in places:
+        cores.append(_integer(_text(place / "core_throttle_count").strip()))
+        # every CPU repeats the count of its package
+        package = _text(place.parent / "topology/physical_package_id").strip()
+        packages[package] = _integer(_text(place / "package_throttle_count").strip())
+    known = [count for count in (*cores, *packages.values()) if count is not None]
+    return sum(known) if known else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def _table(text: str) -> dict[str, int]:
+    """Lines of a name and a whole number."""
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        number = _integer(value.strip())
+        if number is not None:
+            found[name] = number
+    return found
+
+
+def _integer(text: str) -> int | None:
+    if text.isascii() and text.isdigit() and len(text) <= MAXIMUM_DIGITS:
+        return int(text)
+    return None

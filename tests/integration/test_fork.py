@@ -15,6 +15,7 @@ from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
+from tfopt_core.trials.processes import FACTORY
 from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, why_not_forked
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
@@ -47,7 +48,7 @@ def task_in(folder: Path, name: str, **changes) -> Task:
         recipe=recipe, plugins=(), variant="baseline", seed=5, machine=make_machine(),
         folder=folder / "runs" / changes.pop("run", "r"),
     )  # fmt: skip
-    return Task(**{"kind": "run", "job": job, **changes})
+    return Task(**{"kind": "run", "job": job, "function": FACTORY, **changes})
 
 
 def environment_of(task: Task, **changes: str) -> dict[str, str]:

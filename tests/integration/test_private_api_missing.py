@@ -448,7 +448,7 @@ def test_communication_is_not_read_back(without):
 def test_a_disabled_feature_that_was_asked_for_is_a_warning_of_the_measurement(without, tmp_path):
     built = build_here(workload(), folder=tmp_path)
     sentence = without("data-loss")
-    given = prepare(Task(kind="prepare", job=built.job), lambda job: workload())
+    given = prepare(Task(kind="prepare", function="", job=built.job), lambda job: workload())
     assert sentence in structure(given, Prepared).warnings
 
 

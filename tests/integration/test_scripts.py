@@ -14,6 +14,7 @@ from support.real_process import Done, environment, run, tfopt
 from tfopt_core.app.first_contact import NewScript, first_contact
 from tfopt_core.app.request import make_request
 from tfopt_core.records.variants import BASELINE, Turn, Variant
+from tfopt_core.report.terminal import Terminal
 from tfopt_core.trials.request import processes_of
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
@@ -202,7 +203,7 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
     (tmp_path / "small.py").write_text(SMALL)
     monkeypatch.chdir(tmp_path)
     script = NewScript(script="small.py", workload={"script": "small.py", "max_steps": 100})
-    contact = first_contact(script, (), Limits())
+    contact = first_contact(script, (), Limits(), Terminal(quiet=True))
     tried = {one.plugin for one in contact.draft.stack}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out

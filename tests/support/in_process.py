@@ -20,7 +20,7 @@ from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
 from tfopt_core.workers.spawn import ProcessOutcome
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import Task, named_function
 
 
 @attrs.frozen
@@ -37,11 +37,9 @@ class InProcessRunner:
     def __call__(
         self, task: Task, environment: Mapping[str, str], tell: Callable[[dict[str, Any]], None]
     ) -> ProcessOutcome:
-        from tfopt_core.workers.child import carry_out
-
         task.job.folder.mkdir(parents=True, exist_ok=True)
         try:
-            message = carry_out(task, tell)
+            message = named_function(task.function)(task, tell)
         except TfoptError as error:
             message = {
                 "type": "error", "error": type(error).__name__, "message": str(error),

@@ -11,7 +11,6 @@ from typing import Any
 import attrs
 from cattrs import structure
 
-from tfopt_core.app.checkpoints import checkpoint_config, resumed
 from tfopt_core.app.clustered import cluster_of
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Cluster
@@ -63,6 +62,8 @@ def train_once(
     :param on_note: told of what no checkpoint can hold, and of loops that could not be timed.
     :raises InputError, PreparationFailed: before the training starts.
     """
+    from tfopt_core.app.checkpoints import checkpoint_config, resumed  # reads files by NumPy
+
     try:
         taken_up = None if point is None else resumed(point, request)
         prepared, request = taken_up or prepare(request, quiet)

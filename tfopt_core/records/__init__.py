@@ -1,1 +1,1 @@
-"""What rooms hand to each other: frozen results, readings and messages. No I/O, and no decisions."""
+"""What rooms hand to each other: frozen results, readings and messages. No I/O, no decisions."""

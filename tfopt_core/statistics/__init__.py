@@ -1,2 +1,4 @@
-"""Pure arithmetic on records: intervals, steady state, projections, verdicts. No process, no file, no
-TensorFlow."""
+"""Pure arithmetic on records: intervals, steady state, projections, verdicts.
+
+No process, no file, no TensorFlow.
+"""

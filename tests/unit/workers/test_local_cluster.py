@@ -39,7 +39,7 @@ def task_of(folder: Path, kind="run", **cluster) -> Task:
         seed=1, machine=make_machine(), folder=folder / "run",
         runtime=RuntimeOptions(cluster=options),
     )  # fmt: skip
-    return Task(kind=kind, job=job, save_to=folder / "model.keras")
+    return Task(kind=kind, job=job, function="", save_to=folder / "model.keras")
 
 
 @attrs.frozen

@@ -26,7 +26,7 @@ from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.errors import PluginRefused, WorkloadError
-from tfopt_core.export import script_child
+from tfopt_core.export import script_look
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
 from tfopt_core.records.dry_build import Prepared
@@ -400,7 +400,7 @@ def test_files_that_are_not_kept_within_the_folder_are_warned_of(without, tmp_pa
 def test_a_script_whose_seed_is_not_known_is_not_exported(without):
     sentence = without("script-exported")
     with pytest.raises(WorkloadError) as refused:
-        script_child._global_seed()
+        script_look._global_seed()
     assert str(refused.value) == sentence
 
 

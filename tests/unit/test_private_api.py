@@ -22,9 +22,9 @@ PRIVATE = ("keras.src", "tensorflow.python")
 # Python's library.
 OWN = {
     ("autotune_model.py", "_iterator"), ("database.py", "_connection"), ("lower.py", "_fields"),
-    ("pipeline.py", "_fields"), ("json_types.py", "_validators"), ("script_child.py", "_looked_at"),
+    ("pipeline.py", "_fields"), ("json_types.py", "_validators"), ("script_look.py", "_looked_at"),
     ("service_local.py", "_watch"), ("training.py", "_with_shape"), ("tree.py", "_child"),
-    ("training.py", "_without_optionals"), ("script_child.py", "_getframe"),
+    ("training.py", "_without_optionals"), ("script_look.py", "_getframe"),
     ("fork.py", "_servers"),
 }  # fmt: skip
 OF_PYTHON = {"_exit", "_clear", "_run_exitfuncs", "_shutdown"}

@@ -17,10 +17,13 @@ from pathlib import Path
 
 HEAVY = ("tensorflow", "keras", "numpy", "scipy", "ruptures", "psutil")
 SERVER = f"""
-import json, os, sys
+import importlib, json, os, pkgutil, sys
 from importlib.metadata import entry_points
-import rich.table, tomlkit
+import rich.table, tomlkit, tfopt_core.cli
 from tfopt_core.cli.main import run
+
+for module in pkgutil.iter_modules(tfopt_core.cli.__path__, "tfopt_core.cli."):
+    importlib.import_module(module.name)
 
 for found in entry_points(group="tfopt.plugins"):
     if found.dist.name == "tfopt":

@@ -108,8 +108,7 @@ DATA: dict[str, Callable[[], DataPlan]] = {
 }
 
 
-# Of what tf.data treats alike, one stays in `make test`.
-KEPT = [kind for kind in DATA if kind not in ("one batch", "dict inputs", "texts", "windows")]
+KEPT = [kind for kind in DATA if kind not in ("sparse", "texts", "windows")]
 
 
 @pytest.mark.parametrize("data", mostly_thorough(DATA, KEPT))

@@ -124,8 +124,16 @@ def assert_goes_on(tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, *
     return names
 
 
-def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(tmp_path):
-    names = assert_goes_on(tmp_path, make_workload, at=None)
+@pytest.mark.parametrize(
+    "at",
+    [
+        # in the first epoch, in a later one, at an epoch's end, after the last step
+        pytest.param((1, 4, 5, 9), id="one of a kind"),
+        pytest.param(None, id="any", marks=pytest.mark.thorough),
+    ],
+)
+def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(at, tmp_path):
+    names = assert_goes_on(tmp_path, make_workload, at=at)
     assert len(names) == 2 * EPOCHS + EPOCHS + 1
 
 
@@ -139,19 +147,14 @@ LOOPS = {
 }
 
 
-# Of those that are alike in how they keep their place, one.
-ALIKE = ("steps a call", "chunked", "one device", "bfloat16", "float16 with loss scaling")
-
-
-@pytest.mark.parametrize(
-    "plugin",
-    [
-        pytest.param(plugin, marks=pytest.mark.thorough if name in ALIKE else (), id=name)
-        for name, plugin in LOOPS.items()
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("plugin", LOOPS.values(), ids=LOOPS)
 def test_every_loop_and_precision_goes_on_to_the_last_digit(plugin, tmp_path):
     assert_goes_on(tmp_path, make_workload, plugin)
+
+
+def test_a_loop_that_gathers_its_own_batches_goes_on_within_an_epoch(tmp_path):
+    assert_goes_on(tmp_path, make_workload, LOOPS["resident"], at=(4,))
 
 
 def without_chance():
@@ -227,10 +230,15 @@ def frozen_by_a_cache():
 
 
 @pytest.mark.parametrize(
-    "make", [drawing_while_read, pytest.param(frozen_by_a_cache, marks=pytest.mark.thorough)]
+    ("make", "at"),
+    [
+        pytest.param(drawing_while_read, (4,), id="within an epoch"),
+        pytest.param(drawing_while_read, (1, 5), id="elsewhere", marks=pytest.mark.thorough),
+        pytest.param(frozen_by_a_cache, (1, 4, 5), id="a cache", marks=pytest.mark.thorough),
+    ],
 )
-def test_shuffles_before_a_repeat_or_a_cache_go_on(make, tmp_path):
-    assert_goes_on(tmp_path, make)
+def test_shuffles_before_a_repeat_or_a_cache_go_on(make, at, tmp_path):
+    assert_goes_on(tmp_path, make, at=at)
 
 
 def drawing_generator():
@@ -317,7 +325,9 @@ def test_what_a_plugin_notes_goes_on(tmp_path):
     assert built.run.owner.states["Counts"] == {"epochs": EPOCHS}
 
 
-@pytest.mark.parametrize("does", ["rebuild_data", "retrace"])
+@pytest.mark.parametrize(
+    "does", ["rebuild_data", pytest.param("retrace", marks=pytest.mark.thorough)]
+)
 def test_a_plugin_that_changes_the_training_itself_is_refused(does, tmp_path):
     with pytest.raises(InputError, match="which no checkpoint can hold"):
         run(tmp_path, make_workload, Counts(does=does), keeping=Keeping(folder=tmp_path / "c"))

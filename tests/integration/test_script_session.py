@@ -112,7 +112,10 @@ def forms() -> dict[str, Any]:
         "validation split": {"x": x, "y": y, "validation_split": 0.25, "epochs": 2},
         "validation arrays": {"x": x, "y": y, "validation_data": (x[:20], y[:20])},
         "weights and a validation split": {
-            "x": x, "y": y, "sample_weight": np.linspace(0, 1, 96), "validation_split": 0.25,
+            "x": x,
+            "y": y,
+            "sample_weight": np.linspace(0, 1, 96),
+            "validation_split": 0.25,
             "epochs": 2,
         },
         "sample weights": {"x": x, "y": y, "sample_weight": np.linspace(0, 1, 96)},
@@ -149,7 +152,7 @@ def test_empty_stack_changes_no_loss(tmp_path, form):
 
 @pytest.mark.parametrize(
     "form",
-    mostly_thorough([form for form in FORMS if form != "pydataset"], ("arrays", "repeated")),
+    mostly_thorough([form for form in FORMS if form != "pydataset"], ("arrays",)),
 )
 def test_a_rewritten_data_plan_trains_on_each_example_as_before(tmp_path, form):
     # `Prefetch` and steps of one chunk change neither examples nor their number
@@ -218,7 +221,13 @@ def test_evaluating_after_the_fit_is_as_the_script_compiled_it(tmp_path):
         assert made.evaluate(*examples(), verbose=0, return_dict=True)["accuracy"] > 0
 
 
-@pytest.mark.parametrize("plugins", [(), (Chunked(steps=3, xla=False),)], ids=["own", "chunked"])
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        pytest.param((), id="own", marks=pytest.mark.thorough),
+        pytest.param((Chunked(steps=3, xla=False),), id="chunked"),
+    ],
+)
 def test_a_second_fit_of_a_model_traces_nothing(tmp_path, plugins):
     with session(tmp_path, *plugins) as (_, fits):
         made = network()
@@ -299,8 +308,11 @@ def test_a_model_with_a_fit_of_its_own_passes_through(tmp_path):
 
 @pytest.mark.parametrize(
     ("limits", "steps"),
-    [({"max_epochs": 1}, 5), ({"max_steps": 3}, 3), ({"max_steps": 10}, 10)],
-    ids=["an epoch", "within an epoch", "two epochs"],
+    [
+        pytest.param({"max_epochs": 1}, 5, id="an epoch"),
+        pytest.param({"max_steps": 3}, 3, id="within an epoch"),
+        pytest.param({"max_steps": 10}, 10, id="two epochs", marks=pytest.mark.thorough),
+    ],
 )
 def test_a_fit_is_cut_short(tmp_path, limits, steps):
     with session(tmp_path, **limits) as (_, fits):
@@ -523,8 +535,12 @@ def test_a_quick_look_gives_the_script_as_many_epochs_as_it_asked_for(tmp_path):
 
 @pytest.mark.parametrize(
     "plugin",
-    [Resident(xla=False), Chunked(steps=24, xla=False), StepsPerExecution(steps=24), None],
-    ids=["resident", "chunked", "keras", "own"],
+    [
+        pytest.param(Resident(xla=False), id="resident"),
+        pytest.param(Chunked(steps=24, xla=False), id="chunked", marks=pytest.mark.thorough),
+        pytest.param(StepsPerExecution(steps=24), id="keras"),
+        pytest.param(None, id="own"),
+    ],
 )
 def test_a_dry_build_makes_a_few_steps_however_many_a_call_makes(tmp_path, plugin):
     plugins = () if plugin is None else (plugin,)

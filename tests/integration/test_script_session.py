@@ -132,8 +132,8 @@ def forms() -> dict[str, Any]:
 
 FORMS = (
     "arrays", "float64", "unshuffled", "validation split", "validation arrays", "sample weights",
-    "weights and a validation split", "class weights", "initial epoch", "steps", "data set", "repeated", "pydataset", "generator",
-    "tensors",
+    "weights and a validation split", "class weights", "initial epoch", "steps", "data set",
+    "repeated", "pydataset", "generator", "tensors",
 )  # fmt: skip
 
 
@@ -169,8 +169,8 @@ def test_a_rewritten_data_plan_trains_on_each_example_as_before(tmp_path, form):
 
 def steps_of(form: str) -> int:
     return {
-        "arrays": 10, "validation split": 6, "weights and a validation split": 6, "initial epoch": 6, "steps": 6, "data set": 10,
-        "repeated": 8, "generator": 6,
+        "arrays": 10, "validation split": 6, "weights and a validation split": 6,
+        "initial epoch": 6, "steps": 6, "data set": 10, "repeated": 8, "generator": 6,
     }.get(form, 3)  # fmt: skip
 
 

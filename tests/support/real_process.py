@@ -48,10 +48,17 @@ def environment(**changes: str | Path) -> dict[str, str]:
     return {**kept, **{name: str(value) for name, value in changes.items()}}
 
 
-def tfopt(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
+def tfopt(
+    *arguments: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    imported: bool = False,
+) -> Done:
     """Run `tfopt` to its end in a process that is forked from one with TensorFlow imported.
 
     Where the environment changes how Python, TensorFlow or Keras start, in a new one.
+
+    :param imported: fork the processes of a script too, for what is not about its imports.
     """
     env = dict(env or environment())
     if not forked_command.can_be_forked(env):
@@ -62,7 +69,9 @@ def tfopt(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = Non
         tempfile.TemporaryFile("w+") as err,
     ):
         streams = [file.fileno() for file in (null, out, err)]
-        process = forked_command.start([str(a) for a in arguments], cwd, env, streams)
+        process = forked_command.start(
+            [str(a) for a in arguments], cwd, env, streams, imported=imported
+        )
         try:
             code = process.wait(TIME_LIMIT_SECONDS)
         finally:

@@ -235,8 +235,21 @@ model.fit(x, x.sum(axis=1), epochs=2, verbose=0)
 """
 
 
+# Each loop is timed for a moment only. The test process has no other way to say so: a look ends its
+# process, so that none is carried out here.
+HASTY = """
+from tfopt_core.measure import compared_loops, estimate, step_rounds
+from tfopt_core.training.recorder import Limits
+
+moment = Limits(seconds=0.05, at_most=0.2)
+step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
+compared_loops.SECONDS = compared_loops.AT_MOST = 0.5
+estimate.SECONDS = 0.05
+"""
+
+
 def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_path, monkeypatch):
-    (tmp_path / "small.py").write_text(SMALL)
+    (tmp_path / "small.py").write_text(HASTY + SMALL)
     monkeypatch.chdir(tmp_path)
     script = NewScript(script="small.py", workload={"script": "small.py", "max_steps": 100})
     contact = first_contact(script, (), Limits())

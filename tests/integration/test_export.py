@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
+from support.in_process import InProcessRunner
 from support.real_process import environment, run, tfopt
 
 from tfopt_core.cli.request import make_request
@@ -154,9 +155,8 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         assert values == pytest.approx(list(theirs[name]), rel=1e-6), name
 
 
-def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(
-    tmp_path: Path, forked_runs: Runner
-):
+@pytest.mark.tensorflow
+def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path: Path):
     (tmp_path / "work.py").write_text(WORK)
     recipe, exported = tmp_path / "recipe.toml", tmp_path / "exported.py"
     recipe.write_text(RECIPE)
@@ -164,7 +164,7 @@ def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(
     assert (done.code, done.out) == (0, ""), done.err
     assert "import tfopt" not in exported.read_text()
     ours = json.loads(last_line_of(exported, "--seed", str(SEED), without_tfopt=True))
-    assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs", runner=forked_runs))
+    assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs", runner=InProcessRunner()))
 
 
 @pytest.mark.thorough

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 SECRET = "hunter2-is-no-password"
-# Real flights; of the validation data a few, a map that does little and a network of one layer: each
-# of the processes traces them anew, which takes longer than the training.
+# Real flights; of the validation data a few, a map that does little and a network of one layer:
+# each of the processes traces them anew, which takes longer than the training.
 LOUD = """
     import attrs
     from tfopt_core.data import Take

@@ -57,7 +57,7 @@ def build(count=50):
     x = np.random.default_rng(0).normal(size=(count, 6)).astype("float32")
     train = tf.data.Dataset.from_tensor_slices((x, x.sum(1, keepdims=True))).map(scaled)
     return Workload(
-        train=train, validation=(x[:9], x[:9, :1]), build_model=model, optimizer="adam",
+        train=train, validation=(x[:9], x[:9, :1]), build_model=model, optimizer="sgd",
         loss="mse", metrics=["mae"], batch_size=8, class_weight=None,
     )
 """

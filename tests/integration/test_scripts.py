@@ -26,9 +26,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
 OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "legacy_tf_keras")
 SEEDED = [
-    path.stem
-    for path in sorted(SCRIPTS.glob("*.py"))
-    if path.stem not in (*UNSEEDED, *OWN_LOOPS)
+    path.stem for path in sorted(SCRIPTS.glob("*.py")) if path.stem not in (*UNSEEDED, *OWN_LOOPS)
 ]
 # Fits as many scripts have them: compiled once, dropout, a saved model that is trained on.
 TWO_FITS = """

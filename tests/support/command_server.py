@@ -35,6 +35,9 @@ MOST_DESCRIPTORS = 16
 SPARE_DESCRIPTORS = 500
 # What Python, TensorFlow or Keras read while they start: no fork takes another value for them.
 READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "KERAS_", "TF_ENABLE_", "TF_USE_LEGACY", "TF2_")
+# What tfopt starts that imports TensorFlow: those that serve a channel, and what forks such.
+CHILDREN = ("tfopt_core.measure.child", "tfopt_core.measure.export.child")
+FORK_SERVER = "tfopt_core.measure.fork_server"
 POLL_SECONDS = 0.005
 
 real_popen, real_posix_spawn = subprocess.Popen, os.posix_spawn
@@ -188,13 +191,11 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
 
     def as_a_program() -> int:
         sys.path[:] = [*own, *import_path]
-        if module == "tfopt_core.measure.child":
+        if module in CHILDREN:
             return int(importlib.import_module(module).main(int(arguments[0])))
         return int(importlib.import_module(module).serve(socket.socket(fileno=int(arguments[0]))))
 
-    return as_a_program if module in (
-        "tfopt_core.measure.child", "tfopt_core.measure.fork_server"
-    ) else None  # fmt: skip
+    return as_a_program if module in (*CHILDREN, FORK_SERVER) else None
 
 
 def _may_be_forked(environment: Mapping[str, str]) -> bool:

@@ -26,10 +26,11 @@ TFOPT = Path(sys.executable).with_name("tfopt")
 # Generous: the machine may be busy. A command that takes longer hangs.
 TIME_LIMIT_SECONDS = 240.0
 POLL_SECONDS = 0.02
-# What would change how tfopt prints, or what it refuses.
+# What would change how tfopt prints, or what it refuses; and what differs from test to test, for
+# which tfopt would start a fork server anew.
 UNWANTED = (
-    "COLUMNS", "FORCE_COLOR", "KERAS_BACKEND", "NO_COLOR", "PYTHONPATH", "TF_CPP_MIN_LOG_LEVEL",
-    "TF_USE_LEGACY_KERAS",
+    "COLUMNS", "FORCE_COLOR", "KERAS_BACKEND", "NO_COLOR", "PYTEST_CURRENT_TEST", "PYTHONPATH",
+    "TF_CPP_MIN_LOG_LEVEL", "TF_USE_LEGACY_KERAS",
 )  # fmt: skip
 
 

@@ -173,6 +173,26 @@ def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
     assert len({losses[round_, "baseline"] for round_ in range(4)}) == 4
 
 
+def test_what_a_script_writes_does_not_reach_its_folder_or_the_next_run(forked, tmp_path):
+    recipe = recipe_for(placed(tmp_path, "bad/resumes_if_saved"))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    request, _ = make_request(str(recipe), [], compares=False, keeps=False)
+    request = attrs.evolve(request, folder=tmp_path / ".tfopt" / "runs")
+    runs = [
+        processes_of(request, SpawnRunner()).run(
+            Turn(number, 0, Variant(BASELINE, ()), seed=3 + number), "run", lambda message: None
+        )
+        for number in range(2)
+    ]
+    assert [run.error for run in runs] == [None, None]
+    # whoever had found weights would have begun lower
+    first = [run.fits[0].history["loss"][0] for run in runs]
+    assert min(first) > 1.0
+    assert first[0] != first[1]  # each has a seed of its own
+    assert all("(new)" in " ".join(run.written) for run in runs)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
 AFTERWARDS = """
 import sys
 import keras

@@ -261,6 +261,7 @@ from tfopt_core.training.recorder import Limits
 
 moment = Limits(seconds=0.05, at_most=0.2)
 step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
+step_rounds.PEAK_SECONDS = step_rounds.SHAPES_SECONDS = 0.05
 compared_loops.SECONDS = compared_loops.AT_MOST = 0.5
 estimate.SECONDS = 0.05
 """

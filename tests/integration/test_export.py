@@ -46,9 +46,7 @@ def model():
     import keras
 
     layers = keras.layers
-    return keras.Sequential(
-        [keras.Input((6,)), layers.Dense(8), layers.Dropout(0.3), layers.Dense(1)]
-    )
+    return keras.Sequential([keras.Input((6,)), layers.Dropout(0.3), layers.Dense(1)])
 
 
 def build(count=50):

@@ -256,7 +256,7 @@ model.fit(x, x.sum(axis=1), epochs=2, verbose=0)
 # Each loop is timed for a moment only. The test process has no other way to say so: a look ends its
 # process, so that none is carried out here.
 HASTY = """
-from tfopt_core.measure import compared_loops, estimate, step_rounds
+from tfopt_core.measure import compared_loops, estimate, loop_timing, step_rounds
 from tfopt_core.training.recorder import Limits
 
 moment = Limits(seconds=0.05, at_most=0.2)
@@ -264,6 +264,7 @@ step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = m
 step_rounds.PEAK_SECONDS = step_rounds.SHAPES_SECONDS = 0.05
 compared_loops.SECONDS = compared_loops.AT_MOST = 0.5
 estimate.SECONDS = 0.05
+loop_timing.MOST = loop_timing.FEWEST
 """
 
 

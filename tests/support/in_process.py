@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 import attrs
+import pytest
 
+from support.real_process import UNWANTED, Done
 from tfopt_core import Workload
+from tfopt_core.cli.main import run
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measure.isolate import ProcessOutcome
@@ -87,3 +91,17 @@ def carry_out_here(monkeypatch: Any) -> None:
     monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
     # what is forked otherwise is given to the runner within
     monkeypatch.setattr("tfopt_core.measure.fork.ForkRunner", contextlib.nullcontext)
+
+
+def tfopt_here(*arguments: str | Path, cwd: Path) -> Done:
+    """Run a `tfopt` that only reads and prints, with its output piped."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        for name in UNWANTED:
+            patch.delenv(name, raising=False)
+        patch.chdir(cwd)
+        code = run([str(argument) for argument in arguments])
+    return Done(code, out.getvalue(), err.getvalue())

@@ -26,10 +26,11 @@ TFOPT = Path(sys.executable).with_name("tfopt")
 # Generous: the machine may be busy. A command that takes longer hangs.
 TIME_LIMIT_SECONDS = 240.0
 POLL_SECONDS = 0.02
-# What would change how tfopt prints, or what it refuses.
+# What would change how tfopt prints, or what it refuses; and what differs from test to test, for
+# which tfopt would start a fork server anew.
 UNWANTED = (
-    "COLUMNS", "FORCE_COLOR", "KERAS_BACKEND", "NO_COLOR", "PYTHONPATH", "TF_CPP_MIN_LOG_LEVEL",
-    "TF_USE_LEGACY_KERAS",
+    "COLUMNS", "FORCE_COLOR", "KERAS_BACKEND", "NO_COLOR", "PYTEST_CURRENT_TEST", "PYTHONPATH",
+    "TF_CPP_MIN_LOG_LEVEL", "TF_USE_LEGACY_KERAS",
 )  # fmt: skip
 
 
@@ -48,10 +49,17 @@ def environment(**changes: str | Path) -> dict[str, str]:
     return {**kept, **{name: str(value) for name, value in changes.items()}}
 
 
-def tfopt(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
+def tfopt(
+    *arguments: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    imported: bool = False,
+) -> Done:
     """Run `tfopt` to its end in a process that is forked from one with TensorFlow imported.
 
     Where the environment changes how Python, TensorFlow or Keras start, in a new one.
+
+    :param imported: fork the processes of a script too, for what is not about its imports.
     """
     env = dict(env or environment())
     if not forked_command.can_be_forked(env):
@@ -62,7 +70,9 @@ def tfopt(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = Non
         tempfile.TemporaryFile("w+") as err,
     ):
         streams = [file.fileno() for file in (null, out, err)]
-        process = forked_command.start([str(a) for a in arguments], cwd, env, streams)
+        process = forked_command.start(
+            [str(a) for a in arguments], cwd, env, streams, imported=imported
+        )
         try:
             code = process.wait(TIME_LIMIT_SECONDS)
         finally:

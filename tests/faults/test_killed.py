@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import pty
 import signal
-import termios
 import threading
 from pathlib import Path
 
@@ -61,9 +59,12 @@ def processes_once_it_hangs(process, project: Path) -> list[psutil.Process]:
     return descendants(process)
 
 
-def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp_path):
+@pytest.mark.parametrize(
+    "anew", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["forked", "anew"]
+)
+def test_after_kill_9_of_tfopt_no_process_is_left_and_finished_runs_are_kept(tmp_path, anew):
     project = hanging_project(tmp_path)
-    with started("apply", "recipe.toml", cwd=project, anew=True) as process:
+    with started("apply", "recipe.toml", cwd=project, anew=anew) as process:
         children = processes_once_it_hangs(process, project)
         assert len(children) == 3  # the fork server, the run and its sleeper
         process.kill()
@@ -131,9 +132,7 @@ def test_ctrl_c_at_a_terminal_keeps_what_is_done_and_leaves_no_process(tmp_path)
         terminal() as (theirs, ours, shown),
         started(
             "apply", "recipe.toml", "--json", "-", cwd=project, env=environment(TERM="xterm"),
-            stdin=theirs, stderr=theirs, start_new_session=True,
-            # makes it the terminal of the new session, so that its Ctrl-C is a signal
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            terminal=theirs,
         ) as process,
     ):  # fmt: skip
         children = processes_once_it_hangs(process, project)
@@ -203,8 +202,7 @@ def test_a_variant_that_dies_is_named_with_its_signal_and_keeps_no_timing(tmp_pa
     )
     project = tiny_project(tmp_path / "project", plugin="dies", pairs=8)
     done = tfopt(
-        "apply", "recipe.toml", "--json", "out.json",
-        cwd=project, env=environment(PYTHONPATH=site),
+        "apply", "recipe.toml", "--json", "out.json", cwd=project, site=site
     )  # fmt: skip
     assert done.code == 3, done.err
     data = json.loads((project / "out.json").read_text())

@@ -69,15 +69,22 @@ def can_be_forked(environment: Mapping[str, str]) -> bool:
 
 
 def start(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], streams: Sequence[int]
-) -> ForkedCommand:
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], streams: Sequence[int],
+    *, site: Path | None = None, terminal: bool = False,
+) -> ForkedCommand:  # fmt: skip
     """Start `tfopt` with these arguments.
 
     :param streams: the descriptors of its three standard streams.
+    :param site: a folder of further distributions: on the import path, and in PYTHONPATH for the
+        processes that the command starts anew.
+    :param terminal: whether the first stream is a terminal, to be that of a session of its own.
     """
+    if site is not None:
+        environment = {**environment, "PYTHONPATH": str(site)}
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     request = {
         "arguments": list(arguments), "folder": str(folder), "environment": dict(environment),
+        "import_path": [] if site is None else [str(site)], "terminal": terminal,
     }  # fmt: skip
     with theirs:
         data = json.dumps(request).encode()

@@ -245,7 +245,9 @@ def test_a_factory_that_raises_in_its_own_process_is_one_line_with_its_place(tmp
     ("change", "epoch"),
     [
         ('loss=lambda y, p: (p - y) * float("nan")', 1),
-        ('optimizer=keras.optimizers.SGD(1e9), loss="mse"', None),
+        pytest.param(
+            'optimizer=keras.optimizers.SGD(1e9), loss="mse"', None, marks=pytest.mark.thorough
+        ),
     ],
     ids=["nan", "learning rate 1e9"],
 )

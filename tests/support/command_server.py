@@ -22,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 import warnings
@@ -52,11 +53,12 @@ def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def serve(control: socket.socket) -> None:
     """Fork a command for each request, until the other end is closed."""
-    from tfopt_core.measure import disturbance
+    from tfopt_core.measure import busy, disturbance
     from tfopt_core.measure.fork_server import PRELOADED
 
-    # other tests use the CPUs too, and rounds are not measured again for them
+    # other tests use the CPUs too: rounds are not measured again for them, nor are they looked for
     disturbance.FOREIGN = ()
+    busy.watch_idle.__defaults__ = (0.0, Path("/"))
 
     for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED):
         importlib.import_module(name)
@@ -108,6 +110,11 @@ def _take(given: Sequence[int], numbers: Sequence[int]) -> None:
 def _become_command(request: dict[str, Any]) -> NoReturn:
     from tfopt_core.cli.main import run
 
+    if request["terminal"]:
+        os.setsid()
+        # makes it the terminal of the new session, so that its Ctrl-C is a signal
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    sys.path[:0] = import_path[:0] = request["import_path"]
     if request["imported"] or not _trains_a_script(request["arguments"]):
         subprocess.Popen = _popen  # type: ignore[assignment, misc]
     _run(lambda: run(request["arguments"]), ["tfopt", *request["arguments"]],

@@ -80,15 +80,23 @@ def start(
     streams: Sequence[int],
     *,
     imported: bool = False,
+    site: Path | None = None,
+    terminal: bool = False,
 ) -> ForkedCommand:
     """Start `tfopt` with these arguments.
 
     :param streams: the descriptors of its three standard streams.
     :param imported: processes that run a script have imported TensorFlow too, before it does.
+    :param site: a folder of further distributions: on the import path, and in PYTHONPATH for the
+        processes that the command starts anew.
+    :param terminal: whether the first stream is a terminal, to be that of a session of its own.
     """
+    if site is not None:
+        environment = {**environment, "PYTHONPATH": str(site)}
     return _started(
         streams, arguments=list(arguments), folder=str(folder), environment=dict(environment),
-        passed=[], imported=imported, reaper=False,
+        passed=[], imported=imported, reaper=False, terminal=terminal,
+        import_path=[] if site is None else [str(site)],
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from tfopt_core import Workload
 from tfopt_core.cli.main import run
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measure import busy
 from tfopt_core.measure.isolate import ProcessOutcome
 from tfopt_core.measure.task import Task
 from tfopt_core.recipe import Recipe, WorkloadSpec
@@ -91,6 +92,8 @@ def carry_out_here(monkeypatch: Any) -> None:
     monkeypatch.setattr("tfopt_core.measure.isolate.SpawnRunner", InProcessRunner)
     # what is forked otherwise is given to the runner within
     monkeypatch.setattr("tfopt_core.measure.fork.ForkRunner", contextlib.nullcontext)
+    # other tests use the CPUs too, and are not looked for
+    monkeypatch.setattr(busy.watch_idle, "__defaults__", (0.0, Path("/")))
 
 
 def tfopt_here(*arguments: str | Path, cwd: Path) -> Done:

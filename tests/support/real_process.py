@@ -54,12 +54,14 @@ def tfopt(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     imported: bool = False,
+    site: Path | None = None,
 ) -> Done:
     """Run `tfopt` to its end in a process that is forked from one with TensorFlow imported.
 
     Where the environment changes how Python, TensorFlow or Keras start, in a new one.
 
     :param imported: fork the processes of a script too, for what is not about its imports.
+    :param site: a folder of further distributions on the import path.
     """
     env = dict(env or environment())
     if not forked_command.can_be_forked(env):
@@ -71,7 +73,7 @@ def tfopt(
     ):
         streams = [file.fileno() for file in (null, out, err)]
         process = forked_command.start(
-            [str(a) for a in arguments], cwd, env, streams, imported=imported
+            [str(a) for a in arguments], cwd, env, streams, imported=imported, site=site
         )
         try:
             code = process.wait(TIME_LIMIT_SECONDS)
@@ -103,12 +105,15 @@ def started(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     anew: bool = False,
+    terminal: int | None = None,
     **options: Any,
 ) -> Iterator[subprocess.Popen[str]]:
     """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end.
 
     :param anew: start a new process, as a user does; otherwise it is forked as `tfopt` above,
         unless there are options of `subprocess.Popen`.
+    :param terminal: the descriptor of a terminal, that of a session of its own: its input and
+        errors.
     """
     env = dict(env or environment())
     with (
@@ -123,7 +128,11 @@ def started(
             )
         else:
             descriptors = [file.fileno() for file in (null, out, err)]
-            process = forked_command.start([*map(str, arguments)], cwd, env, descriptors)
+            if terminal is not None:
+                descriptors = [terminal, out.fileno(), terminal]
+            process = forked_command.start(
+                [*map(str, arguments)], cwd, env, descriptors, terminal=terminal is not None
+            )
         try:
             yield process
         finally:

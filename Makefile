@@ -27,7 +27,7 @@ test: venv ## Run the tests but for those marked `thorough`
 	@$(PYTEST) -m "not thorough"
 
 test-all: venv ## Run all tests, as CI does
-	@$(PYTEST)
+	@$(PYTEST) --hypothesis-profile=thorough
 
 check: venv ## Run ruff, mypy and import-linter
 	@.venv/bin/ruff check .

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.cases import EXAMPLES, THOROUGH_EXAMPLES
 
 if TYPE_CHECKING:
     from tfopt_core.workers.fork import ForkRunner
@@ -25,7 +26,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Hypothesis fails a test whose example takes over 0.2 s, or whose examples are drawn too slowly: on
 # a busy machine any may.
-settings.register_profile("tfopt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TOLERANT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tfopt", TOLERANT, max_examples=EXAMPLES)
+# `make test-all` names it: --hypothesis-profile=thorough
+settings.register_profile("thorough", TOLERANT, max_examples=THOROUGH_EXAMPLES)
 settings.load_profile("tfopt")
 
 

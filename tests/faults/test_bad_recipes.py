@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from support.cases import mostly_thorough
 from support.real_process import TINY, Done, environment, make_project, tfopt
 
 GOOD = """\
@@ -219,7 +220,7 @@ def test_debug_shows_the_traceback_of_bad_input(tmp_path):
     assert "RecipeError" in done.err
 
 
-@pytest.mark.parametrize("command", ["apply", "train", "plan"])
+@pytest.mark.parametrize("command", mostly_thorough(["apply", "train", "plan"], ["apply"]))
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [

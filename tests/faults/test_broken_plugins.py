@@ -6,7 +6,14 @@ import textwrap
 
 import pytest
 from support.cases import mostly_thorough
-from support.real_process import TFOPT, environment, make_distribution, tfopt, tiny_project
+from support.real_process import (
+    TFOPT,
+    environment,
+    make_distribution,
+    tfopt,
+    tfopt_anew,
+    tiny_project,
+)
 
 GOOD = '''
     import pathlib
@@ -48,7 +55,7 @@ def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
         tmp_path / "site", "ill-dist", {"ill": "ill_module:Good"}, "2.5", ill_module=code
     )
     project = tiny_project(tmp_path / "project", plugin="ill")
-    done = tfopt("apply", "recipe.toml", cwd=project, env=environment(PYTHONPATH=site))
+    done = tfopt("apply", "recipe.toml", cwd=project, site=site)
     assert done.code == 2
     [line] = done.err.splitlines()
     assert line.startswith("error: recipe.toml:7: plugins[0].use: ")
@@ -64,7 +71,7 @@ def test_plugins_lists_a_broken_one_with_its_error_and_the_others_as_ever(kind, 
     site = make_distribution(
         tmp_path, "ill-dist", {"ill": "ill_module:Good"}, "2.5", ill_module=code
     )
-    done = tfopt("plugins", cwd=tmp_path, env=environment(PYTHONPATH=site))
+    done = tfopt("plugins", cwd=tmp_path, site=site)
     assert done.code == 0, done.err
     flowing = " ".join(done.out.split())
     assert said in flowing
@@ -80,7 +87,7 @@ def test_what_a_plugin_prints_while_it_is_imported_disturbs_nothing(tmp_path):
         tmp_path, "noisy", {"noisy": "noisy_module:Good"}, noisy_module="x = 1"
     )
     (site / "noisy_module.py").write_text(noise + textwrap.dedent(GOOD))
-    done = tfopt("plugins", cwd=tmp_path, env=environment(PYTHONPATH=site))
+    done = tfopt("plugins", cwd=tmp_path, site=site)
     assert done.code == 0, done.err
     assert "Does nothing much." in done.out
     assert "no JSON" not in done.out
@@ -91,11 +98,10 @@ def test_a_plugin_that_aborts_cannot_be_shown_but_others_can(tmp_path):
         tmp_path / "site", "ill", {"ill": "ill_module:Good"}, ill_module="import os; os.abort()"
     )
     project = tiny_project(tmp_path / "project")
-    env = environment(PYTHONPATH=site)
-    shown = tfopt("plugins", "show", "ill", cwd=project, env=env)
+    shown = tfopt("plugins", "show", "ill", cwd=project, site=site)
     assert shown.code == 2
     assert "killed by SIGABRT while it was imported" in shown.err
-    assert tfopt("plugins", "show", "cache", cwd=project, env=env).code == 0
+    assert tfopt("plugins", "show", "cache", cwd=project, site=site).code == 0
 
 
 def test_two_distributions_of_one_name_are_both_named(tmp_path):
@@ -103,13 +109,12 @@ def test_two_distributions_of_one_name_are_both_named(tmp_path):
     make_distribution(site, "first-dist", {"twin": "first_module:Good"}, first_module=GOOD)
     make_distribution(site, "second-dist", {"twin": "second_module:Good"}, second_module=GOOD)
     project = tiny_project(tmp_path / "project", plugin="twin")
-    env = environment(PYTHONPATH=site)
-    done = tfopt("apply", "recipe.toml", cwd=project, env=env)
+    done = tfopt("apply", "recipe.toml", cwd=project, site=site)
     assert done.code == 2
     [line] = done.err.splitlines()
     assert '"first-dist" 1.0' in line
     assert '"second-dist" 1.0' in line
-    listed = " ".join(tfopt("plugins", cwd=project, env=env).out.split())
+    listed = " ".join(tfopt("plugins", cwd=project, site=site).out.split())
     assert "two distributions register it" in listed
     assert not list(site.glob("*_was_imported"))
 
@@ -134,7 +139,7 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
     project = tiny_project(tmp_path / "project")
     done = tfopt(
         command, "recipe.toml", "--set", "plugins.prefetch.size=1",
-        cwd=project, env=environment(PYTHONPATH=site),
+        cwd=project, site=site,
     )  # fmt: skip
     assert done.code == 2
     assert "unknown setting" in done.err
@@ -164,7 +169,8 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
     )
     project = tiny_project(tmp_path / "project")
     (project / "train.py").write_text(SCRIPT)
-    done = tfopt(*command, cwd=project, env=environment(PYTHONPATH=site))
+    # a new process: what a fork was started with is not its own
+    done = tfopt_anew(*command, cwd=project, env=environment(PYTHONPATH=site))
     assert done.code == 0, done.err
     first = (site / "other_module_was_imported").read_text().splitlines()[0]
     # (`init` imports those itself that the recipe names that it writes)
@@ -177,11 +183,10 @@ def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_pa
         tmp_path / "site", "silent", {"silent": "silent_module:Good"}, silent_module=silent
     )
     project = tiny_project(tmp_path / "project", plugin="silent")
-    env = environment(PYTHONPATH=site)
-    shown = tfopt("plugins", "show", "silent", cwd=project, env=env)
+    shown = tfopt("plugins", "show", "silent", cwd=project, site=site)
     assert "not declared: a replay shows whether it is the same training" in shown.out
     # a mistake of another kind ends the command after everything was checked
-    done = tfopt("apply", "recipe.toml", "--set", "measure.pairs=1", cwd=project, env=env)
+    done = tfopt("apply", "recipe.toml", "--set", "measure.pairs=1", cwd=project, site=site)
     assert done.code == 2
     assert "measure.pairs" in done.err
     assert "target" not in done.err
@@ -199,7 +204,7 @@ def test_a_broken_neighbour_is_not_imported_by_a_whole_plan(tmp_path):
     )  # fmt: skip
     make_distribution(site, "good", {"good": "good_module:Good"}, good_module=GOOD)
     project = tiny_project(tmp_path / "project", plugin="good")
-    done = tfopt("plan", "recipe.toml", cwd=project, env=environment(PYTHONPATH=site))
+    done = tfopt("plan", "recipe.toml", cwd=project, site=site)
     assert done.code == 0, done.err
     assert (site / "good_module_was_imported").exists()
     assert not (site / "ill_module.py.was_imported").exists()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import resource
-import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.real_process import (
-    Done,
     descendants,
     make_project,
     started,
@@ -20,9 +16,12 @@ from support.real_process import (
 
 pytestmark = pytest.mark.slow
 
-# 300 examples of 40 KB; a file "slow" in the project makes each of them take a while.
-WORKLOAD = """
-    import pathlib, time
+# Less than the cache needs; more than anything else writes.
+FILE_LIMIT_BYTES = 4_000_000
+# 300 examples of 40 KB; a file "slow" in the project makes each of them take a while, and with a
+# file "full" those that a run writes end at the limit, as if the disk were full.
+WORKLOAD = f"""
+    import pathlib, resource, signal, time
     import keras
     import numpy as np
     import tensorflow as tf
@@ -38,6 +37,9 @@ WORKLOAD = """
         return tf.tile(x, [10_000]), x
 
     def build():
+        if pathlib.Path("full").exists():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, ({FILE_LIMIT_BYTES}, {FILE_LIMIT_BYTES}))
         x = np.arange(300, dtype="float32").reshape(300, 1) / 300
         plan = DataPlan.from_arrays(x).map(decode, deterministic=True)
         def build_model():
@@ -56,8 +58,6 @@ RECIPE = """
     use = "cache"
     storage = "disk"
 """
-# Less than the cache needs; more than anything else writes.
-FILE_LIMIT_BYTES = 4_000_000
 
 
 @pytest.fixture
@@ -69,21 +69,9 @@ def cache_files(project: Path) -> list[Path]:
     return [path for path in project.glob(".tfopt/**/cache-train/*") if path.is_file()]
 
 
-def trained(project: Path, **options: Any) -> Done:
-    with started("train", "recipe.toml", cwd=project, **options) as process:
-        code = process.wait(240)
-    return Done(code, (project / "stdout.txt").read_text(), (project / "stderr.txt").read_text())
-
-
-def small_files() -> None:
-    """In the process to be: its files end at the limit, as if the disk were full."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT_BYTES, FILE_LIMIT_BYTES))
-
-
-@pytest.mark.thorough
 def test_disk_that_fills_up_fails_the_run_and_leaves_no_cache_behind(project: Path) -> None:
-    done = trained(project, preexec_fn=small_files)
+    (project / "full").touch()
+    done = tfopt("train", "recipe.toml", cwd=project)
     assert done.code == 3, done.err
     assert "the training failed" in done.out
     assert "File too large" in done.out + done.err

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import re
 import signal
 import socket
 import time
 
+import attrs
 import psutil
 import pytest
 from support.real_process import (
@@ -22,12 +22,10 @@ from support.real_process import (
     wait_until,
 )
 
+from tfopt_core.training.distributed.serving import answers
 from tfopt_core.workers.clusters.roles import free_addresses
 
 pytestmark = pytest.mark.slow
-
-# what a process was started with is how its role is told here
-started_anew = functools.partial(started, anew=True)
 
 # TensorFlow notices within some 10 s that a worker is gone; whoever does not is killed after 20 s.
 LOSS_SECONDS = 20.0
@@ -93,93 +91,119 @@ def worker_environment(index, addresses):
     return environment(TF_CONFIG=json.dumps(config))
 
 
-def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(project):
-    with started_anew(
-        "launch", "recipe.toml", "--set", "workload.epochs=100000", cwd=project
-    ) as tried:
+@attrs.frozen(kw_only=True)
+class Ends:
+    """How one command ended.
+
+    :param left: the processes that were there when one was killed.
+    :param still_there: those of them that did not end within the limit.
+    """
+
+    code: int
+    out: str
+    err: str
+    addresses: tuple[str, ...]
+    left: list[psutil.Process]
+    still_there: list[psutil.Process]
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory):
+    """Four trainings by name, at once since they mostly wait: a worker of "lost" is killed while
+    it trains; three are first workers, of which "alone" waits for a second one in vain, the port
+    of "taken" is taken, and the parent of "killed" is killed while it waits.
+    """
+    projects = {
+        name: make_project(tmp_path_factory.mktemp(name), RECIPE, tiny=WORKLOAD)
+        for name in ("lost", "alone", "taken", "killed")
+    }
+    addresses = {name: free_addresses(2) for name in projects}
+    short = ("--set", f"plugins.multi-worker.join_seconds={JOIN_SECONDS}")
+    processes, left, still_there, codes = {}, {}, {}, {}
+
+    def watch_death(name, seconds):
+        with contextlib.suppress(AssertionError):
+            wait_until("the others' death", lambda: not alive(left[name]), seconds)
+        still_there[name] = alive(left[name])
+        for orphan in still_there[name]:
+            orphan.kill()
+
+    with contextlib.ExitStack() as stack:
+        lost = processes["lost"] = stack.enter_context(
+            started("launch", "recipe.toml", "--set", "workload.epochs=100000",
+                    cwd=projects["lost"])
+        )  # fmt: skip
 
         def trains():
-            assert tried.poll() is None, printed(project) + printed(project, "stderr.txt")
-            return "epoch 3/" in printed(project)
+            printed_by = [printed(projects["lost"], f"std{name}.txt") for name in ("out", "err")]
+            assert lost.poll() is None, printed_by
+            return "epoch 3/" in printed_by[0]
 
         wait_until("the third epoch", trains)
-        processes = descendants(tried)
-        roles = {role_of(process): process for process in processes}
+        left["lost"] = descendants(lost)
+        roles = {role_of(process): process for process in left["lost"]}
         assert {"worker 0", "worker 1"} <= set(roles)
-        killed = time.monotonic()
         roles["worker 1"].send_signal(signal.SIGKILL)
-        assert tried.wait(LOSS_SECONDS + SLACK_SECONDS) == 3
-        took = time.monotonic() - killed
-        wait_until("the others' death", lambda: not alive(processes), 5.0)
-    said = flowing(printed(project))
+        killed = time.monotonic()
+
+        port = int(addresses["taken"][0].rpartition(":")[2])
+        stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        for name in ("alone", "taken", "killed"):
+            processes[name] = stack.enter_context(
+                started(
+                    "train", "recipe.toml", *(short if name == "alone" else ()),
+                    cwd=projects[name], env=worker_environment(0, addresses[name]),
+                )
+            )  # fmt: skip
+        codes["lost"] = lost.wait(LOSS_SECONDS + SLACK_SECONDS - (time.monotonic() - killed))
+        watch_death("lost", 5.0)
+
+        # from then on TensorFlow waits, and answers to nothing
+        wait_until("it to listen", lambda: answers(addresses["killed"][0]))
+        left["killed"] = descendants(processes["killed"])
+        processes["killed"].kill()
+        watch_death("killed", DEATH_SECONDS)
+        for name, process in processes.items():
+            codes[name] = process.wait(100)
+    return {
+        name: Ends(
+            code=code, out=flowing(printed(projects[name])),
+            err=printed(projects[name], "stderr.txt"), addresses=addresses[name],
+            left=left.get(name, []), still_there=still_there.get(name, []),
+        )
+        for name, code in codes.items()
+    }  # fmt: skip
+
+
+def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(ends):
+    # (waited for within the limit)
+    assert ends["lost"].code == 3
+    assert ends["lost"].still_there == []
+    said = ends["lost"].out
     assert "the training failed: worker 1 was killed by SIGKILL" in said
     # what the other says is its own finding, or it was ended within the limit
     causes = said.partition("Causes")[2]
     assert re.search(r"worker 0: worker 1 \(127\.0\.0\.1:\d+\) is gone", causes), said
-    assert took < LOSS_SECONDS + SLACK_SECONDS
-    assert "Traceback" not in printed(project, "stderr.txt")
+    assert "Traceback" not in ends["lost"].err
 
 
-@pytest.fixture(scope="module")
-def waiting(tmp_path_factory):
-    """Three first workers at once, since they mostly wait: one waits for a second one in vain, the
-    port of one is taken, and one waits when its parent is killed.
-
-    By name the exit code and what was printed; of the third the processes it left.
-    """
-    ends, left = {}, []
-    projects = {
-        name: make_project(tmp_path_factory.mktemp(name), RECIPE, tiny=WORKLOAD)
-        for name in ("alone", "taken", "killed")
-    }
-    addresses = {name: free_addresses(2) for name in projects}
-    short = ("--set", f"plugins.multi-worker.join_seconds={JOIN_SECONDS}")
-    with contextlib.ExitStack() as stack:
-        port = int(addresses["taken"][0].rpartition(":")[2])
-        stack.enter_context(socket.create_server(("127.0.0.1", port)))
-        processes = {
-            name: stack.enter_context(
-                started_anew(
-                    "train", "recipe.toml", *(short if name == "alone" else ()), cwd=project,
-                    env=worker_environment(0, addresses[name]),
-                )
-            )
-            for name, project in projects.items()
-        }  # fmt: skip
-        wait_until("it to join", lambda: "joining worker 1" in printed(projects["killed"]))
-        time.sleep(3)  # until TensorFlow waits, and answers to nothing
-        left += descendants(processes["killed"])
-        processes["killed"].kill()
-        with contextlib.suppress(AssertionError):
-            wait_until("the child's death", lambda: not alive(left), DEATH_SECONDS)
-        still_there = alive(left)
-        for orphan in still_there:
-            orphan.kill()
-        for name, process in processes.items():
-            ends[name] = process.wait(100), flowing(printed(projects[name]))
-    return ends, addresses, left, still_there
+def test_a_worker_that_never_comes_is_named_within_the_limit(ends):
+    assert ends["alone"].code == 3
+    missing = f"worker 1 ({ends['alone'].addresses[1]})"
+    said = f"the training failed: {missing} did not come within {JOIN_SECONDS} s"
+    assert said in ends["alone"].out
 
 
-def test_a_worker_that_never_comes_is_named_within_the_limit(waiting):
-    ends, addresses, _, _ = waiting
-    code, said = ends["alone"]
-    assert code == 3
-    missing = f"worker 1 ({addresses['alone'][1]})"
-    assert f"the training failed: {missing} did not come within {JOIN_SECONDS} s" in said
+def test_a_port_that_is_taken_is_an_error_before_anybody_waits(ends):
+    assert ends["taken"].code == 3
+    port = ends["taken"].addresses[0].rpartition(":")[2]
+    assert f"worker 0: the port {port} is taken by another process" in ends["taken"].out
 
 
-def test_a_port_that_is_taken_is_an_error_before_anybody_waits(waiting):
-    ends, addresses, _, _ = waiting
-    code, said = ends["taken"]
-    assert code == 3
-    port = addresses["taken"][0].rpartition(":")[2]
-    assert f"worker 0: the port {port} is taken by another process" in said
-
-
-def test_a_process_that_waits_for_others_dies_with_its_parent(waiting):
-    _, _, left, still_there = waiting
-    assert len(left) == 2  # the worker, and the process that ends what it leaves behind
-    assert still_there == []
+def test_a_process_that_waits_for_others_dies_with_its_parent(ends):
+    # the worker, and the process that ends what it leaves behind
+    assert len(ends["killed"].left) == 2
+    assert ends["killed"].still_there == []
 
 
 @pytest.mark.thorough
@@ -187,9 +211,9 @@ def test_workers_with_other_recipes_refuse_to_train_and_both_say_so(project, tmp
     addresses = free_addresses(2)
     other = make_project(tmp_path / "other", RECIPE, tiny=WORKLOAD)
     with (
-        started_anew("train", "recipe.toml", cwd=project,
+        started("train", "recipe.toml", cwd=project,
                 env=worker_environment(0, addresses)) as first,
-        started_anew("train", "recipe.toml", "--set", "workload.epochs=3", cwd=other,
+        started("train", "recipe.toml", "--set", "workload.epochs=3", cwd=other,
                 env=worker_environment(1, addresses)) as second,
     ):  # fmt: skip
         codes = first.wait(120), second.wait(120)

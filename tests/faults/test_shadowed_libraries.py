@@ -76,14 +76,14 @@ def executed(*folders: Path) -> list[str]:
     "command",
     [
         [TFOPT, "plugins"],
-        [TFOPT, "plugins", "show", "cache"],
         [TFOPT, "schema"],
-        [TFOPT, "runs"],
-        [TFOPT, "recipes"],
         [TFOPT, "recipes", "copy", "quickstart"],
         [sys.executable, "-m", "tfopt_core", "plugins", "show", "cache"],
         [sys.executable, "-m", "tfopt_core", "runs"],
-        pytest.param([TFOPT, "doctor"], marks=[pytest.mark.slow, pytest.mark.tensorflow]),
+        *(
+            pytest.param([TFOPT, *words], marks=pytest.mark.thorough)
+            for words in (["plugins", "show", "cache"], ["runs"], ["recipes"], ["doctor"])
+        ),
     ],
     ids=lambda command: " ".join(Path(part).name for part in command),
 )

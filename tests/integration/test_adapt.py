@@ -15,7 +15,6 @@ from support.in_process import build_here
 from tfopt_distribute.one_device import OneDevice
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
-from tfopt_workloads import flights
 
 from tfopt_core import Workload
 from tfopt_core.errors import TrainingDiverged
@@ -28,7 +27,7 @@ from tfopt_core.trials.explore import Explorer
 
 pytestmark = pytest.mark.tensorflow
 
-# 1,010 flights in batches of 16 are 64 steps, the last of them of 2 examples.
+# 1,010 examples in batches of 16 are 64 steps, the last of them of 2 examples.
 EXAMPLES, BATCH_SIZE, EPOCHS, SEED = 1_010, 16, 3, 11
 STEPS = 64
 
@@ -72,9 +71,19 @@ def loops(*pairs):
 
 
 def workload(**changes):
-    """Real flights; nothing random in the model."""
-    whole = flights.build(examples=EXAMPLES, prepare="ahead")
-    return attrs.evolve(whole, validation=whole.validation.take(200), **changes)
+    """A small network with nothing random in it: what takes time here is tracing."""
+    import keras
+
+    def build_model():
+        dense = keras.layers.Dense
+        return keras.Sequential([keras.Input((6,)), dense(4, "tanh"), dense(1)])
+
+    x = np.random.default_rng(0).normal(size=(EXAMPLES, 6)).astype("float32")
+    whole = Workload(
+        train=(x, x.sum(1, keepdims=True)), validation=(x[:40], x[:40, :1]),
+        build_model=build_model, optimizer="adam", loss="mse", metrics=["mae"],
+    )  # fmt: skip
+    return attrs.evolve(whole, **changes)
 
 
 def trained(folder, *plugins, adapt=None, trains=None, epochs=EPOCHS):
@@ -123,10 +132,17 @@ MIXES = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_thorough(MIXES, ["four"]))
-def test_several_steps_a_call_change_no_digit(name, plain, tmp_path):
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """Two calls of each loop, then the one of sixteen steps: decided in the first epoch."""
+    adapt = partial(Scripted, loops=MIXES["sixteen"], calls=6)
+    return trained(tmp_path_factory.mktemp("mixed"), adapt=adapt)
+
+
+@pytest.mark.parametrize("name", mostly_thorough(MIXES, ["sixteen"]))
+def test_several_steps_a_call_change_no_digit(name, plain, mixed, tmp_path):
     mix = MIXES[name]
-    ours = trained(tmp_path, adapt=partial(Scripted, loops=mix))
+    ours = mixed if name == "sixteen" else trained(tmp_path, adapt=partial(Scripted, loops=mix))
     assert_same_training(ours, plain, within=0)
     made = ours[3].made
     assert {loop for loop, _ in made} == set(mix)
@@ -188,20 +204,23 @@ def with_moving_averages():
     return workload(optimizer=keras.optimizers.Adam(use_ema=True, ema_momentum=0.9))
 
 
-@pytest.mark.parametrize(
-    ("make", "plugins"),
-    [
-        pytest.param(workload, (OneDevice(),), id="a strategy"),
-        pytest.param(with_moving_averages, (), id="moving averages", marks=pytest.mark.thorough),
-    ],
-)
-def test_where_another_fit_would_train_otherwise_there_is_one(make, plugins, tmp_path):
-    before = trained(tmp_path, *plugins, trains=make())
+def assert_no_other_fit_is_begun(folder, plain, make, *plugins):
     adapt = partial(Scripted, loops=MIXES["four"])
-    ours = trained(tmp_path, *plugins, trains=make(), adapt=adapt)
+    ours = trained(folder, *plugins, trains=make(), adapt=adapt)
     assert ours[3].kept == Loop(4, False)
     assert not restarting_changes_nothing(ours[0])
-    assert_same_training(ours, before, within=0)
+    assert_same_training(ours, plain, within=0)
+
+
+def test_under_a_strategy_fit_is_not_restarted(tmp_path):
+    under_it = trained(tmp_path, OneDevice())
+    assert_no_other_fit_is_begun(tmp_path, under_it, workload, OneDevice())
+
+
+@pytest.mark.thorough
+def test_with_moving_averages_of_weights_fit_is_not_restarted(tmp_path):
+    averaged = trained(tmp_path, trains=with_moving_averages())
+    assert_no_other_fit_is_begun(tmp_path, averaged, with_moving_averages)
 
 
 @pytest.mark.thorough
@@ -248,9 +267,8 @@ def test_retracing_and_new_data_go_on_with_the_loop_that_is_kept(plain, tmp_path
     assert set(traces) == {0, 1, 2}
 
 
-def test_the_clock_counts_a_call_of_many_steps_once(tmp_path):
-    adapt = partial(Scripted, loops=MIXES["sixteen"], calls=3)
-    _, outcome, *_ = trained(tmp_path, adapt=adapt)
+def test_the_clock_counts_a_call_of_many_steps_once(mixed):
+    outcome = mixed[1]
     per_epoch = [sum(b.steps for b in outcome.blocks if b.epoch == e) for e in range(EPOCHS)]
     assert per_epoch == [STEPS] * EPOCHS
     assert all(block.seconds > 0 for block in outcome.blocks)
@@ -336,7 +354,7 @@ def offered(folder, *plugins, trains=None):
 
 
 def test_an_empty_stack_is_offered_more_steps_a_call_and_xla(tmp_path):
-    offer, _ = offered(tmp_path)
+    offer = offer_loops(build_here(workload(), folder=tmp_path, batch_size=BATCH_SIZE, epochs=1))
     assert (offer.reference, offer.steps) == (Loop(1, False), (4, 16))  # 64 fit but once
     assert offer.other_jit_compile is True
     assert offer.total_steps == STEPS
@@ -459,9 +477,9 @@ def test_xla_that_fails_on_the_epochs_smaller_last_batch_is_given_up(plain, tmp_
 
 def test_batches_that_would_not_fit_in_memory_are_not_held(tmp_path, monkeypatch):
     monkeypatch.setattr("tfopt_core.training.offer.HELD_BYTES", 100)
-    offer, adapted = offered(tmp_path)
+    offer = offer_loops(build_here(workload(), folder=tmp_path, batch_size=BATCH_SIZE))
     assert offer.steps == ()
-    assert any("would take" in reason for reason in adapted["left_out"])
+    assert any("would take" in reason for reason in offer.left_out)
 
 
 def test_where_a_callback_hears_of_validation_batches_fit_is_not_restarted(tmp_path):

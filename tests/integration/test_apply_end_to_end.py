@@ -199,7 +199,9 @@ def test_require_faster_agrees_with_the_verdict_and_save_keeps_a_model(
         pairs = 4
         attribution = "off"
     """
-    project = make_project(tmp_path, recipe, tiny=TINY.format(says="pass"))
+    # a training that validates traces a second function, in each of its runs
+    tiny = TINY.format(says="pass").replace("validation=(x, x[:, :1]), ", "")
+    project = make_project(tmp_path, recipe, tiny=tiny)
     monkeypatch.chdir(project)
     code = run(
         ["apply", "recipe.toml", "-q", "--require", "faster", "--json", "-", "--save", "m.keras"]

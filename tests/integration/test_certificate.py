@@ -84,7 +84,7 @@ POINTS = """
             "pydataset": halves,
             "fickle": lambda: fickle,
         }[kind]()
-        return Workload(train=train, build_model=model, optimizer="adam", loss="mse")
+        return Workload(train=train, build_model=model, optimizer="sgd", loss="mse")
 """
 
 
@@ -144,7 +144,7 @@ class LearnsFaster(Exact):
         options = yield
         import keras
 
-        return attrs.evolve(options, optimizer=keras.optimizers.Adam(0.0011))
+        return attrs.evolve(options, optimizer=keras.optimizers.SGD(0.011))
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -156,8 +156,8 @@ class LearnsAtRandom(Exact):
         options = yield
         import keras
 
-        rate = 0.001 * (1 + random.SystemRandom().random())
-        return attrs.evolve(options, optimizer=keras.optimizers.Adam(rate))
+        rate = 0.01 * (1 + random.SystemRandom().random())
+        return attrs.evolve(options, optimizer=keras.optimizers.SGD(rate))
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -260,17 +260,29 @@ def test_a_pydataset_is_certified_without_its_data(replayed):
     assert certificate.batches == 100
 
 
-def test_another_order_of_the_same_examples_is_certified_as_such(replayed):
-    for plugin in (ParallelMap(calls=4, ordered=False), Reorders(declared="order")):
-        certificate = replayed("plain", plugin, math="order")
-        assert certificate.certified, certificate.statement
-        assert "same training up to the order of examples" in certificate.statement
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        Reorders(declared="order"),
+        pytest.param(ParallelMap(calls=4, ordered=False), marks=pytest.mark.thorough),
+    ],
+    ids=type,
+)
+def test_another_order_of_the_same_examples_is_certified_as_such(replayed, plugin):
+    certificate = replayed("plain", plugin, math="order")
+    assert certificate.certified, certificate.statement
+    assert "same training up to the order of examples" in certificate.statement
 
 
 @pytest.mark.parametrize(
     ("kind", "plugin", "said"),
     [
-        ("plain", Drops(), "epoch 1 has 89 examples instead of 90"),
+        pytest.param(
+            "plain",
+            Drops(),
+            "epoch 1 has 89 examples instead of 90",
+            marks=pytest.mark.thorough,
+        ),
         ("plain", Duplicates(), "epoch 1 holds other examples"),
         ("plain", Freezes(), "epoch 2 repeats the order of epoch 1"),
         pytest.param(
@@ -300,19 +312,19 @@ def test_a_plugin_that_declares_itself_exact_and_is_not_is_caught(replayed, kind
 class SaysNothing:
     """A third party's plugin without `math()`."""
 
-    rate: float = 0.001
+    rate: float = 0.01
 
     @hookimpl(wrapper=True)
     def configure_training(self):
         options = yield
         import keras
 
-        return attrs.evolve(options, optimizer=keras.optimizers.Adam(self.rate))
+        return attrs.evolve(options, optimizer=keras.optimizers.SGD(self.rate))
 
 
 def test_of_a_plugin_that_declares_nothing_the_replay_decides(replayed):
     assert replayed("plain", SaysNothing(), math="unknown").certified
-    other = replayed("plain", SaysNothing(rate=0.002), math="unknown")
+    other = replayed("plain", SaysNothing(rate=0.02), math="unknown")
     assert other.kind == "diverges"
     assert "not every plugin declares what it does" in other.statement
 
@@ -336,7 +348,7 @@ def test_data_that_no_seed_repeats_accuse_no_plugin(replayed):
 
 
 def test_mixed_precision_diverges_by_a_figure(replayed):
-    certificate = replayed("dict", MixedPrecision(policy="mixed_bfloat16"), math="rounding")
+    certificate = replayed("plain", MixedPrecision(policy="mixed_bfloat16"), math="rounding")
     assert certificate.kind == "diverges"
     assert certificate.statement.startswith("the stack rounds differently: over 96 replayed steps")
     assert 1e-4 < certificate.max_relative_loss_difference < 0.5

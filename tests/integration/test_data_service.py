@@ -151,9 +151,27 @@ def test_the_effect_names_the_workers_and_ends_them(served: Any, stack_and_run: 
     del held
 
 
+# What TensorFlow's servers do is no part of how their processes end: to import it takes seconds.
+STAND_IN = """
+    from types import SimpleNamespace
+
+    def serve(config):
+        return SimpleNamespace(target="grpc://127.0.0.1:1")
+
+    service = SimpleNamespace(
+        DispatchServer=serve, DispatcherConfig=dict, WorkerServer=serve, WorkerConfig=dict
+    )
+    data = SimpleNamespace(experimental=SimpleNamespace(service=service))
+"""
+BOTH = pytest.mark.parametrize(
+    "real", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["stand-in", "TensorFlow"]
+)
+
+
+@BOTH
 @pytest.mark.parametrize("also", ["alone", "fork"])
-def test_a_worker_does_not_outlive_a_killed_run(also: str, tmp_path: Path) -> None:
-    with _parent(tmp_path, also) as (parent, worker):
+def test_a_worker_does_not_outlive_a_killed_run(also: str, real: bool, tmp_path: Path) -> None:
+    with _parent(tmp_path, also, real) as (parent, worker):
         sleepers = [process for process in descendants(parent) if process != worker]
         parent.kill()
         parent.wait()
@@ -162,8 +180,9 @@ def test_a_worker_does_not_outlive_a_killed_run(also: str, tmp_path: Path) -> No
             sleeper.kill()
 
 
-def test_a_run_that_lost_a_worker_ends_and_says_so(tmp_path: Path) -> None:
-    with _parent(tmp_path, "alone") as (parent, worker):
+@BOTH
+def test_a_run_that_lost_a_worker_ends_and_says_so(real: bool, tmp_path: Path) -> None:
+    with _parent(tmp_path, "alone", real) as (parent, worker):
         os.kill(worker.pid, signal.SIGKILL)
         assert parent.wait(TIME_LIMIT_SECONDS) == 3
         assert parent.stderr is not None
@@ -211,12 +230,17 @@ def test_a_port_that_is_taken_is_refused_in_the_plugins_name(tmp_path: Path) -> 
 class _parent:
     """A process that has started a service, and its worker."""
 
-    def __init__(self, folder: Path, also: str) -> None:
+    def __init__(self, folder: Path, also: str, real: bool) -> None:
+        site = folder / "site"
+        site.mkdir()
+        if not real:
+            (site / "tensorflow.py").write_text(textwrap.dedent(STAND_IN))
         script = folder / "parent.py"
         script.write_text(textwrap.dedent(PARENT))
         self._process = subprocess.Popen(
             [sys.executable, str(script), str(folder / "service"), also],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment(PYTHONPATH=site),
         )  # fmt: skip
 
     def __enter__(self) -> tuple[subprocess.Popen[str], psutil.Process]:

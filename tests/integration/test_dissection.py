@@ -146,7 +146,11 @@ KINDS = [
 
 
 @pytest.mark.parametrize(
-    ("make", "model", "steps"), [kind[1:] for kind in KINDS], ids=[kind[0] for kind in KINDS]
+    ("make", "model", "steps"),
+    [
+        pytest.param(*kind[1:], id=kind[0], marks=[pytest.mark.thorough] * (kind[0] == "parallel"))
+        for kind in KINDS
+    ],
 )
 def test_every_kind_of_data_set_trains_as_it_is_and_built_anew(make, model, steps, tmp_path):
     import keras

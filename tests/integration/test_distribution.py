@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
+from support.forked_command import runs_forked
 
 from tfopt_core.app.request import make_request
 from tfopt_core.records.results import RunResult
@@ -104,7 +105,8 @@ def trained(
 
     runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(said=keep_of))
     turn = Turn(0, 0, Variant(FULL, request.plugins), 7)
-    run = processes_of(request, runner).run(turn, "run", keep, save=True, keeping=keeping)
+    with runs_forked():
+        run = processes_of(request, runner).run(turn, "run", keep, save=True, keeping=keeping)
     assert run.ok is not fails, f"{run.error}\n{run.output_tail}"
     model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
     return Trained(run, epochs, others, ids, model)
@@ -162,6 +164,16 @@ def test_several_replicas_train_as_one_device_does(
     # joining is inside of what is compared, and paid once
     assert several.run.wall_seconds > fit.one_time_seconds > (fit.cluster_seconds or 0.0)
     assert (fit.cluster_seconds is not None) is (workers > 1)
+
+
+def test_a_parameter_server_and_a_worker_train_what_the_chief_hands_out(tmp_path: Path) -> None:
+    server = 'use = "parameter-server"\nworkers = 1\nparameter_servers = 1'
+    served = trained(tmp_path / "project", server, options="count = 20, recording = false")
+
+    assert served.run.effects["parameter-server"].applied
+    losses = [metrics["loss"] for metrics in served.epochs]
+    assert losses[-1] < losses[0]
+    assert served.epochs[-1]["iterations"] == served.run.fit.steps == EPOCHS * 2
 
 
 @pytest.mark.thorough

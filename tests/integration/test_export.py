@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
+from support.in_process import InProcessRunner
 from support.real_process import environment, run, tfopt
 
 from tfopt_core.app.request import make_request
@@ -45,9 +46,7 @@ def model():
     import keras
 
     layers = keras.layers
-    return keras.Sequential(
-        [keras.Input((6,)), layers.Dense(8), layers.Dropout(0.3), layers.Dense(1)]
-    )
+    return keras.Sequential([keras.Input((6,)), layers.Dropout(0.3), layers.Dense(1)])
 
 
 def build(count=50):
@@ -56,7 +55,7 @@ def build(count=50):
     x = np.random.default_rng(0).normal(size=(count, 6)).astype("float32")
     train = tf.data.Dataset.from_tensor_slices((x, x.sum(1, keepdims=True))).map(scaled)
     return Workload(
-        train=train, validation=(x[:9], x[:9, :1]), build_model=model, optimizer="adam",
+        train=train, validation=(x[:9], x[:9, :1]), build_model=model, optimizer="sgd",
         loss="mse", metrics=["mae"], batch_size=8, class_weight=None,
     )
 """
@@ -154,9 +153,8 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         assert values == pytest.approx(list(theirs[name]), rel=1e-6), name
 
 
-def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(
-    tmp_path: Path, forked_runs: Runner
-):
+@pytest.mark.tensorflow
+def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path: Path):
     (tmp_path / "work.py").write_text(WORK)
     recipe, exported = tmp_path / "recipe.toml", tmp_path / "exported.py"
     recipe.write_text(RECIPE)
@@ -164,7 +162,7 @@ def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(
     assert (done.code, done.out) == (0, ""), done.err
     assert "import tfopt" not in exported.read_text()
     ours = json.loads(last_line_of(exported, "--seed", str(SEED), without_tfopt=True))
-    assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs", runner=forked_runs))
+    assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs", runner=InProcessRunner()))
 
 
 @pytest.mark.thorough

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import functools
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import psutil
 import pytest
-from support.real_process import TINY, make_project
+from support.in_process import InProcessRunner
+from support.real_process import TINY, environment, make_project
 
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec
@@ -19,6 +22,7 @@ from tfopt_core.trials.processes import FACTORY
 from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, why_not_forked
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
+from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import Task
 
 # Everything that draws random numbers: weights, dropout, the order of examples, augmentation.
@@ -51,14 +55,42 @@ def task_in(folder: Path, name: str, **changes) -> Task:
     return Task(**{"kind": "run", "job": job, "function": FACTORY, **changes})
 
 
+@functools.cache
+def first_environment() -> dict[str, str]:
+    """The environment before TensorFlow is imported here, which changes it."""
+    return environment()
+
+
 def environment_of(task: Task, **changes: str) -> dict[str, str]:
-    return process_environment({**os.environ, **changes}, task.job.runtime, debug=False)
+    return process_environment({**first_environment(), **changes}, task.job.runtime, debug=False)
 
 
 def told(outcome):
     assert outcome.message is not None, (outcome.cause, outcome.output_tail)
     assert outcome.message["type"] == "result", (outcome.message, outcome.output_tail)
     return outcome.message["run"]
+
+
+@pytest.fixture(scope="module")
+def forking() -> Iterator[ForkRunner]:
+    """One server for several tests; it is gone at the end."""
+    before = psutil.Process().children()
+    with ForkRunner() as runner:
+        yield runner
+    assert psutil.Process().children() == before
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_forked_run_has_the_losses_of_this_process(forking, tmp_path):
+    project = make_project(tmp_path, "", noisy=RANDOM)
+    histories = []
+    for runner in (forking, InProcessRunner()):
+        task = task_in(project, "noisy", run=f"{runner is forking}")
+        outcome = runner(task, environment_of(task), lambda message: None)
+        histories.append(told(outcome)["outcomes"][0][0]["history"])
+    assert histories[0] == histories[1]
+    assert len(histories[0]["loss"]) == 2
 
 
 @pytest.mark.slow
@@ -80,7 +112,7 @@ def test_a_forked_run_and_a_spawned_one_have_the_same_losses(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path, capfd):
+def test_forks_of_one_server_are_processes_of_their_own(forking, tmp_path, capfd):
     says = """import atexit, os, subprocess, sys, threading, time
         subprocess.Popen(["sleep", "607"], start_new_session=True)
         threading.Thread(target=lambda: (time.sleep(0.2), print("thread done"))).start()
@@ -89,47 +121,70 @@ def test_forks_are_processes_of_their_own_and_leave_no_server_behind(tmp_path, c
         os.environ["LEFT_BEHIND"] = os.environ.get("LEFT_BEHIND", "") + "x"
         print("left behind:", os.environ["LEFT_BEHIND"])"""
     project = make_project(tmp_path, "", tiny=TINY.format(says=says))
-    before = psutil.Process().children()
-    with ForkRunner() as runner:
-        outputs = []
-        for number in range(2):
-            task = task_in(project, "tiny", run=str(number))
-            outcome = runner(task, environment_of(task), lambda message: None)
-            run = told(outcome)
-            assert outcome.left_behind == ("sleep 607",)
-            assert run["cpu_seconds"] > 0
-            assert run["peak_rss_bytes"] > 100 * 2**20
-            outputs.append(outcome.output_path.read_text())
-        aloud = runner.with_spawn(SpawnRunner(capture=False))
-        task = task_in(project, "tiny", run="aloud")
-        assert aloud(task, environment_of(task), lambda message: None).output_path is None
-        assert "left behind: x" in capfd.readouterr().out
-        assert len(set(psutil.Process().children()) - set(before)) == 1  # one server for all
+    outputs = []
+    for number in range(2):
+        task = task_in(project, "tiny", run=str(number))
+        outcome = forking(task, environment_of(task), lambda message: None)
+        run = told(outcome)
+        assert outcome.left_behind == ("sleep 607",)
+        assert run["cpu_seconds"] > 0
+        assert run["peak_rss_bytes"] > 100 * 2**20
+        outputs.append(outcome.output_path.read_text())
+    aloud = forking.with_spawn(SpawnRunner(capture=False))
+    task = task_in(project, "tiny", run="aloud")
+    assert aloud(task, environment_of(task), lambda message: None).output_path is None
+    assert "left behind: x" in capfd.readouterr().out
+    assert len(forking._servers) == 1
     pids = {line.split()[2] for out in outputs for line in out.splitlines() if "process" in line}
     assert len(pids) == 2
     assert all(f"my process {pid} {pid} " in "".join(outputs) for pid in pids)
     assert all("left behind: x\n" in out for out in outputs)
     assert all(out.count("thread done\n") == out.count("at the end\n") == 1 for out in outputs)
-    assert psutil.Process().children() == before
 
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_a_training_that_prints_as_it_goes_is_not_begun_again_when_its_server_dies(tmp_path):
+def test_a_training_that_prints_as_it_goes_is_not_begun_again_when_its_server_dies(
+    forking, tmp_path
+):
     project = make_project(tmp_path, "", tiny=TINY.format(says="import time; time.sleep(60)"))
     task = task_in(project, "tiny")
-    before = psutil.Process().children()
-    with ForkRunner() as runner:
-        aloud = runner.with_spawn(SpawnRunner(capture=False))
+    aloud = forking.with_spawn(SpawnRunner(capture=False))
 
-        def kill_the_server(message):
-            [server] = set(psutil.Process().children()) - set(before)
-            server.kill()
+    def kill_the_server(message):
+        [server] = forking._servers.values()
+        server.process.kill()
 
-        outcome = aloud(task, environment_of(task), kill_the_server)
+    outcome = aloud(task, environment_of(task), kill_the_server)
+    forking.close()  # the next test starts another one
     assert outcome.message is None
     assert outcome.cause.startswith("killed by SIGKILL")
     assert outcome.started == "forked"
+
+
+# What a fork of a process does that had used TensorFlow; this one has not even imported it.
+HANGING = """
+import os, socket, sys, time
+from tfopt_core.workers import fork_server
+
+os.register_at_fork(after_in_child=lambda: time.sleep(600))
+fork_server.PRELOADED = ()
+fork_server.serve(socket.socket(fileno=int(sys.argv[1])))
+"""
+
+
+@pytest.mark.tensorflow
+def test_after_a_fork_that_gives_no_sign_of_life_none_is_forked(tmp_path, monkeypatch):
+    project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
+    monkeypatch.setattr(fork, "PROGRAM", (sys.executable, "-c", HANGING))
+    monkeypatch.setattr(fork, "START_SECONDS", 0.5)
+    task = task_in(project, "tiny")
+    with ForkRunner(InProcessRunner(limits=Limits())) as runner:
+        for _ in range(2):
+            outcome = runner(task, environment_of(task), lambda message: None)
+            assert outcome.started == FELL_BACK
+            told(outcome)
+            assert not runner._servers
 
 
 @pytest.mark.slow

@@ -85,8 +85,16 @@ KINDS = [
 ]  # fmt: skip
 
 
+# Kinds that are read as others of these are.
+ALIKE = ("dataset", "generator plan", "even batches", "unshuffled")
+
+
 @pytest.mark.parametrize(
-    ("make", "batch_size", "steps"), [kind[1:] for kind in KINDS], ids=[kind[0] for kind in KINDS]
+    ("make", "batch_size", "steps"),
+    [
+        pytest.param(*kind[1:], id=kind[0], marks=[pytest.mark.thorough] * (kind[0] in ALIKE))
+        for kind in KINDS
+    ],
 )
 def test_it_trains_in_the_right_number_of_steps(make, batch_size, steps, tmp_path):
     built, outcome = train_here(make(), folder=tmp_path, epochs=EPOCHS, batch_size=batch_size)

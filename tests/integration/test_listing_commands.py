@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from support.in_process import tfopt_here
 from support.real_process import TINY, environment, make_project, run, tfopt, tfopt_anew
 
 from tfopt_core import __version__
@@ -44,7 +45,7 @@ def test_plan_shows_each_plugin_and_the_data_before_and_after(tmp_path):
 
 
 def test_recipes_lists_every_recipe_that_ships(tmp_path):
-    done = tfopt("recipes", cwd=tmp_path)
+    done = tfopt_here("recipes", cwd=tmp_path)
     assert done.code == 0
     for name in shipped_recipes():
         assert any(line.split()[:1] == [name] for line in done.out.splitlines()), name
@@ -71,7 +72,7 @@ def test_a_copied_recipe_can_be_planned_and_is_not_overwritten(tmp_path):
 
 
 def test_a_recipe_that_does_not_exist_is_not_copied(tmp_path):
-    done = tfopt("recipes", "copy", "quickstar", cwd=tmp_path)
+    done = tfopt_here("recipes", "copy", "quickstar", cwd=tmp_path)
     assert done.code == 2
     assert 'did you mean "quickstart"?' in done.err
 
@@ -84,7 +85,7 @@ def test_plugins_lists_every_registered_one_with_a_line(tmp_path):
 
 
 def test_plugins_show_prints_the_card_and_the_settings(tmp_path):
-    done = tfopt("plugins", "show", "cache", cwd=tmp_path)
+    done = tfopt_here("plugins", "show", "cache", cwd=tmp_path)
     assert done.code == 0, done.err
     for heading in (
         "What it does", "Why it helps", "When it does not", "Mixes with", "Reference", "Settings"
@@ -95,7 +96,7 @@ def test_plugins_show_prints_the_card_and_the_settings(tmp_path):
 
 
 def test_plugins_show_of_an_unknown_name_says_what_was_meant(tmp_path):
-    done = tfopt("plugins", "show", "cahce", cwd=tmp_path)
+    done = tfopt_here("plugins", "show", "cahce", cwd=tmp_path)
     assert done.code == 2
     assert done.err == 'error: no plugin is named "cahce"; did you mean "cache"?\n'
 
@@ -122,8 +123,8 @@ def test_the_module_is_the_same_program(tmp_path):
 
 
 def test_an_unknown_command_or_option_is_bad_input(tmp_path):
-    assert tfopt("aply", cwd=tmp_path).code == 2
-    assert tfopt("apply", "x.toml", "--pairs", "many", cwd=tmp_path).code == 2
+    assert tfopt_here("aply", cwd=tmp_path).code == 2
+    assert tfopt_here("apply", "x.toml", "--pairs", "many", cwd=tmp_path).code == 2
 
 
 @pytest.mark.parametrize("name", shipped_recipes())

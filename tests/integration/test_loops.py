@@ -29,17 +29,16 @@ CHUNKED, CHUNKED_XLA = Chunked(steps=4, xla=False), Chunked(steps=5, xla=True)
 RESIDENT, RESIDENT_XLA = Resident(xla=False), Resident(xla=True)
 RESIDENT_FIVE = Resident(steps=5, xla=False)
 ONE_DEVICE = OneDevice()
-LOOPS = [CHUNKED, RESIDENT, RESIDENT_FIVE, CHUNKED_XLA, RESIDENT_XLA]
+LOOPS = [CHUNKED, RESIDENT_XLA, RESIDENT, RESIDENT_FIVE, CHUNKED_XLA]
 
 
 def named(loop):
     return f"{type(loop).__name__.lower()} {loop.steps}{' XLA' if loop.xla else ''}"
 
 
-def over(*loops):
-    """Each loop trains as stock fit does; of what else a loop must do, `make test` tries one."""
-    kept = loops if loops == tuple(LOOPS) else loops[:1]
-    return pytest.mark.parametrize("loop", mostly_thorough(loops, kept, ids=named))
+def over(*loops, kept=1):
+    """The first loops of these in `make test`, the others in `make test-all` only."""
+    return pytest.mark.parametrize("loop", mostly_thorough(loops, loops[:kept], ids=named))
 
 
 def arrays(seed=0):
@@ -63,6 +62,11 @@ def workload(**changes: Any) -> Workload:
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"],
     )  # fmt: skip
     return attrs.evolve(whole, **changes)
+
+
+def unvalidated(**changes: Any) -> Workload:
+    """The same, where nothing is said of validation: it would trace another function."""
+    return workload(validation=None, **changes)
 
 
 def trained(folder, given, *plugins, epochs=EPOCHS, known=None):
@@ -110,7 +114,7 @@ def assert_like_stock(folder, make, loop, *beside, within=None, iterations=STEPS
     return built, outcome
 
 
-@over(*LOOPS)
+@over(*LOOPS, kept=2)
 def test_losses_weights_and_validation_are_those_of_stock_fit(loop, tmp_path):
     built, outcome = assert_like_stock(tmp_path, workload, loop)
     made = loop_made(built.model)
@@ -125,11 +129,10 @@ def recurrent():
     import keras
 
     layers = keras.layers
-    return workload(
+    return unvalidated(
         build_model=lambda: keras.Sequential(
             [keras.Input((6,)), layers.Reshape((3, 2)), layers.LSTM(4), layers.Dense(2)]
-        ),
-        validation=None,
+        )
     )
 
 
@@ -144,7 +147,7 @@ def test_no_call_but_the_first_is_compiled(tmp_path):
     from tfopt_core.training.loops import Loop
     from tfopt_core.training.train_functions import made_function
 
-    built = build_here(recurrent(), RESIDENT, folder=tmp_path, batch_size=4)
+    built = build_here(unvalidated(), RESIDENT, folder=tmp_path, batch_size=4)
     for kind in ("resident", "chunked"):
         function = made_function(built, Loop(3, True, kind))
         iterator, seconds = iter(built.run.datasets["train"]), []
@@ -156,7 +159,7 @@ def test_no_call_but_the_first_is_compiled(tmp_path):
 
 
 def unbalanced():
-    return workload(class_weight={0: 0.3, 1: 1.7})
+    return unvalidated(class_weight={0: 0.3, 1: 1.7})
 
 
 @over(CHUNKED, RESIDENT_XLA)
@@ -216,7 +219,7 @@ def with_state_and_chance():
     import keras
 
     layers = keras.layers
-    return workload(
+    return unvalidated(
         build_model=lambda: small_model(layers.BatchNormalization(), layers.Dropout(0.3, seed=3)),
         # a bias before a normalization has no gradient but its rounding, which Adam would blow up
         optimizer="sgd",
@@ -244,7 +247,7 @@ PRECISIONS = {
 )
 @pytest.mark.usefixtures("float32_afterwards")
 def test_mixed_precision_and_its_loss_scale_are_kept(policy, loop, tmp_path):
-    assert_like_stock(tmp_path, workload, loop, PRECISIONS[policy])
+    assert_like_stock(tmp_path, unvalidated, loop, PRECISIONS[policy])
 
 
 def unknown_length():
@@ -324,8 +327,11 @@ def shuffled(buffer_size, seed, behind=False):
 
 @pytest.mark.parametrize(
     "options",
-    [(10, 3), (None, None), (None, 7, True)],
-    ids=["a small buffer", "no seed", "a map behind it"],
+    [
+        pytest.param((10, 3), id="a small buffer"),
+        pytest.param((None, None), id="no seed", marks=pytest.mark.thorough),
+        pytest.param((None, 7, True), id="a map behind it", marks=pytest.mark.thorough),
+    ],
 )
 def test_the_order_is_that_of_the_stock_pipeline(options, tmp_path):
     assert_like_stock(tmp_path, partial(shuffled, *options), RESIDENT_FIVE)
@@ -417,7 +423,7 @@ def test_a_training_that_is_stopped_within_an_epoch_stops_at_the_end_of_a_call(l
             if epoch == 1:
                 self.model.train_function = stops
 
-    built, outcome = trained(tmp_path, workload(callbacks=lambda: [Stops()]), loop)
+    built, outcome = trained(tmp_path, unvalidated(callbacks=lambda: [Stops()]), loop)
     assert outcome.steps == STEPS + loop.steps == int(built.model.optimizer.iterations)
 
 
@@ -430,9 +436,18 @@ def each_batch():
     return [EachBatch()]
 
 
-@pytest.mark.parametrize("loop", [CHUNKED, RESIDENT, StepsPerExecution(steps=4)], ids=type)
+@pytest.mark.parametrize(
+    "loop",
+    [
+        CHUNKED,
+        StepsPerExecution(steps=4),
+        # whose plugin the next test is about
+        pytest.param(RESIDENT, marks=pytest.mark.thorough),
+    ],
+    ids=type,
+)
 def test_a_callback_that_needs_each_step_vetoes_the_loop(loop, tmp_path):
-    built, outcome = trained(tmp_path, workload(callbacks=each_batch), loop, epochs=1)
+    built, outcome = trained(tmp_path, unvalidated(callbacks=each_batch), loop, epochs=1)
     effect = effect_of(built, loop)
     assert not effect.applied
     assert effect.detail == "the callback EachBatch acts on every batch"
@@ -451,7 +466,7 @@ class AddsBatchCallback:
 
 
 def test_so_does_one_that_a_later_plugin_adds(tmp_path):
-    built, outcome = trained(tmp_path, workload(), RESIDENT, AddsBatchCallback(), epochs=1)
+    built, outcome = trained(tmp_path, unvalidated(), RESIDENT, AddsBatchCallback(), epochs=1)
     assert effect_of(built, RESIDENT).detail == "the callback EachBatch acts on every batch"
     assert outcome.steps == STEPS
 
@@ -472,7 +487,7 @@ def test_a_model_that_only_keras_can_train_is_left_to_it(name, tmp_path):
     def build_model():
         return Own([keras.Input((6,)), keras.layers.Dense(2)])
 
-    built, outcome = trained(tmp_path, workload(build_model=build_model), RESIDENT, epochs=1)
+    built, outcome = trained(tmp_path, unvalidated(build_model=build_model), RESIDENT, epochs=1)
     effect = effect_of(built, RESIDENT)
     assert not effect.applied
     assert "eagerly" in effect.detail or name in effect.detail
@@ -491,11 +506,13 @@ def test_a_layer_without_xla_is_trained_without_and_the_effect_says_so(tmp_path)
         def call(self, x):
             return x
 
-    built, _ = trained(tmp_path, workload(build_model=lambda: small_model(NoXla())), CHUNKED_XLA)
+    given = unvalidated(build_model=lambda: small_model(NoXla()))
+    built, _ = trained(tmp_path, given, CHUNKED_XLA, epochs=1)
     assert "Keras turned XLA off" in effect_of(built, CHUNKED_XLA).detail
 
 
-def test_a_callback_may_train_on_a_batch_of_its_own(tmp_path):
+@over(CHUNKED, RESIDENT)
+def test_a_callback_may_train_on_a_batch_of_its_own(loop, tmp_path):
     import keras
 
     class Extra(keras.callbacks.Callback):
@@ -503,30 +520,24 @@ def test_a_callback_may_train_on_a_batch_of_its_own(tmp_path):
             x, y = arrays(2)
             assert np.isfinite(self.model.train_on_batch(x[:8], y[:8], return_dict=True)["loss"])
 
-    for loop in (CHUNKED, RESIDENT):
-        given = workload(callbacks=lambda: [Extra()], validation=None)
-        built, _ = trained(tmp_path, given, loop)
-        assert int(built.model.optimizer.iterations) == (STEPS + 1) * EPOCHS
+    built, _ = trained(tmp_path, unvalidated(callbacks=lambda: [Extra()]), loop)
+    assert int(built.model.optimizer.iterations) == (STEPS + 1) * EPOCHS
 
 
-def test_training_can_be_replayed_for_a_certificate_by_the_loops_themselves(tmp_path):
+@over(RESIDENT, CHUNKED)
+def test_training_can_be_replayed_for_a_certificate_by_the_loop_itself(loop, tmp_path):
     from tfopt_core.hooks.stack import StackedPlugin
     from tfopt_core.training import replay as replaying
 
-    built = build_here(workload(), folder=tmp_path, seed=5, batch_size=BATCH_SIZE)
-    results = {}
+    built = build_here(unvalidated(), folder=tmp_path, seed=5, batch_size=BATCH_SIZE)
 
     def load(job):
-        return workload()
+        return unvalidated()
 
-    results["first"] = replaying.replay(built.job, tmp_path / "replay", load)
-    for loop in (CHUNKED, RESIDENT):
-        plugins = (StackedPlugin("it", loop),)
-        job = attrs.evolve(built.job, plugins=plugins)
-        results[named(loop)] = replaying.replay(job, tmp_path / "replay", load)
-    first = results.pop("first")
-    for replayed in results.values():
-        assert replayed.weight_difference == 0
-        assert replayed.steps == first.steps
-        assert [e.order for e in replayed.epochs] == [e.order for e in first.epochs]
-        assert len(replayed.reported) < replayed.steps  # several steps a call, as in the training
+    first = replaying.replay(built.job, tmp_path / "replay", load)
+    job = attrs.evolve(built.job, plugins=(StackedPlugin("it", loop),))
+    replayed = replaying.replay(job, tmp_path / "replay", load)
+    assert replayed.weight_difference == 0
+    assert replayed.steps == first.steps
+    assert [e.order for e in replayed.epochs] == [e.order for e in first.epochs]
+    assert len(replayed.reported) < replayed.steps  # several steps a call, as in the training

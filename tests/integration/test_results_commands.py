@@ -8,7 +8,8 @@ from pathlib import Path
 
 import attrs
 import pytest
-from support.real_process import Done, run, tfopt
+from support.in_process import tfopt_here as tfopt
+from support.real_process import Done, run
 from support.stored_measurements import (
     FIRST,
     FIRST_RESULTS,

@@ -94,7 +94,9 @@ def run(tmp_path, make, *plugins, keeping=None, batch_size=BATCH, disk=None, not
     return built, train(built, perf_counter_ns(), told.append, keeper=keeper)
 
 
-def assert_goes_on(tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, **options):
+def assert_goes_on(
+    tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, notes=None, **options
+):
     """Going on from these checkpoints (all if None) ends as the undisturbed training ended.
 
     With 11 steps an epoch there are checkpoints after the steps 4, 8, 11 (an epoch's end), 15, 19
@@ -104,7 +106,7 @@ def assert_goes_on(tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, *
     weights, folder = built.model.get_weights(), tmp_path / "checkpoints"
     _, kept = run(
         tmp_path, make, *plugins, keeping=CheckpointConfig(folder=folder, every=every),
-        disk=KeepsAll(), **options,
+        disk=KeepsAll(), notes=notes, **options,
     )  # fmt: skip
     assert kept.history == plain.history, "keeping checkpoints changes the training"
     names = names_in(folder)[::-1]
@@ -124,9 +126,20 @@ def assert_goes_on(tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, *
     return names
 
 
-def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(tmp_path):
-    names = assert_goes_on(tmp_path, make_workload, at=None)
+@pytest.mark.parametrize(
+    "at",
+    [
+        # in the first epoch, in a later one, at an epoch's end, after the last step
+        pytest.param((1, 4, 5, 9), id="one of a kind"),
+        pytest.param(None, id="any", marks=pytest.mark.thorough),
+    ],
+)
+def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(at, tmp_path):
+    notes = []
+    names = assert_goes_on(tmp_path, make_workload, at=at, notes=notes)
     assert len(names) == 2 * EPOCHS + EPOCHS + 1
+    # dropout and shuffles are no reason for one
+    assert [message for message in notes if message["type"] == "note"] == []
 
 
 LOOPS = {
@@ -139,19 +152,16 @@ LOOPS = {
 }
 
 
-# Of those that are alike in how they keep their place, one.
-ALIKE = ("steps a call", "chunked", "one device", "bfloat16", "float16 with loss scaling")
-
-
-@pytest.mark.parametrize(
-    "plugin",
-    [
-        pytest.param(plugin, marks=pytest.mark.thorough if name in ALIKE else (), id=name)
-        for name, plugin in LOOPS.items()
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("plugin", LOOPS.values(), ids=LOOPS)
 def test_every_loop_and_precision_goes_on_to_the_last_digit(plugin, tmp_path):
     assert_goes_on(tmp_path, make_workload, plugin)
+
+
+def test_a_loop_that_gathers_its_own_batches_goes_on_within_an_epoch(tmp_path):
+    assert_goes_on(
+        tmp_path, lambda: make_workload(validation=None), LOOPS["resident"], at=(4,)
+    )  # fmt: skip
 
 
 def without_chance():
@@ -227,10 +237,15 @@ def frozen_by_a_cache():
 
 
 @pytest.mark.parametrize(
-    "make", [drawing_while_read, pytest.param(frozen_by_a_cache, marks=pytest.mark.thorough)]
+    ("make", "at"),
+    [
+        pytest.param(drawing_while_read, (4,), id="within an epoch"),
+        pytest.param(drawing_while_read, (1, 5), id="elsewhere", marks=pytest.mark.thorough),
+        pytest.param(frozen_by_a_cache, (1, 4, 5), id="a cache", marks=pytest.mark.thorough),
+    ],
 )
-def test_shuffles_before_a_repeat_or_a_cache_go_on(make, tmp_path):
-    assert_goes_on(tmp_path, make)
+def test_shuffles_before_a_repeat_or_a_cache_go_on(make, at, tmp_path):
+    assert_goes_on(tmp_path, make, at=at)
 
 
 def drawing_generator():
@@ -317,7 +332,9 @@ def test_what_a_plugin_notes_goes_on(tmp_path):
     assert built.run.owner.states["Counts"] == {"epochs": EPOCHS}
 
 
-@pytest.mark.parametrize("does", ["rebuild_data", "retrace"])
+@pytest.mark.parametrize(
+    "does", ["rebuild_data", pytest.param("retrace", marks=pytest.mark.thorough)]
+)
 def test_a_plugin_that_changes_the_training_itself_is_refused(does, tmp_path):
     with pytest.raises(InputError, match="which no checkpoint can hold"):
         run(
@@ -346,12 +363,6 @@ def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
     run(tmp_path, drawing_in_the_step, keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
     [note] = [message["text"] for message in notes if message["type"] == "note"]
     assert "draws random numbers by RandomUniform" in note
-
-
-def test_dropout_and_shuffles_are_no_reason_for_a_note(tmp_path):
-    notes = []
-    run(tmp_path, make_workload, keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
-    assert [message for message in notes if message["type"] == "note"] == []
 
 
 def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):

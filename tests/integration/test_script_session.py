@@ -69,7 +69,8 @@ def network(**options: Any) -> Any:
         [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(2)]
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer="adam", loss=loss, metrics=["accuracy"], **options)
+    # plain SGD, of which the fewest operations are traced
+    model.compile(**{"optimizer": "sgd", "loss": loss, "metrics": ["accuracy"], **options})
     return model
 
 
@@ -110,6 +111,13 @@ def forms() -> dict[str, Any]:
         "unshuffled": {"x": x, "y": y, "shuffle": False},
         "validation split": {"x": x, "y": y, "validation_split": 0.25, "epochs": 2},
         "validation arrays": {"x": x, "y": y, "validation_data": (x[:20], y[:20])},
+        "weights and a validation split": {
+            "x": x,
+            "y": y,
+            "sample_weight": np.linspace(0, 1, 96),
+            "validation_split": 0.25,
+            "epochs": 2,
+        },
         "sample weights": {"x": x, "y": y, "sample_weight": np.linspace(0, 1, 96)},
         "class weights": {"x": x, "y": y, "class_weight": {0: 1.0, 1: 3.0}},
         "initial epoch": {"x": x, "y": y, "epochs": 4, "initial_epoch": 2},
@@ -124,21 +132,13 @@ def forms() -> dict[str, Any]:
 
 FORMS = (
     "arrays", "float64", "unshuffled", "validation split", "validation arrays", "sample weights",
-    "class weights", "initial epoch", "steps", "data set", "repeated", "pydataset", "generator",
-    "tensors",
+    "weights and a validation split", "class weights", "initial epoch", "steps", "data set",
+    "repeated", "pydataset", "generator", "tensors",
 )  # fmt: skip
 
 
 # Of the forms of data that Keras reads alike one; of the arguments that change its epochs all.
-KEPT = (
-    "arrays",
-    "validation split",
-    "sample weights",
-    "steps",
-    "repeated",
-    "pydataset",
-    "generator",
-)
+KEPT = ("weights and a validation split", "steps", "repeated", "pydataset", "generator")
 
 
 @pytest.mark.parametrize("form", mostly_thorough(FORMS, KEPT))
@@ -152,7 +152,7 @@ def test_empty_stack_changes_no_loss(tmp_path, form):
 
 @pytest.mark.parametrize(
     "form",
-    mostly_thorough([form for form in FORMS if form != "pydataset"], ("arrays", "repeated")),
+    mostly_thorough([form for form in FORMS if form != "pydataset"], ("arrays",)),
 )
 def test_a_rewritten_data_plan_trains_on_each_example_as_before(tmp_path, form):
     # `Prefetch` and steps of one chunk change neither examples nor their number
@@ -169,8 +169,8 @@ def test_a_rewritten_data_plan_trains_on_each_example_as_before(tmp_path, form):
 
 def steps_of(form: str) -> int:
     return {
-        "arrays": 10, "validation split": 6, "initial epoch": 6, "steps": 6, "data set": 10,
-        "repeated": 8, "generator": 6,
+        "arrays": 10, "validation split": 6, "weights and a validation split": 6,
+        "initial epoch": 6, "steps": 6, "data set": 10, "repeated": 8, "generator": 6,
     }.get(form, 3)  # fmt: skip
 
 
@@ -214,13 +214,20 @@ def test_everything_is_given_back(tmp_path):
 def test_evaluating_after_the_fit_is_as_the_script_compiled_it(tmp_path):
     with session(tmp_path, Xla(), Chunked(steps=3, xla=False)):
         made = network()
-        made.fit(*examples(), verbose=0)
+        made.fit(*examples(), validation_data=examples(), verbose=0)
+        assert made.test_function is None  # the one that the fit's validation has traced
         assert (made.jit_compile, made.steps_per_execution) == (False, 1)
         assert "train_step" not in vars(made)
         assert made.evaluate(*examples(), verbose=0, return_dict=True)["accuracy"] > 0
 
 
-@pytest.mark.parametrize("plugins", [(), (Chunked(steps=3, xla=False),)], ids=["own", "chunked"])
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        pytest.param((), id="own", marks=pytest.mark.thorough),
+        pytest.param((Chunked(steps=3, xla=False),), id="chunked"),
+    ],
+)
 def test_a_second_fit_of_a_model_traces_nothing(tmp_path, plugins):
     with session(tmp_path, *plugins) as (_, fits):
         made = network()
@@ -253,7 +260,7 @@ def test_a_model_that_was_compiled_before_trains_with_the_stack(tmp_path):
 def test_a_loaded_model_keeps_how_it_was_compiled(tmp_path):
     import keras
 
-    network().save(tmp_path / "model.keras")
+    network(optimizer="adam").save(tmp_path / "model.keras")
     with session(tmp_path):
         loaded = keras.models.load_model(tmp_path / "model.keras")
         assert type(loaded.optimizer) is keras.optimizers.Adam
@@ -301,8 +308,11 @@ def test_a_model_with_a_fit_of_its_own_passes_through(tmp_path):
 
 @pytest.mark.parametrize(
     ("limits", "steps"),
-    [({"max_epochs": 1}, 5), ({"max_steps": 3}, 3), ({"max_steps": 10}, 10)],
-    ids=["an epoch", "within an epoch", "two epochs"],
+    [
+        pytest.param({"max_epochs": 1}, 5, id="an epoch"),
+        pytest.param({"max_steps": 3}, 3, id="within an epoch"),
+        pytest.param({"max_steps": 10}, 10, id="two epochs", marks=pytest.mark.thorough),
+    ],
 )
 def test_a_fit_is_cut_short(tmp_path, limits, steps):
     with session(tmp_path, **limits) as (_, fits):
@@ -405,14 +415,6 @@ def test_whatever_a_callback_raises_the_model_is_as_it_was_compiled(tmp_path):
         assert "train_step" not in vars(made)
         made.fit(*examples(), verbose=0)  # the script goes on
     assert len(fits) == 1
-
-
-def test_evaluating_after_the_fit_is_not_compiled_by_the_stack_s_xla(tmp_path):
-    with session(tmp_path, Xla()):
-        made = network()
-        made.fit(*examples(), validation_data=examples(), verbose=0)
-        assert made.test_function is None  # the one that the fit's validation has traced
-        assert made.jit_compile is False
 
 
 def test_several_steps_a_call_of_the_script_s_own_stay_with_an_empty_stack(tmp_path):
@@ -533,8 +535,12 @@ def test_a_quick_look_gives_the_script_as_many_epochs_as_it_asked_for(tmp_path):
 
 @pytest.mark.parametrize(
     "plugin",
-    [Resident(xla=False), Chunked(steps=24, xla=False), StepsPerExecution(steps=24), None],
-    ids=["resident", "chunked", "keras", "own"],
+    [
+        pytest.param(Resident(xla=False), id="resident"),
+        pytest.param(Chunked(steps=24, xla=False), id="chunked", marks=pytest.mark.thorough),
+        pytest.param(StepsPerExecution(steps=24), id="keras"),
+        pytest.param(None, id="own"),
+    ],
 )
 def test_a_dry_build_makes_a_few_steps_however_many_a_call_makes(tmp_path, plugin):
     plugins = () if plugin is None else (plugin,)

@@ -4,11 +4,13 @@ each is."""
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
 from support.cases import mostly_thorough
+from support.forked_command import runs_forked
 from support.real_process import Done, environment, run, tfopt
 
 from tfopt_core.app.first_contact import NewScript, first_contact
@@ -24,13 +26,27 @@ pytestmark = pytest.mark.slow
 SCRIPTS = Path(__file__).parent / "scripts"
 UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
 OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "legacy_tf_keras")
-# test_script_session.py has every form of `fit`.
-FORMS = ("pydataset_flights",)
 SEEDED = [
-    pytest.param(path.stem, marks=() if path.stem in FORMS else pytest.mark.thorough)
-    for path in sorted(SCRIPTS.glob("*.py"))
-    if path.stem not in (*UNSEEDED, *OWN_LOOPS)
+    path.stem for path in sorted(SCRIPTS.glob("*.py")) if path.stem not in (*UNSEEDED, *OWN_LOOPS)
 ]
+# Fits as many scripts have them: compiled once, dropout, a saved model that is trained on.
+TWO_FITS = """
+import keras
+import numpy as np
+
+if __name__ == "__main__":
+    keras.utils.set_random_seed(3)
+    x = np.random.normal(size=(40, 4)).astype("float32")
+    layers = [keras.layers.Dropout(0.3), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse")
+    first = model.fit(x, x[:, :1], epochs=2, verbose=0)
+    model.save("model.keras")
+    model = keras.models.load_model("model.keras")
+    second = model.fit(x, x[:, :1], epochs=3, initial_epoch=2, verbose=0)
+    print("history: first", first.history)
+    print("history: second", second.history)
+"""
 
 
 def placed(folder: Path, name: str) -> Path:
@@ -51,17 +67,35 @@ def histories(done: Done) -> list[str]:
     return [line for line in done.out.splitlines() if line.startswith("history: ")]
 
 
-@pytest.mark.parametrize("name", SEEDED)
-def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "ours").mkdir()
-    plain = run([sys.executable, placed(tmp_path / "plain", name).name], cwd=tmp_path / "plain")
-    script = placed(tmp_path / "ours", name)
-    ours = tfopt("train", recipe_for(script), cwd=tmp_path)
+@pytest.fixture
+def forked() -> Iterator[None]:
+    """Runs in processes that have imported TensorFlow before the script does."""
+    with runs_forked():
+        yield
+
+
+def check_losses_are_those_of_plain_python(folder: Path, name: str, text: str, **how: bool) -> None:
+    for place in ("plain", "ours"):
+        (folder / place).mkdir()
+        (folder / place / name).write_text(text)
+    plain = run([sys.executable, name], cwd=folder / "plain")
+    ours = tfopt("train", recipe_for(folder / "ours" / name), cwd=folder, **how)
     assert ours.code == plain.code == 0, ours.err
     assert histories(ours) == histories(plain)
     assert len(histories(ours)) >= 1
     assert f"fit {len(histories(ours))} of " in ours.out  # each was seen
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", SEEDED)
+def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
+    text = (SCRIPTS / f"{name}.py").read_text()
+    check_losses_are_those_of_plain_python(tmp_path, f"{name}.py", text)
+
+
+# The one of them that `make test` runs. test_script_session.py has every form of `fit`.
+def test_with_an_empty_stack_two_fits_lose_as_in_plain_python(tmp_path):
+    check_losses_are_those_of_plain_python(tmp_path, "two_fits.py", TWO_FITS, imported=True)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +103,7 @@ def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
 )
 def test_a_loop_of_its_own_trains_as_it_is_and_is_told_what_can_be_applied(tmp_path, name):
     script = placed(tmp_path, name)
-    done = tfopt("train", recipe_for(script), cwd=tmp_path)
+    done = tfopt("train", recipe_for(script), cwd=tmp_path, imported=True)
     assert done.code == 0
     assert "loop of its own" in " ".join(done.out.split())
     assert "tfopt_core.optimize(dataset, recipe)" in " ".join(done.out.split())
@@ -96,7 +130,8 @@ BAD = {
 )
 def test_a_script_that_cannot_be_measured_is_bad_input_with_its_cause(tmp_path, name, said):
     placed(tmp_path, f"bad/{name}")
-    done = tfopt("apply", f"{name}.py", cwd=tmp_path)
+    about_imports = name in ("missing_package", "jax_backend")
+    done = tfopt("apply", f"{name}.py", cwd=tmp_path, imported=not about_imports)
     assert done.code == 2
     assert said in done.err
     assert "Traceback" not in done.err
@@ -105,7 +140,7 @@ def test_a_script_that_cannot_be_measured_is_bad_input_with_its_cause(tmp_path, 
 
 def test_train_ends_with_the_status_of_the_script(tmp_path):
     script = placed(tmp_path, "bad/exit_after_fit")
-    done = tfopt("train", recipe_for(script), cwd=tmp_path)
+    done = tfopt("train", recipe_for(script), cwd=tmp_path, imported=True)
     assert done.code == 3
     assert histories(done)
 
@@ -137,6 +172,26 @@ def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
     losses = {(run["round"], run["variant"]): loss for run, loss in
               zip(counted, first, strict=True)}  # fmt: skip
     assert len({losses[round_, "baseline"] for round_ in range(4)}) == 4
+
+
+def test_what_a_script_writes_does_not_reach_its_folder_or_the_next_run(forked, tmp_path):
+    recipe = recipe_for(placed(tmp_path, "bad/resumes_if_saved"))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    request, _ = make_request(str(recipe), [], compares=False, keeps=False)
+    request = attrs.evolve(request, folder=tmp_path / ".tfopt" / "runs")
+    runs = [
+        processes_of(request, SpawnRunner()).run(
+            Turn(number, 0, Variant(BASELINE, ()), seed=3 + number), "run", lambda message: None
+        )
+        for number in range(2)
+    ]
+    assert [run.error for run in runs] == [None, None]
+    # whoever had found weights would have begun lower
+    first = [run.fits[0].history["loss"][0] for run in runs]
+    assert min(first) > 1.0
+    assert first[0] != first[1]  # each has a seed of its own
+    assert all("(new)" in " ".join(run.written) for run in runs)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
 AFTERWARDS = """
@@ -172,7 +227,7 @@ BETWEEN = "script.py:12: raised ValueError: (15,) and (10,)"
     ],
 )
 def test_what_a_script_does_after_the_fits_that_are_judged_voids_no_run(
-    tmp_path, does, fit, status, said
+    forked, tmp_path, does, fit, status, said
 ):
     script = tmp_path / "script.py"
     script.write_text(AFTERWARDS)
@@ -199,8 +254,27 @@ model.fit(x, x.sum(axis=1), epochs=2, verbose=0)
 """
 
 
-def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monkeypatch):
-    (tmp_path / "small.py").write_text(SMALL)
+# Each loop is timed for a moment only. The test process has no other way to say so: a look ends its
+# process, so that none is carried out here.
+HASTY = """
+from tfopt_core.trials import compared_loops
+from tfopt_core.trials import time_estimate as estimate
+from tfopt_core.trials import loop_timing
+from tfopt_core.diagnosis import step_rounds
+from tfopt_core.training.recorder import Limits
+
+moment = Limits(seconds=0.05, at_most=0.2)
+step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
+step_rounds.PEAK_SECONDS = step_rounds.SHAPES_SECONDS = 0.05
+compared_loops.SECONDS = compared_loops.AT_MOST = 0.5
+estimate.SECONDS = 0.05
+loop_timing.MOST = loop_timing.FEWEST
+"""
+
+
+def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_path, monkeypatch):
+    smaller = SMALL.replace('keras.layers.Dense(8, activation="relu"), ', "")
+    (tmp_path / "small.py").write_text(HASTY + smaller)
     monkeypatch.chdir(tmp_path)
     script = NewScript(script="small.py", workload={"script": "small.py", "max_steps": 100})
     contact = first_contact(script, (), Limits(), Terminal(quiet=True))

@@ -9,12 +9,17 @@ from support.real_process import environment, make_project, run, tfopt
 
 pytestmark = pytest.mark.slow
 
+# Of the validation data a few, so that an epoch takes a moment.
 LOUD = """
+    import attrs
+    from tfopt_core.data import Take
     from tfopt_workloads import flights
 
     def build(**options):
         print("THE WORKLOAD SPEAKS", flush=True)
-        return flights.build(**options)
+        workload = flights.build(**options)
+        few = workload.validation.insert(1, Take(count=320))
+        return attrs.evolve(workload, validation=few)
 """
 RECIPE = """
     [workload]

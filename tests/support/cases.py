@@ -1,11 +1,17 @@
-"""Parameters of a test of which only some run in `make test`."""
+"""How much of a test runs in `make test`: which of its parameters, and how many examples."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# What hypothesis draws for a test that names no number, in `make test-all` and in `make test`.
+THOROUGH_EXAMPLES = 100
+EXAMPLES = 20
 
 
 def mostly_thorough(
@@ -16,3 +22,14 @@ def mostly_thorough(
         pytest.param(value, marks=() if value in kept else pytest.mark.thorough, id=ids(value))
         for value in values
     ]
+
+
+def few_examples(thorough: int, **options: Any) -> settings:
+    """Return settings for a test whose examples take long.
+
+    :param thorough: how many examples `make test-all` draws; `make test` draws a part of them, as
+        it does of those of every other test.
+    :param options: other settings of hypothesis.
+    """
+    part = settings().max_examples / THOROUGH_EXAMPLES
+    return settings(max_examples=math.ceil(thorough * part), **options)

@@ -4,13 +4,16 @@
 
 A command that it forks is a process as any other, with arguments, folder, environment, streams and
 children of its own; so are the processes that the command starts. What both save is the imports:
-those of TensorFlow alone take 3 s of a core. Requests come on CONTROL as packets of JSON with four
-descriptors: three streams, and a socket on which the command's pid and its exit status are told.
+those of TensorFlow alone take 3 s of a core. Requests come on CONTROL as packets of JSON with
+descriptors: three streams, a socket on which the command's pid and its exit status are told, and
+those that the command is passed. A request may also be for the program that `tfopt_core` starts
+between itself and a run, where a test calls `tfopt_core` itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import io
 import json
@@ -19,6 +22,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 import warnings
@@ -27,8 +31,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 PACKET_BYTES = 1 << 18
+MOST_DESCRIPTORS = 16
+# Above all that a program is passed.
+SPARE_DESCRIPTORS = 500
 # What Python, TensorFlow or Keras read while they start: no fork takes another value for them.
 READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "KERAS_", "TF_ENABLE_", "TF_USE_LEGACY", "TF2_")
+# What tfopt starts that imports TensorFlow: those that serve a channel, and what forks such.
+CHILD = "tfopt_core.workers.child"
+FORK_SERVER = "tfopt_core.workers.fork_server"
 POLL_SECONDS = 0.005
 
 real_popen, real_posix_spawn = subprocess.Popen, os.posix_spawn
@@ -43,18 +53,20 @@ def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def serve(control: socket.socket) -> None:
     """Fork a command for each request, until the other end is closed."""
+    from tfopt_core.measurement import busy
     from tfopt_core.statistics import disturbance
     from tfopt_core.workers.fork_server import PRELOADED
 
-    # other tests use the CPUs too, and rounds are not measured again for them
+    # other tests use the CPUs too: rounds are not measured again for them, nor are they looked for
     disturbance.FOREIGN = ()
+    busy.watch_idle.__defaults__ = (0.0, Path("/"))
 
     for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED):
         importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
     control.send(b"ready")
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, PACKET_BYTES, 4)
+        data, descriptors, _, _ = socket.recv_fds(control, PACKET_BYTES, MOST_DESCRIPTORS)
         if not data:
             return
         if _fork() == 0:
@@ -66,12 +78,16 @@ def serve(control: socket.socket) -> None:
 
 def _wait_for_command(request: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    *streams, told = descriptors
+    told, *given = descriptors
     pid = _fork()
     if pid == 0:
         os.close(told)
-        _become_command(request, streams)
-    for descriptor in streams:
+        _take(given, [0, 1, 2, *request["passed"]])
+        os.chdir(request["folder"])
+        if request["reaper"]:
+            _become_reaper(request)
+        _become_command(request)
+    for descriptor in given:
         os.close(descriptor)
     with socket.socket(fileno=told) as status:
         with contextlib.suppress(BrokenPipeError):
@@ -82,16 +98,34 @@ def _wait_for_command(request: dict[str, Any], descriptors: Sequence[int]) -> No
     os._exit(0)
 
 
-def _become_command(request: dict[str, Any], streams: Sequence[int]) -> NoReturn:
-    from tfopt_core.cli.main import run
-
-    for number, descriptor in enumerate(streams):
+def _take(given: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give the descriptors the numbers that the program knows them by."""
+    spare = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, SPARE_DESCRIPTORS) for descriptor in given]
+    for descriptor in given:
+        os.close(descriptor)
+    for descriptor, number in zip(spare, numbers, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    os.chdir(request["folder"])
-    if not _trains_a_script(request["arguments"]):
+
+
+def _become_command(request: dict[str, Any]) -> NoReturn:
+    from tfopt_core.cli.main import run
+
+    if request["terminal"]:
+        os.setsid()
+        # makes it the terminal of the new session, so that its Ctrl-C is a signal
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    sys.path[:0] = import_path[:0] = request["import_path"]
+    if request["imported"] or not _trains_a_script(request["arguments"]):
         subprocess.Popen = _popen  # type: ignore[assignment, misc]
     _run(lambda: run(request["arguments"]), ["tfopt", *request["arguments"]],
+         request["environment"])  # fmt: skip
+
+
+def _become_reaper(request: dict[str, Any]) -> NoReturn:
+    os.setsid()
+    _close_all_but({0, 1, 2, *request["passed"]})
+    _run(lambda: _reap(request["arguments"]), ["reaper", *request["arguments"]],
          request["environment"])  # fmt: skip
 
 
@@ -165,13 +199,11 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
 
     def as_a_program() -> int:
         sys.path[:] = [*own, *import_path]
-        if module == "tfopt_core.workers.child":
+        if module == CHILD:
             return int(importlib.import_module(module).main(int(arguments[0])))
         return int(importlib.import_module(module).serve(socket.socket(fileno=int(arguments[0]))))
 
-    return as_a_program if module in (
-        "tfopt_core.workers.child", "tfopt_core.workers.fork_server"
-    ) else None  # fmt: skip
+    return as_a_program if module in (CHILD, FORK_SERVER) else None
 
 
 def _may_be_forked(environment: Mapping[str, str]) -> bool:

@@ -12,10 +12,15 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from support import command_server
+from tfopt_core.workers import process_control
 
 # The import of TensorFlow on a busy machine with a cold disk.
 READY_SECONDS = 240.0
@@ -69,19 +74,65 @@ def can_be_forked(environment: Mapping[str, str]) -> bool:
 
 
 def start(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], streams: Sequence[int]
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    *,
+    imported: bool = False,
+    site: Path | None = None,
+    terminal: bool = False,
 ) -> ForkedCommand:
     """Start `tfopt` with these arguments.
 
     :param streams: the descriptors of its three standard streams.
+    :param imported: processes that run a script have imported TensorFlow too, before it does.
+    :param site: a folder of further distributions: on the import path, and in PYTHONPATH for the
+        processes that the command starts anew.
+    :param terminal: whether the first stream is a terminal, to be that of a session of its own.
     """
+    if site is not None:
+        environment = {**environment, "PYTHONPATH": str(site)}
+    return _started(
+        streams, arguments=list(arguments), folder=str(folder), environment=dict(environment),
+        passed=[], imported=imported, reaper=False, terminal=terminal,
+        import_path=[] if site is None else [str(site)],
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def runs_forked() -> Iterator[None]:
+    """Have the processes that tfopt starts for runs, from this process, be forked instead.
+
+    They are processes as any other, and save the import of TensorFlow. Those of scripts and the
+    roles of clusters too, which tfopt itself never forks.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        replaced = SimpleNamespace(**{**vars(subprocess), "Popen": _popen})
+        patch.setattr(process_control, "subprocess", replaced)
+        yield
+
+
+def _popen(command: Sequence[str], **options: Any) -> Any:
+    """Fork tfopt's program between itself and a run, as `subprocess.Popen` would start it."""
+    environment = options["env"]
+    place = [number for number, word in enumerate(command) if word.endswith("/reaper.py")]
+    if not place or not can_be_forked(environment):
+        return subprocess.Popen(command, **options)
+    passed = list(options["pass_fds"])
+    with open(os.devnull) as null:
+        out = 1 if options["stdout"] is None else options["stdout"].fileno()
+        err = 2 if options["stderr"] is None else out
+        return _started(
+            [null.fileno(), out, err, *passed], arguments=list(command[place[0] + 1 :]),
+            folder=os.getcwd(), environment=environment, passed=passed, imported=True, reaper=True,
+        )  # fmt: skip
+
+
+def _started(descriptors: Sequence[int], **request: Any) -> ForkedCommand:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    request = {
-        "arguments": list(arguments), "folder": str(folder), "environment": dict(environment),
-    }  # fmt: skip
     with theirs:
-        data = json.dumps(request).encode()
-        socket.send_fds(_server(), [data], [*streams, theirs.fileno()])
+        socket.send_fds(_server(), [json.dumps(request).encode()], [theirs.fileno(), *descriptors])
     return ForkedCommand(ours)
 
 

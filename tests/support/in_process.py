@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 import attrs
+import pytest
 
+from support.real_process import UNWANTED, Done
 from tfopt_core import Workload
+from tfopt_core.cli.main import run
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement import busy
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.testing import make_machine
@@ -85,3 +90,19 @@ def carry_out_here(monkeypatch: Any) -> None:
     monkeypatch.setattr("tfopt_core.workers.spawn.SpawnRunner", InProcessRunner)
     # what is forked otherwise is given to the runner within
     monkeypatch.setattr("tfopt_core.workers.fork.ForkRunner", contextlib.nullcontext)
+    # other tests use the CPUs too, and are not looked for
+    monkeypatch.setattr(busy.watch_idle, "__defaults__", (0.0, Path("/")))
+
+
+def tfopt_here(*arguments: str | Path, cwd: Path) -> Done:
+    """Run a `tfopt` that only reads and prints, with its output piped."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        for name in UNWANTED:
+            patch.delenv(name, raising=False)
+        patch.chdir(cwd)
+        code = run([str(argument) for argument in arguments])
+    return Done(code, out.getvalue(), err.getvalue())

@@ -72,7 +72,7 @@ class SmallTraining(Defaults):
 
     plan: DataPlan | None = None
     model: Any = None
-    optimizer: Any = "adam"
+    optimizer: Any = "sgd"
     callbacks: tuple[Any, ...] = ()
 
     @hookimpl

@@ -26,10 +26,11 @@ TFOPT = Path(sys.executable).with_name("tfopt")
 # Generous: the machine may be busy. A command that takes longer hangs.
 TIME_LIMIT_SECONDS = 240.0
 POLL_SECONDS = 0.02
-# What would change how tfopt prints, or what it refuses.
+# What would change how tfopt prints, or what it refuses; and what differs from test to test, for
+# which tfopt would start a fork server anew.
 UNWANTED = (
-    "COLUMNS", "FORCE_COLOR", "KERAS_BACKEND", "NO_COLOR", "PYTHONPATH", "TF_CPP_MIN_LOG_LEVEL",
-    "TF_USE_LEGACY_KERAS",
+    "COLUMNS", "FORCE_COLOR", "KERAS_BACKEND", "NO_COLOR", "PYTEST_CURRENT_TEST", "PYTHONPATH",
+    "TF_CPP_MIN_LOG_LEVEL", "TF_USE_LEGACY_KERAS",
 )  # fmt: skip
 
 
@@ -48,10 +49,19 @@ def environment(**changes: str | Path) -> dict[str, str]:
     return {**kept, **{name: str(value) for name, value in changes.items()}}
 
 
-def tfopt(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Done:
+def tfopt(
+    *arguments: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    imported: bool = False,
+    site: Path | None = None,
+) -> Done:
     """Run `tfopt` to its end in a process that is forked from one with TensorFlow imported.
 
     Where the environment changes how Python, TensorFlow or Keras start, in a new one.
+
+    :param imported: fork the processes of a script too, for what is not about its imports.
+    :param site: a folder of further distributions on the import path.
     """
     env = dict(env or environment())
     if not forked_command.can_be_forked(env):
@@ -62,7 +72,9 @@ def tfopt(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = Non
         tempfile.TemporaryFile("w+") as err,
     ):
         streams = [file.fileno() for file in (null, out, err)]
-        process = forked_command.start([str(a) for a in arguments], cwd, env, streams)
+        process = forked_command.start(
+            [str(a) for a in arguments], cwd, env, streams, imported=imported, site=site
+        )
         try:
             code = process.wait(TIME_LIMIT_SECONDS)
         finally:
@@ -93,12 +105,15 @@ def started(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     anew: bool = False,
+    terminal: int | None = None,
     **options: Any,
 ) -> Iterator[subprocess.Popen[str]]:
     """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end.
 
     :param anew: start a new process, as a user does; otherwise it is forked as `tfopt` above,
         unless there are options of `subprocess.Popen`.
+    :param terminal: the descriptor of a terminal, that of a session of its own: its input and
+        errors.
     """
     env = dict(env or environment())
     with (
@@ -113,7 +128,11 @@ def started(
             )
         else:
             descriptors = [file.fileno() for file in (null, out, err)]
-            process = forked_command.start([*map(str, arguments)], cwd, env, descriptors)
+            if terminal is not None:
+                descriptors = [terminal, out.fileno(), terminal]
+            process = forked_command.start(
+                [*map(str, arguments)], cwd, env, descriptors, terminal=terminal is not None
+            )
         try:
             yield process
         finally:

@@ -31,6 +31,7 @@ from tfopt_core.statistics.verdicts.stopping import (
     worth_repeating,
 )
 from tfopt_core.store.database import Store
+from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request, processes_of
 from tfopt_core.workers.spawn import Runner
 
@@ -58,6 +59,7 @@ class Rounds:
     stop: Stop = "done"
     planned_pairs: int = attrs.field(init=False)
     _schedule: Schedule = attrs.field(init=False)
+    _processes: Processes = attrs.field(init=False)
 
     @planned_pairs.default
     def _first_pairs(self) -> int:
@@ -68,6 +70,11 @@ class Rounds:
     @_schedule.default
     def _draw_schedule(self) -> Schedule:
         return Schedule(self.course.seed)
+
+    @_processes.default
+    def _make_processes(self) -> Processes:
+        # once for all runs: whether their processes start alike is asked of the plugins
+        return processes_of(self.request, self.runner)
 
     def __attrs_post_init__(self) -> None:
         asked = self.request.recipe.measure.attribution
@@ -147,7 +154,7 @@ class Rounds:
             )
         )  # fmt: skip
         before, own = self.world.counters(), process_time()
-        run = processes_of(self.request, self.runner).run(
+        run = self._processes.run(
             turn, f"{measurement}-{index:02d}", self._teller(),
             save=self.request.save_to is not None and turn.variant.name == FULL,
             longest_seconds=self._longest_seconds(),

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
-
-HEAVY = ("tensorflow", "keras", "numpy", "scipy", "ruptures", "psutil")
-PROGRAM = f"""
-import json, sys
-from tfopt_core.cli.main import run
-code = run(sys.argv[1:])
-print(json.dumps([code, [name for name in {HEAVY!r} if name in sys.modules]]), file=sys.stderr)
-"""
 
 
 @pytest.mark.parametrize(
@@ -28,13 +16,9 @@ print(json.dumps([code, [name for name in {HEAVY!r} if name in sys.modules]]), f
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_it_answers_without_importing_anything_heavy(arguments, code, said, tmp_path):
+def test_it_answers_without_importing_anything_heavy(light, arguments, code, said, tmp_path):
     (tmp_path / "bad.toml").write_text('[workload]\nuse = "flihgts"\n')
     (tmp_path / "empty.toml").write_text('[workload]\nuse = "flights"\n')
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    *errors, last = done.stderr.splitlines()
-    assert said in "\n".join([done.stdout, *errors])
-    assert json.loads(last) == [code, []]
+    ended, heavy, printed = light.run(*arguments, cwd=tmp_path)
+    assert said in printed
+    assert (ended, heavy) == (code, [])

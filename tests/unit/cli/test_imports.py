@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support.light_process import HEAVY
 
 from tfopt_core.store.database import Store, store_path
 
-HEAVY = ("tensorflow", "keras", "numpy", "scipy", "ruptures", "psutil")
-PROGRAM = f"""
-import json, sys
-from tfopt_core.cli.main import run
-code = run(sys.argv[1:])
-heavy = [name for name in {HEAVY!r} if name in sys.modules]
-print(json.dumps([code, heavy]), file=sys.stderr)
-"""
 BAD_RECIPE = '[workload]\nuse = "flihgts"\nepoch = 3\n[[plugins]]\nuse = "cache"\nstorag = "x"\n'
 MISSING_MODULE = '[workload]\nfactory = "no_such_module:build"\n[[plugins]]\nuse = "cache"\n'
 MISSING_FILE = '[workload]\nfactory = "no_such.py:build"\n[[plugins]]\nuse = "cache"\n'
@@ -29,18 +19,6 @@ ALL_PLUGINS = '[workload]\nuse = "flights"\n' + "".join(
     for name in ("cache", "l2", "lr-schedule", "mirrored", "mixed-precision", "parallel-map",
                  "prefetch", "steps-per-execution", "target-stop", "threads", "xla")
 )  # fmt: skip
-
-
-def run(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
-    """The exit code, the heavy modules that were imported, and what was printed."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("KERAS_BACKEND",)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        cwd=cwd, env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    *said, last = done.stderr.splitlines()
-    code, heavy = json.loads(last)
-    return code, heavy, "\n".join([done.stdout, *said])
 
 
 @pytest.mark.parametrize(
@@ -76,23 +54,23 @@ def run(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_it_answers_without_importing_anything_heavy(arguments, code, said, tmp_path):
+def test_it_answers_without_importing_anything_heavy(light, arguments, code, said, tmp_path):
     (tmp_path / "bad.toml").write_text(BAD_RECIPE)
     (tmp_path / "module.toml").write_text(MISSING_MODULE)
     (tmp_path / "file.toml").write_text(MISSING_FILE)
     (tmp_path / "all.toml").write_text(ALL_PLUGINS)
-    ended, heavy, printed = run(*arguments, cwd=tmp_path)
+    ended, heavy, printed = light.run(*arguments, cwd=tmp_path)
     assert said in printed
     assert ended == code
     assert heavy == []
 
 
-def test_what_was_measured_is_listed_and_reported_without_anything_heavy(tmp_path):
+def test_what_was_measured_is_listed_and_reported_without_anything_heavy(light, tmp_path):
     # as a measurement begins; those that were concluded are in the integration tests
     with Store(store_path(tmp_path)) as store:
         store.begin("20261121-125813-785d", "2026-11-21T12:58:18+00:00", "mine", "ab", {})
     for arguments, said in ((["runs"], "unfinished"), (["report", "last"], "no verdict")):
-        code, heavy, printed = run(*arguments, cwd=tmp_path)
+        code, heavy, printed = light.run(*arguments, cwd=tmp_path)
         assert said in printed
         assert (code, heavy) == (0, [])
 

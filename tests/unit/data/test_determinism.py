@@ -119,6 +119,20 @@ def test_what_is_random_in_a_part_of_a_zip_is_named():
     assert random_ops(plan, 0) == ("RandomUniform",)
 
 
+def test_a_function_is_traced_once_for_each_kind_of_its_elements():
+    traced = []
+
+    def look(x):
+        traced.append(x.dtype.name)
+        return x
+
+    for kind in ("int64", "float32"):
+        plan = DataPlan.from_arrays(np.arange(3, dtype=kind)).map(look)
+        for _ in range(3):
+            assert random_ops(plan, 1) == random_ops(plan.first(2), 1) == ()
+    assert traced == ["int64", "float32"]
+
+
 def test_looking_draws_no_seed():
     """A shuffle that is built without a seed of its own would take one from those to come."""
     import tensorflow as tf

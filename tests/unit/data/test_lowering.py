@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 
 from tfopt_core.data import Batch, DataPlan, Shuffle, gathered
 from tfopt_core.data.determinism import random_ops
@@ -30,7 +31,7 @@ def test_an_unchanged_plan_lowers_to_the_very_object():
     assert lower(DataPlan.from_dataset(dataset)) is dataset
 
 
-@settings(max_examples=30, deadline=None)
+@few_examples(30)
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=20), st.integers(1, 7), st.data())
 def test_stages_do_what_python_would_do(values, size, data):
     drop = data.draw(st.booleans())

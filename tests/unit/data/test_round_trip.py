@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.compared import epochs
 from support.pipelines import pipelines, write_files
 
@@ -15,9 +16,8 @@ from tfopt_core.data.lower import lower, lower_stages
 
 pytestmark = pytest.mark.tensorflow
 # shrinking a pipeline that fails takes minutes, since each attempt traces its functions anew
-few = settings(
-    max_examples=25,
-    deadline=None,
+few = few_examples(
+    25,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -6,8 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.compared import plain
 
 from tfopt_core.data import (
@@ -82,7 +83,7 @@ def test_a_stage_says_whose_part_it_is(stage, words):
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=20, deadline=None)
+@few_examples(20)
 @given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 4), st.booleans())
 def test_parts_of_batches_put_together_are_the_batches(n, size, count, drop):
     whole = numbers(n, Batch(size=size, drop_remainder=drop))
@@ -92,7 +93,7 @@ def test_parts_of_batches_put_together_are_the_batches(n, size, count, drop):
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=20, deadline=None)
+@few_examples(20)
 @given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 4), st.booleans())
 def test_parts_of_examples_are_the_rows_of_the_batches_and_their_number_is_known(
     n, of, count, drop

@@ -40,7 +40,8 @@ def plugin_class(project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     module, _, name = entries["data-threads"].partition(":")
     monkeypatch.syspath_prepend(project)
     yield getattr(importlib.import_module(module), name)
-    sys.modules.pop(MODULE, None)
+    for module in (MODULE, "test_data_threads"):
+        sys.modules.pop(module, None)
 
 
 def test_plugin_keeps_the_contract(plugin_class: Any) -> None:
@@ -53,7 +54,17 @@ def test_plugin_can_be_driven(plugin_class: Any) -> None:
 
 
 @pytest.mark.tensorflow
-def test_its_own_test_passes(project: Path) -> None:
+def test_its_own_tests_hold(plugin_class: Any) -> None:
+    module = importlib.import_module("test_data_threads")
+    tests = [getattr(module, name) for name in vars(module) if name.startswith("test_")]
+    assert len(tests) == 2
+    for one in tests:
+        one()
+
+
+@pytest.mark.tensorflow
+@pytest.mark.thorough
+def test_pytest_finds_them_in_its_folder(project: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(project)]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.plugin_drive import Driven
 from tfopt_data.batch import Batch, with_last_batch_dropped, with_last_batch_padded
 from tfopt_data.batch_padding import padding
@@ -77,7 +78,7 @@ def test_only_what_can_be_weighted_is_padded() -> None:
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=10, deadline=None)
+@few_examples(10)
 @given(
     st.integers(1, 40), st.integers(1, 12), st.booleans(),
     st.sampled_from(["sum_over_batch_size", "mean_with_sample_weight"]),

@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.plugin_drive import CPU, Driven, FakeProbe, make_run
 from tfopt_data.cache import Cache, with_partial_cache
 from tfopt_data.cache_storage import choose_storage, element_bytes
@@ -334,7 +335,7 @@ def _pair(x: Any) -> Any:
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=30, deadline=None)
+@few_examples(30)
 @given(st.integers(1, 30), st.lists(_steps(), max_size=4), st.integers(1, 300))
 def test_hybrid_keeps_the_elements_and_their_order_in_every_epoch(
     count: int, steps: list[Any], budget: int

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.cases import mostly_thorough
 from support.plugin_drive import CPU, make_run
 from tfopt_data.batch import Batch
 from tfopt_data.cache import Cache
@@ -107,7 +108,10 @@ DATA: dict[str, Callable[[], DataPlan]] = {
 }
 
 
-@pytest.mark.parametrize("data", DATA)
+KEPT = [kind for kind in DATA if kind not in ("sparse", "texts", "windows")]
+
+
+@pytest.mark.parametrize("data", mostly_thorough(DATA, KEPT))
 def test_every_plugin_keeps_the_examples_of(data: str, tmp_path: Path) -> None:
     plan = DATA[data]()
     wanted = counted(plan)

@@ -9,8 +9,9 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.plugin_drive import CPU, Driven, FakeProbe
 from tfopt_data.interleave import Interleave, with_interleave
 
@@ -149,7 +150,7 @@ def test_effect_reads_the_parallel_interleave_back(
     assert effect.detail.endswith("2 files at once")
 
 
-@settings(max_examples=10, deadline=None)
+@few_examples(10)
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=5), st.integers(2, 8), st.booleans())
 def test_every_record_is_read_once(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], length: int, ordered: bool

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.plugin_drive import Driven, FakeProbe
 from tfopt_data.shard import Shard, with_shard, worker_of
 
@@ -93,7 +94,7 @@ def test_effect_reads_the_shard_back(train: Callable[..., Driven]) -> None:
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=15, deadline=None)
+@few_examples(15)
 @given(st.integers(1, 20), st.data())
 def test_all_shards_together_hold_every_element_once(count: int, data: Any) -> None:
     workers = data.draw(st.integers(1, count))

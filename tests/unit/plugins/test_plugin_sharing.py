@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from tfopt_data.data_service import with_service
 from tfopt_data.rewrite import chosen_otherwise
 from tfopt_distribute.sharing import by_batch, by_source, in_words, shared_plan
@@ -62,7 +63,7 @@ def put_together(parts: list[list[list[list[int]]]]) -> list[list[list[int]]]:
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=15, deadline=None)
+@few_examples(15)
 @given(
     count=st.integers(1, 40),
     size=st.integers(1, 12),
@@ -85,7 +86,7 @@ def test_the_parts_of_all_workers_are_the_batches_of_one_device_in_every_epoch(
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=15, deadline=None)
+@few_examples(15)
 @given(count=st.integers(4, 40), part=st.integers(1, 4), workers=st.integers(2, 4))
 @pytest.mark.thorough
 def test_shares_of_the_source_hold_every_id_once_an_epoch_in_equally_many_steps(
@@ -251,7 +252,7 @@ def changed(plan: DataPlan, by: list[tuple[str, int]]) -> DataPlan:
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=40, deadline=None)
+@few_examples(40)
 @example(count=5, part=2, workers=2, drop=False, before=[("repeat", 2)], behind=[])
 @example(count=5, part=2, workers=2, drop=False, before=[], behind=[("repeat", 2), ("take", 3)])
 @example(count=7, part=2, workers=2, drop=True, before=[], behind=[("repeat", 1)])

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.plugin_drive import Driven
 from tfopt_data.shuffle import Shuffle, with_shuffle_up
 
@@ -115,7 +116,7 @@ STEPS: list[Callable[[DataPlan], DataPlan]] = [
 
 
 @pytest.mark.tensorflow
-@settings(max_examples=25, deadline=None)
+@few_examples(25)
 @given(
     st.integers(1, 20),
     st.lists(st.sampled_from(STEPS), max_size=5),

@@ -108,7 +108,7 @@ def test_unknown_steps_are_refused_in_the_run(train: Callable[..., Driven]) -> N
 
 @pytest.mark.tensorflow
 def test_effect_reads_schedule_rate_and_steps_back(train: Callable[..., Driven]) -> None:
-    effect = train(LrSchedule(final_fraction=0.1)).effect
+    effect = train(LrSchedule(final_fraction=0.1), optimizer="adam").effect
     assert effect.applied
     assert effect.detail == "CosineDecay, learning rate 0.0001 after 8 steps"
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.plugin_drive import Driven
 from tfopt_data.vectorize_map import VectorizeMap, with_vectorized_maps
 
@@ -200,7 +201,7 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
 ]
 
 
-@settings(max_examples=5, deadline=None)
+@few_examples(5)
 @given(
     st.integers(1, 20), st.integers(1, 7),
     st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=2),

@@ -7,9 +7,10 @@ import threading
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from support.cases import few_examples
 from support.report_results import make_run, show
 
 from tfopt_core.measurement.progress import (
@@ -96,7 +97,7 @@ def test_before_the_first_run_the_view_says_what_is_under_way() -> None:
 
 
 @given(st.lists(st.sampled_from(EVENTS)), st.integers(20, 120))
-@settings(max_examples=60, deadline=None)
+@few_examples(60)
 def test_any_events_in_any_order_can_be_shown(events: list[Event], width: int) -> None:
     assert max(map(len, seen(*events, width=width).splitlines())) <= width
     stream = io.StringIO()

@@ -8,8 +8,9 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 from support.report_results import (
     make_attribution,
     make_comparison,
@@ -80,7 +81,7 @@ def test_no_line_is_wider_than_the_console(results: Results, width: int) -> None
 
 
 @given(width=st.integers(min_value=20, max_value=200))
-@settings(max_examples=25, deadline=None)
+@few_examples(25)
 def test_every_width_is_kept(width: int) -> None:
     assert max(map(len, show(render_summary(crowded()), width).splitlines())) <= width
 

@@ -43,8 +43,11 @@ def verdict_at_looks(runs, judgement, runs_a_round=2):
     return verdict
 
 
-def test_a_stack_that_does_nothing_is_called_different_in_at_most_one_of_twenty_over_the_looks():
-    source, trials = np.random.default_rng(1), 4000
+@pytest.mark.parametrize("trials", [500, pytest.param(4000, marks=pytest.mark.thorough)])
+def test_a_stack_that_does_nothing_is_called_different_in_at_most_one_of_twenty_over_the_looks(
+    trials,
+):
+    source = np.random.default_rng(1)
     false = 0
     for _ in range(trials):
         runs = make_pairs(*noisy_seconds(source, LOOKS[-1]).tolist())
@@ -54,8 +57,11 @@ def test_a_stack_that_does_nothing_is_called_different_in_at_most_one_of_twenty_
 
 
 @pytest.mark.parametrize(("pairs", "rate"), [(4, 0.0), (8, 0.05)])
-def test_a_stack_that_does_nothing_is_called_different_in_one_of_twenty_at_eight_pairs(pairs, rate):
-    source, trials = np.random.default_rng(2), 3000
+@pytest.mark.parametrize("trials", [500, pytest.param(3000, marks=pytest.mark.thorough)])
+def test_a_stack_that_does_nothing_is_called_different_in_one_of_twenty_at_eight_pairs(
+    pairs, rate, trials
+):
+    source = np.random.default_rng(2)
     false = sum(
         compare(make_pairs(*noisy_seconds(source, pairs).tolist()), FIXED).verdict in FALSE
         for _ in range(trials)
@@ -79,7 +85,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(count):
 # Order
 
 
-def false_verdicts_under_drift(orders, trials=1500, noise=0.01, drift=0.05):
+def false_verdicts_under_drift(orders, trials, noise=0.01, drift=0.05):
     """The rate for a machine that slows down linearly while a stack that does nothing is tried.
 
     :param orders: for each trial, the names of the variants in the order of their runs.
@@ -98,17 +104,18 @@ def false_verdicts_under_drift(orders, trials=1500, noise=0.01, drift=0.05):
     return false / trials
 
 
-def test_the_schedule_is_not_fooled_by_a_drift_that_fools_one_side_after_the_other():
+@pytest.mark.parametrize("trials", [500, pytest.param(1500, marks=pytest.mark.thorough)])
+def test_the_schedule_is_not_fooled_by_a_drift_that_fools_one_side_after_the_other(trials):
     variants = [Variant(BASELINE, ()), Variant(FULL, ())]
 
     def scheduled(trial):
         schedule = Schedule(trial)
         return [turn.variant.name for r in range(8) for turn in schedule.turns(r, variants)]
 
-    alternating = false_verdicts_under_drift(scheduled)
-    one_after_the_other = false_verdicts_under_drift(lambda _: [BASELINE] * 8 + [FULL] * 8)
+    alternating = false_verdicts_under_drift(scheduled, trials)
+    one_after_the_other = false_verdicts_under_drift(lambda _: [BASELINE] * 8 + [FULL] * 8, trials)
     print(f"under drift: ABBA {alternating:.3f}, AAA..BBB {one_after_the_other:.3f}")
-    assert alternating <= 0.05 + slack(0.05, 1500)
+    assert alternating <= 0.05 + slack(0.05, trials)
     assert one_after_the_other > 0.8
 
 
@@ -141,8 +148,9 @@ def test_an_equal_model_passes_as_often_as_the_page_on_measurement_says():
     assert abs(at_12 - 0.94) < 0.02
 
 
-def test_a_model_worse_by_the_tolerance_passes_in_one_of_twenty_over_the_looks():
-    source, trials = np.random.default_rng(5), 3000
+@pytest.mark.parametrize("trials", [1000, pytest.param(3000, marks=pytest.mark.thorough)])
+def test_a_model_worse_by_the_tolerance_passes_in_one_of_twenty_over_the_looks(trials):
+    source = np.random.default_rng(5)
     passed = sum(
         any(quality_passes(source, LOOKS, loses=0.0225, wins=0.0175)) for _ in range(trials)
     )
@@ -174,15 +182,17 @@ def any_row_claims(runs, judgement):
     return any(row.low > 1 or row.high < 1 for row in rows)
 
 
-def test_of_three_useless_plugins_one_is_called_useful_in_at_most_one_of_twenty():
-    source, trials = np.random.default_rng(6), 2000
+@pytest.mark.parametrize("trials", [500, pytest.param(2000, marks=pytest.mark.thorough)])
+def test_of_three_useless_plugins_one_is_called_useful_in_at_most_one_of_twenty(trials):
+    source = np.random.default_rng(6)
     false = sum(any_row_claims(useless_plugins(source, 4), FIXED) for _ in range(trials))
     print(f"a useless plugin is called useful: {false / trials:.3f}")
     assert false / trials <= 0.05 + slack(0.05, trials)
 
 
-def test_three_useless_plugins_keep_that_rate_over_the_looks():
-    source, trials = np.random.default_rng(7), 1000
+@pytest.mark.parametrize("trials", [300, pytest.param(1000, marks=pytest.mark.thorough)])
+def test_three_useless_plugins_keep_that_rate_over_the_looks(trials):
+    source = np.random.default_rng(7)
     false = 0
     for _ in range(trials):
         runs = useless_plugins(source, LOOKS[-1])

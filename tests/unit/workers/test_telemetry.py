@@ -7,8 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 
 from tfopt_core.measurement.busy import busy_causes
 from tfopt_core.statistics.disturbance import causes, disturbance
@@ -120,7 +121,7 @@ def test_an_empty_tree_has_nothing_but_the_time(tmp_path):
     assert disturbance(counters, counters, 1.0) == {}
 
 
-@settings(max_examples=60, deadline=None)
+@few_examples(60)
 @given(st.lists(st.binary(max_size=200), min_size=24, max_size=24), st.floats() | st.none())
 def test_whatever_the_files_hold_nothing_raises(contents, own_cpu_seconds):
     with TemporaryDirectory() as folder:

@@ -133,9 +133,9 @@ def test_a_short_training_learns(module):
     import tensorflow as tf
 
     keras.utils.set_random_seed(1)
-    workload = module.build(**SMALL.get(module, {"examples": 2_000}))
+    workload = module.build(**SMALL.get(module, {"examples": 1_000}))
     data = tf.data.Dataset.from_tensor_slices(workload.train.source.value)
-    data = data.shuffle(2_000)
+    data = data.shuffle(1_000)
     for stage in workload.train.stages[1:]:
         data = data.map(stage.function)
     losses = compiled(workload).fit(data.batch(32), epochs=2, verbose=0).history["loss"]

@@ -8,8 +8,9 @@ import stat
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import few_examples
 
 from tfopt_core.training.script.mirroring import Limits
 from tfopt_core.training.script.private_folder import PrivateFolder
@@ -158,7 +159,7 @@ def outcome(function, arguments):
     return sorted(result) if function is os.listdir else result if function is walked else None
 
 
-@settings(max_examples=120, deadline=None, database=None)
+@few_examples(120, database=None)
 @given(st.lists(operations, min_size=1, max_size=8))
 def test_what_is_done_in_a_private_folder_is_done_as_in_a_copy_and_only_there(steps):
     with tempfile.TemporaryDirectory() as base:

@@ -57,17 +57,17 @@ class ByTfopt:
     def __init__(self, recipe: Any, workload: Any) -> None:
         from tfopt_core.hooks import read_machine
         from tfopt_core.training.build import build
+        from tfopt_core.training.fit_monitor import FitMonitor
         from tfopt_core.training.job import Job
         from tfopt_core.training.segments import segmented_callbacks
-        from tfopt_core.training.watch import Watch
 
         job = Job(recipe=recipe, plugins=(), variant="baseline", seed=SEED,
                   machine=read_machine(), folder=Path(tempfile.mkdtemp()))  # fmt: skip
         self.built = build(job, workload)
-        self.watch = watch = Watch(self.built, lambda message: None)
-        watch.timed.install()
+        self.monitor = monitor = FitMonitor(self.built, lambda message: None)
+        monitor.timed.install()
         # made once, as for a whole training; each epoch is a segment of it
-        self.callbacks = segmented_callbacks([watch.callback()], self.built.model)
+        self.callbacks = segmented_callbacks([monitor.callback()], self.built.model)
         self.callbacks.last = False
 
     def epoch(self, number: int) -> float:
@@ -101,7 +101,7 @@ class TakesTurns:
         return result
 
 
-def in_run(built: Any, watch: Any, callback: Any) -> Any:
+def in_run(built: Any, monitor: Any, callback: Any) -> Any:
     """The log ratios of the clocked to the plain steps, from blocks within one `fit`."""
     from tfopt_core.statistics.intervals import log_ratios
 
@@ -109,7 +109,7 @@ def in_run(built: Any, watch: Any, callback: Any) -> Any:
     model.train_function = None
     model.make_train_function()
     plain = model.train_function
-    turns = TakesTurns(plain, watch.clock.timed(plain))
+    turns = TakesTurns(plain, monitor.clock.timed(plain))
     model.train_function = turns
     data = built.run.datasets["train"].repeat(IN_RUN_EPOCHS)
     model.fit(data, epochs=1, callbacks=[callback], verbose=0, shuffle=False)
@@ -163,7 +163,7 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
             if number:  # the first epoch traces and fills the cache
                 seconds[side].append(took / steps)
     whole = ratio_in_words(log_ratios(seconds["tfopt"], seconds["hand"]))
-    inside = ratio_in_words(in_run(core.built, core.watch, core.watch.callback()))
+    inside = ratio_in_words(in_run(core.built, core.monitor, core.monitor.callback()))
     return (
         f"{name:<14} {batch_size:>5} {steps:>6} {median(seconds['hand']) * 1e6:>8.1f} "
         f"{median(seconds['tfopt']) * 1e6:>8.1f}  {whole}  {inside}"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         hookimpl,
     )
     from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
-    from tfopt_core.training.made import LoopMade, loop_made
+    from tfopt_core.training.loop_report import LoopReport, loop_report
     from tfopt_core.training.workload import Workload
 
 __version__ = "0.1.0"
@@ -50,7 +50,7 @@ _PLACES = {
         "Serve", "TrainingOptions", "hookimpl",
     ),
     "tfopt_core.training.callbacks": ("EVERY_BATCH", "batch_callbacks"),
-    "tfopt_core.training.made": ("LoopMade", "loop_made"),
+    "tfopt_core.training.loop_report": ("LoopReport", "loop_report"),
     "tfopt_core.training.workload": ("Workload",),
 }  # fmt: skip
 
@@ -66,7 +66,7 @@ __all__ = [
     "Effect",
     "Finding",
     "Gpu",
-    "LoopMade",
+    "LoopReport",
     "Machine",
     "PluginRefused",
     "PrecisionPolicy",
@@ -81,7 +81,7 @@ __all__ = [
     "apply",
     "batch_callbacks",
     "hookimpl",
-    "loop_made",
+    "loop_report",
     "optimize",
     "stacked",
 ]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfopt_core.app.apply import Asked, NothingToMeasure, conduct
-from tfopt_core.app.check import Checked, check_recipe
+from tfopt_core.app.check import CheckedRecipe, check_recipe
 from tfopt_core.app.script_options import ScriptOptions
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
@@ -132,12 +132,12 @@ def optimize(
     return optimized_dataset(_job(checked, folder, seed), dataset, split)
 
 
-def _checked(recipe: str | Path, overrides: Mapping[str, Any] | Sequence[str]) -> Checked:
+def _checked(recipe: str | Path, overrides: Mapping[str, Any] | Sequence[str]) -> CheckedRecipe:
     check_environment(os.environ)
     return check_recipe(str(recipe), _as_texts(overrides), compares=False)
 
 
-def _job(checked: Checked, folder: Path, seed: int) -> Job:
+def _job(checked: CheckedRecipe, folder: Path, seed: int) -> Job:
     return Job(
         recipe=checked.recipe,
         plugins=checked.plugins,

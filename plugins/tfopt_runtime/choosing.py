@@ -9,7 +9,7 @@ from tfopt_core import (
     EVERY_BATCH,
     ComparedLoop,
     Diagnosis,
-    LoopMade,
+    LoopReport,
     TrainingOptions,
     batch_callbacks,
 )
@@ -48,7 +48,7 @@ def with_xla(options: TrainingOptions, xla: bool | str) -> bool | str:
     return xla if options.jit_compile == "auto" else options.jit_compile
 
 
-def with_missing_xla(made: LoopMade, model: Any, xla: bool | str) -> str:
+def with_missing_xla(made: LoopReport, model: Any, xla: bool | str) -> str:
     """What the loop made, and that XLA had no part in it though it was asked for."""
     if xla is not True or made.compiled_steps or made.why_not_whole:
         return made.said

@@ -18,7 +18,7 @@ from tfopt_core import (
     RunContext,
     TrainingOptions,
     hookimpl,
-    loop_made,
+    loop_report,
 )
 from tfopt_runtime.choosing import (
     LEAST_GAIN,
@@ -174,7 +174,7 @@ class Resident:
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the train function how many steps its calls made, and how."""
-        made = loop_made(model)
+        made = loop_report(model)
         reason = run.state.get("reason") or made.why_not
         if reason:
             return Effect.not_applied(reason)

@@ -16,7 +16,7 @@ from tfopt_core.cli.main import run
 from tfopt_core.diagnosis import request as diagnosing
 from tfopt_core.diagnosis import step_rounds
 from tfopt_core.errors import PreparationFailed
-from tfopt_core.training.recorder import Limits
+from tfopt_core.training.recorder import RecordingLimits
 from tfopt_core.workers.spawn import ProcessOutcome
 
 pytestmark = pytest.mark.slow
@@ -108,7 +108,7 @@ def quick():
     """Everything in this process, and two rounds of a moment each."""
     with pytest.MonkeyPatch.context() as patch:
         carry_out_here(patch)
-        short = Limits(seconds=0.1, at_most=0.3)
+        short = RecordingLimits(seconds=0.1, at_most=0.3)
         for name in ("REAL", "CACHED", "GRAPH", "DATA"):
             patch.setattr(step_rounds, name, short)
         for name in ("PEAK_SECONDS", "SHAPES_SECONDS"):

@@ -17,7 +17,7 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 
-from tfopt_core import DataPlan, Workload, loop_made
+from tfopt_core import DataPlan, Workload, loop_report
 from tfopt_core.hooks import hookimpl
 from tfopt_core.training.fit import train
 
@@ -117,7 +117,7 @@ def assert_like_stock(folder, make, loop, *beside, within=None, iterations=STEPS
 @over(*LOOPS, kept=2)
 def test_losses_weights_and_validation_are_those_of_stock_fit(loop, tmp_path):
     built, outcome = assert_like_stock(tmp_path, workload, loop)
-    made = loop_made(built.model)
+    made = loop_report(built.model)
     assert made.steps == STEPS * EPOCHS
     assert made.calls == EPOCHS * -(-STEPS // made.steps_per_call)
     assert built.model.steps_per_execution == 1  # no property of the model that is left
@@ -365,7 +365,7 @@ NEW_DATA, ANOTHER_TRACE = Restless(data=True), Restless(data=False)
 @over(CHUNKED, RESIDENT)
 def test_new_data_and_another_trace_change_nothing(loop, data, tmp_path):
     built, _ = assert_like_stock(tmp_path, workload, loop, NEW_DATA if data else ANOTHER_TRACE)
-    assert loop_made(built.model).steps == STEPS * EPOCHS
+    assert loop_report(built.model).steps == STEPS * EPOCHS
 
 
 def listening(heard):

@@ -11,7 +11,7 @@ import pytest
 from support.in_process import build_here
 from tfopt_runtime.chunked import Chunked
 
-from tfopt_core import Workload, hookimpl, loop_made
+from tfopt_core import Workload, hookimpl, loop_report
 from tfopt_core.training.fit import train
 
 pytestmark = pytest.mark.tensorflow
@@ -71,7 +71,7 @@ def test_a_chunked_loop_goes_on_with_pictures_of_another_size(xla, tmp_path):
         )
         losses.append(train(built, perf_counter_ns(), lambda message: None).history["loss"])
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
-    made = loop_made(built.model)
+    made = loop_report(built.model)
     assert made.steps == 3 * EXAMPLES // 8
     assert (made.compiled_steps > 0) is xla
 

@@ -20,10 +20,10 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_core import DataPlan, Workload, hookimpl
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
+from tfopt_core.training.checkpoint_config import CheckpointConfig
 from tfopt_core.training.checkpoint_folder import names_in
+from tfopt_core.training.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
-from tfopt_core.training.keeper import Checkpointer
-from tfopt_core.training.keeping import CheckpointConfig
 
 pytestmark = pytest.mark.tensorflow
 

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from support.real_process import environment, run
 
-from tfopt_core.cli.scaffold import ENDING, LONGEST_NAME, TEMPLATES, Names, write_distribution
+from tfopt_core.cli.scaffold import (
+    ENDING,
+    LONGEST_NAME,
+    TEMPLATES,
+    ScaffoldNames,
+    write_distribution,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +29,7 @@ NAMES = ["a", "loss-watch", "x" * (LONGEST_NAME - 2) + "-y"]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new distribution."""
     folder = tmp_path_factory.mktemp("scaffold") / "tfopt-loss-watch"
-    write_distribution(Names("loss-watch"), folder)
+    write_distribution(ScaffoldNames("loss-watch"), folder)
     return folder
 
 
@@ -38,7 +44,7 @@ def test_its_own_tests_pass_without_installing_it(folder: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_ruff_has_nothing_to_say(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "new"
-    write_distribution(Names(name), folder)
+    write_distribution(ScaffoldNames(name), folder)
     for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
         done = run([sys.executable, "-m", "ruff", *command, "."], cwd=folder)
         assert done.code == 0, done.out + done.err

@@ -261,9 +261,9 @@ from tfopt_core.trials import compared_loops
 from tfopt_core.trials import time_estimate as estimate
 from tfopt_core.trials import loop_timing
 from tfopt_core.diagnosis import step_rounds
-from tfopt_core.training.recorder import Limits
+from tfopt_core.training.recorder import RecordingLimits
 
-moment = Limits(seconds=0.05, at_most=0.2)
+moment = RecordingLimits(seconds=0.05, at_most=0.2)
 step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
 step_rounds.PEAK_SECONDS = step_rounds.SHAPES_SECONDS = 0.05
 compared_loops.SECONDS = compared_loops.AT_MOST = 0.5

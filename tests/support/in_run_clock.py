@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tfopt_core.records.in_run import InRun
 from tfopt_core.training.loops import Loop
-from tfopt_core.trials.alternate import BlockTimer, Contrast
+from tfopt_core.trials.alternate import BlockTimer, InRunContrast
 from tfopt_core.trials.explore import Explorer
 
 A, B = "1 step a call", "4 steps a call"
@@ -23,13 +23,15 @@ class Hands:
         return round(self.now * 1e9)
 
 
-def make_contrast(hands: Hands, *, level: float = 0.0203, seed: int = 1, **changes) -> Contrast:
+def make_contrast(
+    hands: Hands, *, level: float = 0.0203, seed: int = 1, **changes
+) -> InRunContrast:
     """B against A on this clock."""
-    return Contrast(B, A, level, random.Random(seed), BlockTimer(hands), **changes)
+    return InRunContrast(B, A, level, random.Random(seed), BlockTimer(hands), **changes)
 
 
 def drive(
-    contrast: Contrast,
+    contrast: InRunContrast,
     hands: Hands,
     step_seconds: Callable[[bool, float], float],
     *,

@@ -167,6 +167,8 @@ def drive(
         stack.on_epoch_end(run, model, epoch, logs, control)
         model.stop_training = control.stop_reason is not None
 
-    watch = keras.callbacks.LambdaCallback(on_epoch_end=on_epoch_end)
-    model.fit(data, epochs=epochs, verbose=0, shuffle=False, callbacks=[*options.callbacks, watch])
+    monitor = keras.callbacks.LambdaCallback(on_epoch_end=on_epoch_end)
+    model.fit(
+        data, epochs=epochs, verbose=0, shuffle=False, callbacks=[*options.callbacks, monitor]
+    )
     return Driven(model, options, stack.report_effects(run, model)["it"], stack)

@@ -16,7 +16,7 @@ from tfopt_core.training.factory import missing_workload
 
 
 @attrs.frozen
-class Checked:
+class CheckedRecipe:
     """A recipe without a problem, its configured plugins, and the places of its keys."""
 
     recipe: Recipe
@@ -26,7 +26,7 @@ class Checked:
 
 def check_recipe(
     target: str | Path, overrides: Sequence[str] = (), *, compares: bool = True
-) -> Checked:
+) -> CheckedRecipe:
     """Read a recipe and configure its plugins.
 
     :param compares: whether the stack is to be compared with the baseline, so that it must not
@@ -40,7 +40,7 @@ def check_recipe(
     problems.extend(_script_problems(reading, plugins))
     if compares:
         problems.extend(_comparison_problems(reading, plugins))
-    return Checked(reading.with_problems(problems).require(), plugins, reading)
+    return CheckedRecipe(reading.with_problems(problems).require(), plugins, reading)
 
 
 def _observer_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:

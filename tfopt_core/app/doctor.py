@@ -39,7 +39,7 @@ print(json.dumps({
 
 
 @attrs.frozen(kw_only=True)
-class Finding:
+class DoctorFinding:
     """One line of the examination; `ok` None is neither good nor bad."""
 
     subject: str
@@ -48,11 +48,13 @@ class Finding:
     mend: str = ""
 
 
-def examine() -> tuple[Finding, ...]:
+def examine() -> tuple[DoctorFinding, ...]:
     """Everything worth knowing before a measurement."""
     machine = read_machine()
     return (
-        Finding(subject="Python", ok=True, detail=f"{platform.python_version()} at {sys.prefix}"),
+        DoctorFinding(
+            subject="Python", ok=True, detail=f"{platform.python_version()} at {sys.prefix}"
+        ),
         *_tensorflow(machine),
         *_hardware(machine),
         *_disk(),
@@ -60,11 +62,11 @@ def examine() -> tuple[Finding, ...]:
     )
 
 
-def _tensorflow(machine: Machine) -> Iterator[Finding]:
+def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     try:
         check_environment(os.environ)
     except InputError as error:
-        yield Finding(subject="environment", ok=False, detail=str(error))
+        yield DoctorFinding(subject="environment", ok=False, detail=str(error))
         return
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
@@ -75,23 +77,23 @@ def _tensorflow(machine: Machine) -> Iterator[Finding]:
         said = json.loads(done.stdout.splitlines()[-1])
     except subprocess.CalledProcessError as error:
         last = (error.stderr or "").strip().splitlines()[-1:] or ["no message"]
-        yield Finding(
+        yield DoctorFinding(
             subject="TensorFlow", ok=False, detail=f"does not import: {last[0]}",
             mend="install it again: pip install --force-reinstall tensorflow",
         )  # fmt: skip
         return
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        yield Finding(subject="TensorFlow", ok=False, detail=f"gave no answer: {error}")
+        yield DoctorFinding(subject="TensorFlow", ok=False, detail=f"gave no answer: {error}")
         return
-    yield Finding(
+    yield DoctorFinding(
         subject="TensorFlow", ok=True,
         detail=f"{said['tensorflow']}, Keras {said['keras']} on {said['backend']}, imported in "
         f"{said['seconds']:.1f} s",
     )  # fmt: skip
     yield from private_api_findings(said["missing"])
-    yield Finding(subject="devices", ok=None, detail=", ".join(said["devices"]))
+    yield DoctorFinding(subject="devices", ok=None, detail=", ".join(said["devices"]))
     if machine.gpus and not any("GPU" in device for device in said["devices"]):
-        yield Finding(
+        yield DoctorFinding(
             subject="GPUs",
             ok=False,
             detail="the driver lists GPUs, and TensorFlow opens none",
@@ -99,35 +101,35 @@ def _tensorflow(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def private_api_findings(missing: Sequence[str]) -> Iterator[Finding]:
+def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
     """Yield what is to be said of the private members of TensorFlow and Keras.
 
     :param missing: the sentences of the features that are disabled for lack of one.
     """
     if not missing:
         count = len({member for feature in FEATURES for member in feature})
-        yield Finding(
+        yield DoctorFinding(
             subject="private API", ok=True,
             detail=f"all {count} members of TensorFlow and Keras that tfopt touches are there",
         )  # fmt: skip
     for sentence in missing:
-        yield Finding(
+        yield DoctorFinding(
             subject="private API", ok=None, detail=sentence,
             mend="install the versions of TensorFlow and Keras that this tfopt was tested with "
             "(see docs/guide/troubleshooting.md), or a newer tfopt",
         )  # fmt: skip
 
 
-def _hardware(machine: Machine) -> Iterator[Finding]:
-    yield Finding(
+def _hardware(machine: Machine) -> Iterator[DoctorFinding]:
+    yield DoctorFinding(
         subject="CPU", ok=None,
         detail=f"{machine.cpu_model}, {machine.cpu_count} of {machine.cpu_count_total} usable",
     )  # fmt: skip
-    yield Finding(
+    yield DoctorFinding(
         subject="bfloat16 on the CPU", ok=None,
         detail="native" if machine.has_bfloat16_cpu else "not native: it would be slow",
     )  # fmt: skip
-    yield Finding(
+    yield DoctorFinding(
         subject="GPUs", ok=None,
         detail=", ".join(
             f"{gpu.name} (compute capability {gpu.compute_capability[0]}."
@@ -136,29 +138,31 @@ def _hardware(machine: Machine) -> Iterator[Finding]:
         ) or "none",
     )  # fmt: skip
     busy = os.getloadavg()[0] / machine.cpu_count
-    yield Finding(
+    yield DoctorFinding(
         subject="load", ok=None,
         detail=f"{busy:.0%} of the usable CPUs over the last minute",
         mend="" if busy < 0.5 else "stop what else runs: timings on a busy machine mean little",
     )  # fmt: skip
     gib = machine.memory_bytes / 2**30
-    yield Finding(subject="memory", ok=None, detail=f"{gib:.1f} GiB usable")
+    yield DoctorFinding(subject="memory", ok=None, detail=f"{gib:.1f} GiB usable")
 
 
-def _disk() -> Iterator[Finding]:
+def _disk() -> Iterator[DoctorFinding]:
     free = shutil.disk_usage(Path.cwd()).free / 2**30
-    yield Finding(subject="disk", ok=None, detail=f"{free:.1f} GiB free in the working directory")
+    yield DoctorFinding(
+        subject="disk", ok=None, detail=f"{free:.1f} GiB free in the working directory"
+    )
 
 
-def _data_sources() -> Iterator[Finding]:
+def _data_sources() -> Iterator[DoctorFinding]:
     for name, found in registrations(DATA_SOURCES_GROUP).items():
         try:
             sources = found[0].load_any()()
         except Exception as error:  # another distribution's code; the rest is worth knowing
-            yield Finding(subject=name, ok=None, detail=f"{type(error).__name__}: {error}")
+            yield DoctorFinding(subject=name, ok=None, detail=f"{type(error).__name__}: {error}")
             continue
         for source in sources:
-            yield Finding(
+            yield DoctorFinding(
                 subject=f"data: {source.name}", ok=True if source.present else None,
                 detail=source.detail, mend="" if source.present else source.how_to_get,
             )  # fmt: skip

@@ -9,7 +9,7 @@ from tfopt_core.errors import InputError, did_you_mean
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.discovery import registrations
 from tfopt_core.hooks.inspection import PluginInfo, inspect_plugins
-from tfopt_core.hooks.start import beginning, in_order
+from tfopt_core.hooks.safe_stack import in_order, safe_stack
 from tfopt_core.recipe.writing import PlannedPlugin
 from tfopt_core.records.diagnosis import Diagnosed
 
@@ -55,7 +55,7 @@ def safe_plugins() -> list[PlannedPlugin]:
 
     :raises InputError: if none is installed.
     """
-    found = beginning(inspect_plugins())
+    found = safe_stack(inspect_plugins())
     if not any(one.enabled for one in found):
         raise InputError("no installed plugin leaves the training as it is; choose by --plugin")
     return [

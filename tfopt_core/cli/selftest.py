@@ -25,7 +25,7 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     """
     from tfopt_core.app.request import new_id
     from tfopt_core.hooks import read_machine
-    from tfopt_core.measurement.selftest import Trial, controls, run_trial
+    from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
     from tfopt_core.report.console import make_console
     from tfopt_core.report.live import make_observer
     from tfopt_core.report.selftest import render_selftest
@@ -35,7 +35,7 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     if times < 1:
         raise InputError(f"--times: expected a number of at least 1, got {times}")
     check_environment(os.environ)
-    trials: list[Trial] = []
+    trials: list[ControlTrial] = []
     machine = read_machine()
     try:
         with (

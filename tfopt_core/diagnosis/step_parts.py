@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.diagnosis import Part, Round
+from tfopt_core.records.diagnosis import Round, StepPart
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.recorder import Call, TimedEpoch
 
@@ -24,9 +24,9 @@ class Parts:
     """
 
     step_seconds: float
-    input: Part
-    dispatch: Part
-    compute: Part
+    input: StepPart
+    dispatch: StepPart
+    compute: StepPart
     data_seconds: float
     dispatch_known: bool
 
@@ -45,7 +45,7 @@ def parts_of(rounds: Sequence[Round]) -> Parts:
         min(1.0, median([left(round_) for round_ in rounds])) for left in (_cached, _graph)
     )
     parts = [
-        Part(
+        StepPart(
             seconds=share * step,
             share=share,
             low=min(one[place] for one in shares),

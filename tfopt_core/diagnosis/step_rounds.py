@@ -14,22 +14,22 @@ from tfopt_core.records.diagnosis import Round
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.batches import DataLoop, first_batch, repeated, shapes_of
 from tfopt_core.training.build import Built
+from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.matmul_peak import MatmulPeak, dtypes_worth_measuring
-from tfopt_core.training.recorder import Limits
+from tfopt_core.training.recorder import RecordingLimits
 from tfopt_core.training.step_loops import FitLoop, GraphLoop
-from tfopt_core.training.watch import Watch
 
 # Five rounds of some five seconds. Real epochs are seen to their end where that is soon.
 ROUNDS = 5
-REAL = Limits(seconds=1.5, at_most=3.5)
-CACHED = Limits(seconds=0.8, at_most=0.8)
-GRAPH = Limits(seconds=0.6, at_most=0.6)
-DATA = Limits(seconds=0.5, at_most=1.5)
+REAL = RecordingLimits(seconds=1.5, at_most=3.5)
+CACHED = RecordingLimits(seconds=0.8, at_most=0.8)
+GRAPH = RecordingLimits(seconds=0.6, at_most=0.6)
+DATA = RecordingLimits(seconds=0.5, at_most=1.5)
 PEAK_SECONDS = 0.2
 # First steps trace, open buffers and fill what allocators keep.
-WARM = Limits(seconds=0.0, at_most=0.3, calls=5)
+WARM = RecordingLimits(seconds=0.0, at_most=0.3, calls=5)
 # An epoch that fills a cache is waited for no longer than this.
-FILL = Limits(seconds=0.0, at_most=20.0)
+FILL = RecordingLimits(seconds=0.0, at_most=20.0)
 # No round begins after so many seconds of measuring.
 BUDGET_SECONDS = 23.0
 # For a first look two rounds tell enough to choose what is then measured.
@@ -40,7 +40,7 @@ Tell = Callable[[str], None]
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Rounds:
+class LoopRounds:
     """What was timed, the batch that was repeated, the shapes of batches that were seen, those
     for which a step was traced while it was timed, and what stood in the way."""
 
@@ -53,7 +53,7 @@ class Rounds:
 
 def time_rounds(
     built: Built, tell: Tell, now: Callable[[], float] = monotonic, *, quick: bool = False
-) -> Rounds:
+) -> LoopRounds:
     """Time `fit` over the real data and over one batch, steps in a graph, and the data alone.
 
     :param quick: make fewer rounds.
@@ -73,7 +73,7 @@ def time_rounds(
                 break
     finally:
         loops.fit.finish()
-    return Rounds(
+    return LoopRounds(
         rounds=tuple(rounds), batch=loops.batch,
         shapes=shapes_of(built.run.datasets["train"], SHAPES_SECONDS),
         traced=tuple(loops.traced_anew), warnings=tuple(loops.warnings),
@@ -93,7 +93,7 @@ class _Loops:
         self.warnings: list[str] = []
         self.traced_anew: list[str] = []
         self.batch: Any = None
-        self.fit = FitLoop(built, Watch(built, lambda message: None), sync)
+        self.fit = FitLoop(built, FitMonitor(built, lambda message: None), sync)
         self.data = DataLoop(built.run.datasets["train"], built.run.steps_per_epoch)
         dtypes = dtypes_worth_measuring(built.run.machine, built.precision.policy)
         self.peaks = {dtype: MatmulPeak(dtype, sync=sync) for dtype in dtypes}

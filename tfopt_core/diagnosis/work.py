@@ -12,7 +12,7 @@ from cattrs import unstructure
 
 from tfopt_core.data import Cache, DataPlan
 from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, share_of_peak
-from tfopt_core.diagnosis.step_rounds import Rounds, time_rounds
+from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
 from tfopt_core.errors import describe
 from tfopt_core.hooks import Diagnosis, Finding
 from tfopt_core.hooks.settings import plain
@@ -122,7 +122,7 @@ def _traced(built: Built, batch: Any) -> tuple[StepGraph | None, str]:
         return None, f"tracing the step for one batch {describe(error)}"
 
 
-def _matmul(built: Built, rounds: Rounds, graph: StepGraph | None, why_not: str) -> MatmulUse:
+def _matmul(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not: str) -> MatmulUse:
     dtype = built.precision.policy.removeprefix("mixed_")
     operations: float | None = None
     if graph is not None:
@@ -143,7 +143,7 @@ def _matmul(built: Built, rounds: Rounds, graph: StepGraph | None, why_not: str)
     )
 
 
-def _input_findings(built: Built, rounds: Rounds, parts: Parts) -> Iterator[Finding]:
+def _input_findings(built: Built, rounds: LoopRounds, parts: Parts) -> Iterator[Finding]:
     # the real loop may hide what the data take behind the rest of a step
     waits = parts.input.share >= INPUT_WORTH
     heavy = parts.data_seconds >= INPUT_WORTH * parts.step_seconds
@@ -249,7 +249,7 @@ def _diagnosed(
     job: Job,
     workload: Workload,
     built: Built,
-    rounds: Rounds,
+    rounds: LoopRounds,
     parts: Parts,
     matmul: MatmulUse,
 ) -> Diagnosed:

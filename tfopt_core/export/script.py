@@ -56,7 +56,7 @@ class ScriptNames(WorkloadNames):
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class CallPlace:
     """Where a script called `fit`: its own text, and the line; None in another file.
 
     `global_seed` is TensorFlow's at that moment, None if there was none.
@@ -67,7 +67,7 @@ class Place:
     global_seed: int | None
 
 
-def script_program(built: Built, place: Place, left_out: Mapping[str, str]) -> Program:
+def script_program(built: Built, place: CallPlace, left_out: Mapping[str, str]) -> Program:
     """The script's text with what its stack does to the fit that was looked at.
 
     :raises NoPlainForm: naming a plugin of which something cannot be written down.
@@ -76,13 +76,13 @@ def script_program(built: Built, place: Place, left_out: Mapping[str, str]) -> P
     if place.line is None:
         raise WorkloadError("fit is called in another file than the script, so nothing is placed")
     try:
-        return _Writer(built, place, left_out).program()
+        return _ScriptWriter(built, place, left_out).program()
     except NoPlace as error:
         raise WorkloadError(f"the script cannot be edited surely: {error}") from error
 
 
-class _Writer:
-    def __init__(self, built: Built, place: Place, left_out: Mapping[str, str]) -> None:
+class _ScriptWriter:
+    def __init__(self, built: Built, place: CallPlace, left_out: Mapping[str, str]) -> None:
         self.built, self.left_out = built, left_out
         self.workload: Any = built.workload
         assert place.line is not None

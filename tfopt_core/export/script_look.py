@@ -13,7 +13,7 @@ from cattrs import unstructure
 from tfopt_core.errors import WorkloadError
 from tfopt_core.export.look import resolved
 from tfopt_core.export.program import PROGRAM, Program
-from tfopt_core.export.script import Place, script_program
+from tfopt_core.export.script import CallPlace, script_program
 from tfopt_core.export.written import without_the_unwritable
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import build
@@ -41,7 +41,7 @@ class _Exported(ScriptLook):
     path: Path = attrs.field(factory=Path)
 
     def _looked_at(self, load: Load) -> dict[str, Any]:
-        place = Place(
+        place = CallPlace(
             text=self.path.read_text(encoding="utf-8"),
             line=self._line(),
             global_seed=_global_seed(),  # before anything is built anew under another one
@@ -50,7 +50,7 @@ class _Exported(ScriptLook):
         message["prepared"][PROGRAM] = unstructure(self._program(message["prepared"], load, place))
         return message
 
-    def _program(self, prepared: dict[str, Any], load: Load, place: Place) -> Program:
+    def _program(self, prepared: dict[str, Any], load: Load, place: CallPlace) -> Program:
         job = attrs.evolve(
             self.task.job,
             plugins=resolved(self.task, prepared),

@@ -13,8 +13,8 @@ from tfopt_core.errors import TfoptError, describe
 from tfopt_core.hooks.card import MATHS, Traits, card, math_of, traits
 from tfopt_core.hooks.diagnosis import Diagnosis
 from tfopt_core.hooks.discovery import Registration, find, registrations
+from tfopt_core.hooks.safe_stack import in_order
 from tfopt_core.hooks.settings import configure, plain
-from tfopt_core.hooks.start import in_order
 from tfopt_core.recipe import PluginEntry
 from tfopt_core.recipe.model import Where
 

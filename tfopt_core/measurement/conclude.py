@@ -12,7 +12,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.measurement.after_fits import ends_in_words, without_early_ends
 from tfopt_core.measurement.pace import round_seconds as seconds_of_round
 from tfopt_core.measurement.schedule import baseline_and_full, leave_one_out
-from tfopt_core.measurement.state import Course
+from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.recipe import Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results, RunResult
@@ -43,9 +43,9 @@ Stop = Literal["done", "interrupted", "budget"]
 
 
 def judgement_of(
-    request: Request, prepared: Prepared, course: Course, runs: Sequence[RunResult]
+    request: Request, prepared: Prepared, state: MeasurementState, runs: Sequence[RunResult]
 ) -> Judgement:
-    """The rules by which the runs are judged, from the recipe, the dry build and the course."""
+    """The rules by which the runs are judged, from the recipe, the dry build and the state."""
     measure = request.recipe.measure
     return Judgement(
         metric=prepared.quality_metric,
@@ -57,7 +57,7 @@ def judgement_of(
         sequential=measure.pairs == "auto",
         projected=any(run.ok and not run.complete for run in runs),
         per_step=any(run.ok and not_projected(run) is not None for run in runs),
-        certificate=course.certificate,
+        certificate=state.certificate,
     )
 
 
@@ -65,7 +65,7 @@ def conclude(
     *,
     request: Request,
     prepared: Prepared,
-    course: Course,
+    state: MeasurementState,
     id_: str,
     created_at: str,
     runs: Sequence[RunResult],
@@ -84,7 +84,7 @@ def conclude(
     :param round_seconds: what another round would take, None without a run.
     """
     runs = without_early_ends(runs)
-    recipe, judgement = request.recipe, judgement_of(request, prepared, course, runs)
+    recipe, judgement = request.recipe, judgement_of(request, prepared, state, runs)
     pairs = len(pairs_of(runs))
     asked = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
     judged = judged_runs(runs, asked, stop, planned)
@@ -130,8 +130,8 @@ def conclude(
             runs, comparison, rows, asked,
             None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
         ),
-        length=course.length,
-        resumed=course.resumed,
+        length=state.length,
+        resumed=state.resumed,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from tfopt_core.measurement.pace import Pace, World
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.session import budget_of, conduct, keeper, recipe_path
-from tfopt_core.measurement.state import Course
+from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.recipe import Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
@@ -56,20 +56,20 @@ def resume(
         shutil.rmtree(request.folder / "replay", ignore_errors=True)
         code = fingerprint(request)
         _refuse_changes(stopped, request, code, store)
-        prepared, course = _decisions(stopped, store)
+        prepared, state = _decisions(stopped, store)
         prepared = attrs.evolve(
             prepared, warnings=tuple(dict.fromkeys((*prepared.warnings, *busy)))
         )
-        course = attrs.evolve(course, resumed=course.resumed + 1)
+        state = attrs.evolve(state, resumed=state.resumed + 1)
         request = with_prepared(request, prepared)
         runs = store.runs(stopped.id)
         spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
         keep = keeper(store, request, prepared, code)
-        keep(course)
+        keep(state)
         rounds = Rounds(
-            request=request, prepared=prepared, course=course, runner=runner, store=store,
+            request=request, prepared=prepared, state=state, runner=runner, store=store,
             observer=observer, world=world, pace=Pace(world, budget_of(request), earlier=spent),
-            keep_course=keep, runs=list(runs),
+            keep_state=keep, runs=list(runs),
         )  # fmt: skip
         return conduct(rounds, stopped.created_at)
 
@@ -109,12 +109,12 @@ def _undamaged(stopped: Unfinished) -> Unfinished:
     return stopped
 
 
-def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, Course]:
+def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, MeasurementState]:
     """Return what the measurement was prepared with, and what it has decided on its way."""
     with reading(stopped.id, store.path, '"prepared" of its request'):
         prepared = structure(stopped.request["prepared"], Prepared)
     with reading(stopped.id, store.path, '"course" of its request'):
-        return prepared, Course.from_dict(stopped.request["course"])
+        return prepared, MeasurementState.from_dict(stopped.request["course"])
 
 
 def _refuse_changes(

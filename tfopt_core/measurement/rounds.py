@@ -13,7 +13,7 @@ from tfopt_core.measurement.conclude import Stop, judgement_of
 from tfopt_core.measurement.pace import SURELY_TOO_LONG, Pace, World, round_seconds
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out, one_alone
-from tfopt_core.measurement.state import Course
+from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Contrast, Turn, Variant
@@ -46,13 +46,13 @@ class Rounds:
 
     request: Request
     prepared: Prepared
-    course: Course
+    state: MeasurementState
     pace: Pace
     runner: Runner
     store: Store
     observer: Observer
     world: World
-    keep_course: Callable[[Course], None] = lambda course: None
+    keep_state: Callable[[MeasurementState], None] = lambda state: None
     runs: list[RunResult] = attrs.field(factory=list)
     extras: list[Variant] = attrs.field(factory=list)
     contrasts: list[Contrast] = attrs.field(factory=list)
@@ -69,7 +69,7 @@ class Rounds:
 
     @_schedule.default
     def _draw_schedule(self) -> Schedule:
-        return Schedule(self.course.seed)
+        return Schedule(self.state.seed)
 
     @_processes.default
     def _make_processes(self) -> Processes:
@@ -78,9 +78,9 @@ class Rounds:
 
     def __attrs_post_init__(self) -> None:
         asked = self.request.recipe.measure.attribution
-        if self.course.isolating is None and asked != "auto":
+        if self.state.isolating is None and asked != "auto":
             self._decide(isolating=asked != "off")
-        if self.course.isolating:
+        if self.state.isolating:
             self._isolate_each()
 
     def go(self) -> None:
@@ -93,7 +93,7 @@ class Rounds:
 
     def judgement(self) -> Judgement:
         """The rules by which the runs so far are judged."""
-        return judgement_of(self.request, self.prepared, self.course, self.runs)
+        return judgement_of(self.request, self.prepared, self.state, self.runs)
 
     def seconds_a_round(self) -> float | None:
         """What another round would take, None before there was a run."""
@@ -101,7 +101,7 @@ class Rounds:
 
     def _alike(self) -> list[RunResult]:
         """The runs that are as long as the next one."""
-        return [run for run in self.runs if run.round >= self.course.same_length_from]
+        return [run for run in self.runs if run.round >= self.state.same_length_from]
 
     def variants_a_round(self) -> int:
         """How many runs a round has."""
@@ -175,7 +175,7 @@ class Rounds:
 
     def _longest_seconds(self) -> float | None:
         """After how many seconds of timed steps a run is cut; None trains to the end."""
-        if self.course.length != "steady":
+        if self.state.length != "steady":
             return None
         return longest_seconds(self.request.recipe.measure.budget_seconds)
 
@@ -248,7 +248,7 @@ class Rounds:
 
     def _decide_after_the_first(self) -> None:
         measure = self.request.recipe.measure
-        if measure.length == "auto" and self.course.length == "full" and self._too_long():
+        if measure.length == "auto" and self.state.length == "full" and self._too_long():
             self._decide(length="steady", same_length_from=1)
             self.observer(
                 progress.Noted(
@@ -256,9 +256,9 @@ class Rounds:
                     "once their step time is known, and totals are projected"
                 )
             )
-        if self.course.isolating is None:
+        if self.state.isolating is None:
             self._decide(isolating=self._worth_isolating())
-            if self.course.isolating:
+            if self.state.isolating:
                 self._isolate_each()
                 self._missing_turns(0)
 
@@ -279,8 +279,8 @@ class Rounds:
         return self.pace.elapsed + rest <= budget
 
     def _decide(self, **decided: Any) -> None:
-        self.course = attrs.evolve(self.course, **decided)
-        self.keep_course(self.course)
+        self.state = attrs.evolve(self.state, **decided)
+        self.keep_state(self.state)
 
     def _isolate_each(self) -> None:
         self.extras, self.contrasts = isolating(self.request)

@@ -27,14 +27,14 @@ ENVIRONMENT = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # Of the no-op's verdicts so many are wrong by chance: the error rate of a fixed number of pairs.
 NOMINAL_RATE = 0.05
 
-Control = Literal["nothing", "sleeps"]
+ControlName = Literal["nothing", "sleeps"]
 
 
 @attrs.frozen
-class Trial:
+class ControlTrial:
     """One control, measured once."""
 
-    control: Control
+    control: ControlName
     results: Results
 
     @property
@@ -46,7 +46,7 @@ class Trial:
         return verdict == "slower"
 
 
-def controls() -> dict[Control, StackedPlugin]:
+def controls() -> dict[ControlName, StackedPlugin]:
     """The stacks of one plugin that are measured, by name."""
     return {
         "nothing": StackedPlugin("nothing", Nothing()),
@@ -55,7 +55,7 @@ def controls() -> dict[Control, StackedPlugin]:
 
 
 def run_trial(
-    control: Control,
+    control: ControlName,
     *,
     machine: Machine,
     folder: Path,
@@ -65,7 +65,7 @@ def run_trial(
     pairs: int = PAIRS,
     epochs: int = EPOCHS,
     new_id: Callable[[], str],
-) -> Trial:
+) -> ControlTrial:
     """Measure one control as any stack is measured.
 
     :param folder: for the runs and a store of its own.
@@ -86,4 +86,4 @@ def run_trial(
     with Store(folder / "runs.sqlite") as store:
         # the controls are about timing; a certificate takes longer than a quarter of their runs
         results = measure(request, runner=runner, store=store, observer=observer, certify=False)
-    return Trial(control, results)
+    return ControlTrial(control, results)

@@ -17,7 +17,7 @@ from tfopt_core.measurement.pace import Pace, World, estimated_round
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.replaying import Certificate, replay_both
 from tfopt_core.measurement.rounds import Rounds
-from tfopt_core.measurement.state import Course, Length
+from tfopt_core.measurement.state import Length, MeasurementState
 from tfopt_core.recipe import Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
@@ -73,20 +73,20 @@ def measure(
             never = NEVER_CUT.format(why=prepared.why_never_cut)
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        course = Course(seed=seed, length=_length(request, prepared))
+        state = MeasurementState(seed=seed, length=_length(request, prepared))
         if certify:
-            certificate = _certificate(request, prepared, course, runner, observer)
-            course = attrs.evolve(course, certificate=certificate)
+            certificate = _certificate(request, prepared, state, runner, observer)
+            state = attrs.evolve(state, certificate=certificate)
             prepared = attrs.evolve(prepared, seconds=pace.elapsed)
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
             request.folder.name, created_at, request.recipe.name, request.recipe.sha256(),
-            kept_request(request, prepared, course, code),
+            kept_request(request, prepared, state, code),
         )  # fmt: skip
         rounds = Rounds(
-            request=request, prepared=prepared, course=course, pace=pace, runner=runner,
+            request=request, prepared=prepared, state=state, pace=pace, runner=runner,
             store=store, observer=observer, world=world,
-            keep_course=keeper(store, request, prepared, code),
+            keep_state=keeper(store, request, prepared, code),
         )  # fmt: skip
         return conduct(rounds, created_at)
 
@@ -100,7 +100,7 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
     rounds.observer(_ready(rounds))
     rounds.go()
     results = conclude(
-        request=request, prepared=prepared, course=rounds.course, id_=request.folder.name,
+        request=request, prepared=prepared, state=rounds.state, id_=request.folder.name,
         created_at=created_at, runs=rounds.runs, contrasts=rounds.contrasts,
         seconds=rounds.pace.elapsed, stop=rounds.stop, planned=rounds.planned_pairs,
         round_seconds=rounds.seconds_a_round(),
@@ -119,16 +119,16 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
 
 
 def kept_request(
-    request: Request, prepared: Prepared, course: Course, code: dict[str, str]
+    request: Request, prepared: Prepared, state: MeasurementState, code: dict[str, str]
 ) -> dict[str, object]:
     """What the store keeps of a measurement beside its runs: enough to resume it."""
     return {
         "recipe": request.recipe.to_dict(),
         "recipe_path": recipe_path(request.recipe),
-        "seed": course.seed,
+        "seed": state.seed,
         "resolved": prepared.resolved,
         "prepared": unstructure(prepared),
-        "course": course.to_dict(),
+        "course": state.to_dict(),
         "fingerprint": code,
     }
 
@@ -140,11 +140,11 @@ def recipe_path(recipe: Recipe) -> str | None:
 
 def keeper(
     store: Store, request: Request, prepared: Prepared, code: dict[str, str]
-) -> Callable[[Course], None]:
+) -> Callable[[MeasurementState], None]:
     """What stores a change of course."""
 
-    def keep(course: Course) -> None:
-        kept = kept_request(request, prepared, course, code)
+    def keep(state: MeasurementState) -> None:
+        kept = kept_request(request, prepared, state, code)
         store.update_request(request.folder.name, kept)
 
     return keep
@@ -169,7 +169,11 @@ def _length(request: Request, prepared: Prepared) -> Length:
 
 
 def _certificate(
-    request: Request, prepared: Prepared, course: Course, runner: Runner, observer: Observer
+    request: Request,
+    prepared: Prepared,
+    state: MeasurementState,
+    runner: Runner,
+    observer: Observer,
 ) -> Certificate | None:
     if stack_math([plugin.math for plugin in prepared.plugins]) == "changes":
         return None
@@ -179,7 +183,7 @@ def _certificate(
     if too_dear is not None:
         return impossible(too_dear)
     observer(progress.Certifying())
-    return replay_both(processes_of(request, runner), request.plugins, seed=course.seed or 1)
+    return replay_both(processes_of(request, runner), request.plugins, seed=state.seed or 1)
 
 
 def _dearer_than_worth(request: Request, prepared: Prepared) -> str | None:
@@ -199,7 +203,7 @@ def _dearer_than_worth(request: Request, prepared: Prepared) -> str | None:
 
 
 def _ready(rounds: Rounds) -> progress.Ready:
-    prepared, course = rounds.prepared, rounds.course
+    prepared, state = rounds.prepared, rounds.state
     a_round = estimated_round(prepared, rounds.variants_a_round())
     return progress.Ready(
         seconds=prepared.seconds,
@@ -209,9 +213,9 @@ def _ready(rounds: Rounds) -> progress.Ready:
         total_runs=rounds.planned_pairs * rounds.variants_a_round(),
         warnings=prepared.warnings,
         estimated_seconds=(
-            rounds.planned_pairs * a_round if a_round and course.length == "full" else None
+            rounds.planned_pairs * a_round if a_round and state.length == "full" else None
         ),
         budget_seconds=budget_of(rounds.request),
-        length=course.length,
+        length=state.length,
         runs_done=len(rounds.runs),
     )

@@ -15,7 +15,7 @@ _converter = Converter()
 
 
 @attrs.frozen(kw_only=True)
-class Course:
+class MeasurementState:
     """The decisions so far.
 
     :param seed: draws the order and the seeds of all rounds.
@@ -39,6 +39,6 @@ class Course:
         return dict(_converter.unstructure(self))
 
     @classmethod
-    def from_dict(cls, data: Any) -> Course:
-        """The course that `to_dict` wrote."""
+    def from_dict(cls, data: Any) -> MeasurementState:
+        """The state that `to_dict` wrote."""
         return _converter.structure(data, cls)

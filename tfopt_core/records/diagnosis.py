@@ -32,7 +32,7 @@ class Round:
 
 
 @attrs.frozen(kw_only=True)
-class Part:
+class StepPart:
     """Seconds that a step spends on one thing, and its share: over all rounds, and the least and
     the most that a single round says."""
 
@@ -109,9 +109,9 @@ class Diagnosed:
     batch_callbacks: tuple[str, ...]
     data: dict[str, tuple[str, ...]]
     step_seconds: float
-    input: Part
-    dispatch: Part
-    compute: Part
+    input: StepPart
+    dispatch: StepPart
+    compute: StepPart
     dispatch_known: bool
     data_seconds: float
     bounds: Bounds

@@ -16,7 +16,7 @@ from rich.text import Text
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.suggest import Suggestion
-from tfopt_core.records.diagnosis import Diagnosed, Part
+from tfopt_core.records.diagnosis import Diagnosed, StepPart
 from tfopt_core.report import units
 from tfopt_core.report.layout import (
     Page,
@@ -135,7 +135,7 @@ class _Legend:
 def _parts(diagnosed: Diagnosed) -> RenderableType:
     rows: list[tuple[RenderableType, ...]] = []
     for name in SIGNS:
-        part: Part = getattr(diagnosed, name)
+        part: StepPart = getattr(diagnosed, name)
         meaning = MEANINGS[name]
         if not diagnosed.dispatch_known and name != "input":
             meaning = "not known" if name == "dispatch" else "dispatch and compute, not told apart"
@@ -152,14 +152,14 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
     return Group(grid(rows), *(words(note, "dim") for note in notes))
 
 
-def _share(part: Part) -> str:
+def _share(part: StepPart) -> str:
     """`13% (12 to 15%)`: over all rounds, and what single rounds say."""
     low, high = (round(100 * min(1.0, max(0.0, share))) for share in (part.low, part.high))
     between = "" if low == high else f" ({low} to {high}%)"
     return f"{part.share:.0%}{between}"
 
 
-def _is_noise(part: Part) -> bool:
+def _is_noise(part: StepPart) -> bool:
     return part.within_noise and part.share > 0
 
 

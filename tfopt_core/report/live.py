@@ -32,7 +32,7 @@ PREPARING = "preparing: building the model and resolving the settings"
 CERTIFYING = "replaying fixed batches without and with the stack"
 
 
-class View(Protocol):
+class LiveObserver(Protocol):
     """An observer that is entered before the measurement and left after it."""
 
     def __call__(self, event: Event) -> None: ...
@@ -47,7 +47,7 @@ class View(Protocol):
     ) -> None: ...
 
 
-def make_observer(console: Console, quiet: bool = False) -> View:
+def make_observer(console: Console, quiet: bool = False) -> LiveObserver:
     """The live view on a terminal that can redraw, one line per event elsewhere, or nothing.
 
     :param console: the one of standard error; standard output is for results.

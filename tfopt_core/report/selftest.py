@@ -8,7 +8,7 @@ from statistics import median
 from rich.console import RenderableType
 from rich.text import Text
 
-from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS, Trial
+from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS, ControlTrial
 from tfopt_core.report import units
 from tfopt_core.report.layout import Page, bullets, grid, paragraph, section, words
 from tfopt_core.report.summary import machine_in_words
@@ -20,7 +20,7 @@ _EXPECTED = {
 }
 
 
-def render_selftest(trials: Sequence[Trial]) -> RenderableType:
+def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
     """Each control with what was expected of it and what came out, and what that means here."""
     rows: list[tuple[RenderableType, ...]] = []
     for name in dict.fromkeys(trial.control for trial in trials):
@@ -38,7 +38,7 @@ def render_selftest(trials: Sequence[Trial]) -> RenderableType:
     return Page(tuple(parts))
 
 
-def _resolution(trials: Sequence[Trial]) -> tuple[Text, ...]:
+def _resolution(trials: Sequence[ControlTrial]) -> tuple[Text, ...]:
     """`a gain of 3% would be seen in 9 of 10 cases, in 95 s`, from the trials of the no-op."""
     found = [
         (trial.results.comparison.detectable, trial.results.seconds)
@@ -53,7 +53,7 @@ def _resolution(trials: Sequence[Trial]) -> tuple[Text, ...]:
     return (paragraph(f"a gain of {gain} would be seen in 9 of 10 cases, in {seconds}"),)
 
 
-def _verdict(trials: Sequence[Trial]) -> tuple[str, str]:
+def _verdict(trials: Sequence[ControlTrial]) -> tuple[str, str]:
     wrong = [trial for trial in trials if not trial.as_expected]
     if not wrong:
         return (

@@ -9,8 +9,7 @@ from pathlib import Path
 from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.report.console import make_console
 from tfopt_core.report.first_contact import render_look, render_written
-from tfopt_core.report.live import View as LiveView
-from tfopt_core.report.live import make_observer
+from tfopt_core.report.live import LiveObserver, make_observer
 from tfopt_core.report.phases import make_phases
 
 
@@ -28,7 +27,7 @@ class Terminal:
         """Return something that is told each phase, for as long as the work goes on."""
         return make_phases(self.console, quiet=self.quiet)
 
-    def measuring(self) -> LiveView:
+    def measuring(self) -> LiveObserver:
         """Return the live view of a measurement, to be entered before it."""
         return make_observer(self.console, quiet=self.quiet)
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.training.build import Built
-from tfopt_core.training.recorder import Clock, Limits, Recorder, TimedEpoch
+from tfopt_core.training.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
 
 # A call reads as many batches as take so long: long enough for the clock.
 DATA_CALL_SECONDS = 0.05
@@ -94,7 +94,7 @@ class DataLoop:
 
         self._function = tf.function(read, autograph=False, reduce_retracing=True)
 
-    def run(self, limits: Limits) -> list[TimedEpoch]:
+    def run(self, limits: RecordingLimits) -> list[TimedEpoch]:
         """Read until the limits are reached."""
         recorder = Recorder(limits, None, now=self.now)
         stop = False
@@ -109,7 +109,7 @@ class DataLoop:
             stop = recorder.end_epoch(complete=not left) or left
         return recorder.epochs
 
-    def _calls(self, limits: Limits) -> Iterator[int]:
+    def _calls(self, limits: RecordingLimits) -> Iterator[int]:
         """Read an epoch; yields after each call how many batches it read."""
         import tensorflow as tf
 

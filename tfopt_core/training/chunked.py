@@ -19,7 +19,7 @@ from tfopt_core.training.graph_steps import (
     repeated,
     shapes_of_logs,
 )
-from tfopt_core.training.made import LoopMade
+from tfopt_core.training.loop_report import LoopReport
 from tfopt_core.training.stacking import sized, sizes_of, stacked, why_not_stacked
 
 
@@ -37,7 +37,7 @@ class ChunkedFunction:
     steps: int
     jit_compile: bool
     batch_size: int | None = None
-    made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="chunked"))
+    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="chunked"))
     _whole_batch: Any = None
     _step: Any = attrs.field(init=False)
     _compiled_step: Any = attrs.field(init=False)

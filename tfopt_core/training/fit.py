@@ -1,4 +1,4 @@
-"""One fit: Keras' `fit` drives, and a `Watch` looks on."""
+"""One fit: Keras' `fit` drives, and a `FitMonitor` looks on."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.training.build import Built
+from tfopt_core.training.checkpointer import Checkpointer
 from tfopt_core.training.distributed.distribution import Distribution, distribution_of
 from tfopt_core.training.distributed.writers import callbacks_of
-from tfopt_core.training.keeper import Checkpointer
+from tfopt_core.training.fit_monitor import FitMonitor, Known, Report
 from tfopt_core.training.loops import Adapt
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
 from tfopt_core.training.segments import begin_anew, segmented_callbacks
 from tfopt_core.training.switching import switching_loop
-from tfopt_core.training.watch import Known, Report, Watch
 
 
 def train(
@@ -39,49 +39,49 @@ def train(
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
     model, run = built.model, built.run
-    watch = Watch(built, report, known=known)
+    monitor = FitMonitor(built, report, known=known)
     with run.strategy.scope():
-        watch.penalties = add_data_loss(model, run.element_spec)
-    distribution = watch.timed.distribution = distribution_of(built)
+        monitor.penalties = add_data_loss(model, run.element_spec)
+    distribution = monitor.timed.distribution = distribution_of(built)
     if distribution is not None:
         distribution.install()
     if adapt is not None:
-        watch.timed.loop = switching_loop(built, watch.clock, adapt, report)
-    watch.timed.install()
+        monitor.timed.loop = switching_loop(built, monitor.clock, adapt, report)
+    monitor.timed.install()
     callbacks = segmented_callbacks(
-        watch.around(callbacks_of(built.training.callbacks, run.cluster)),
+        monitor.around(callbacks_of(built.training.callbacks, run.cluster)),
         model,
         epochs=run.epochs,
         steps=run.steps_per_epoch,
     )
     if keeper is not None:
         assert adapt is None
-        watch.keeper = keeper
-        keeper.before_fit(watch)
+        monitor.keeper = keeper
+        keeper.before_fit(monitor)
     while keeper is None or not keeper.finished:
         callbacks.last = True
-        watch.before_new_segment = lambda: setattr(callbacks, "last", False)
-        watch.begin_fit()
-        initial = watch.epochs_done if keeper is None else keeper.initial_epoch
+        monitor.before_new_segment = lambda: setattr(callbacks, "last", False)
+        monitor.begin_fit()
+        initial = monitor.epochs_done if keeper is None else keeper.initial_epoch
         _fit(built, callbacks, initial, distribution)
         if callbacks.last:
             break
-        if watch.wants_new_data:
+        if monitor.wants_new_data:
             built.rebuild_training_data()
-        if watch.timed.loop is not None:
-            watch.timed.loop.begin_segment()
+        if monitor.timed.loop is not None:
+            monitor.timed.loop.begin_segment()
         begin_anew(built)
     ended = perf_counter_ns()
     if keeper is not None:
         keeper.finish()
-    kept = None if watch.timed.loop is None else watch.timed.loop.finish()
+    kept = None if monitor.timed.loop is None else monitor.timed.loop.finish()
     communication = None if distribution is None else distribution.communication_seconds()
-    watch.timed.uninstall()
+    monitor.timed.uninstall()
     if distribution is not None:
         distribution.uninstall()
     remove_data_loss(model)
     return outcome_of(
-        watch,
+        monitor,
         built,
         started,
         ended,
@@ -92,7 +92,7 @@ def train(
 
 
 def outcome_of(
-    watch: Watch,
+    monitor: FitMonitor,
     built: Built,
     started: int,
     ended: int,
@@ -102,33 +102,33 @@ def outcome_of(
     resumed: bool = False,
     communication_step_seconds: float | None = None,
 ) -> FitOutcome:
-    """What a watch has seen of a fit that lasted from `started` to `ended`, in nanoseconds.
+    """What a monitor has seen of a fit that lasted from `started` to `ended`, in nanoseconds.
 
     :param initial_epoch: the epochs that were trained before.
     :param jit_compile: of the loop that trained in the end; None for the model's own.
     """
-    clock, model, run = watch.clock, built.model, built.run
+    clock, model, run = monitor.clock, built.model, built.run
     return FitOutcome(
         # whoever is never cut short was asked all along, and that is none of its training
-        wall_seconds=(ended - started - watch.asking_nanoseconds) / 1e9,
+        wall_seconds=(ended - started - monitor.asking_nanoseconds) / 1e9,
         setup_seconds=((clock.first_step_start or ended) - started) / 1e9,
         blocks=tuple(clock.blocks),
         validation_seconds=tuple(clock.validation_seconds),
         epoch_begin_seconds=tuple((begin - started) / 1e9 for begin in clock.epoch_begins),
         epoch_end_seconds=tuple((end - started) / 1e9 for end in clock.epoch_ends),
         edge_seconds=tuple(clock.edge_seconds),
-        cut_short=watch.cut_short,
+        cut_short=monitor.cut_short,
         planned_epochs=run.epochs,
         steps_per_epoch=run.steps_per_epoch,
-        epochs=watch.epochs_done - initial_epoch,
+        epochs=monitor.epochs_done - initial_epoch,
         steps=clock.steps,
         batch_size=run.batch_size,
         replicas=run.replicas,
         trainable_parameters=sum(math.prod(v.shape) for v in model.trainable_variables),
         jit_compile=bool(model.jit_compile) if jit_compile is None else jit_compile,
         float32_layers=built.float32_layers,
-        stop_reason=watch.stop_reason,
-        history=watch.history,
+        stop_reason=monitor.stop_reason,
+        history=monitor.history,
         resumed=resumed,
         workers=1 if run.cluster is None else len(run.cluster.workers),
         communication_step_seconds=communication_step_seconds,

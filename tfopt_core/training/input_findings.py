@@ -17,7 +17,7 @@ from tfopt_core.data.sampling import still
 from tfopt_core.data.stages import Shuffle, Stage
 from tfopt_core.hooks import Finding
 from tfopt_core.training.batches import DataLoop
-from tfopt_core.training.recorder import Limits, TimedEpoch
+from tfopt_core.training.recorder import RecordingLimits, TimedEpoch
 
 # A stage below this share of a step is not worth a word.
 WORTH = 0.02
@@ -83,8 +83,8 @@ def _alone(plan: DataPlan, end: int, size: int, seconds_of: SecondsAStep) -> flo
 
 def _timed(data: Any, seconds_of: SecondsAStep) -> float:
     loop = DataLoop(data, None)
-    loop.run(Limits(0, 0.05))  # traces, and fills what must be filled
-    return seconds_of(loop.run(Limits(STAGE_SECONDS, STAGE_SECONDS)))
+    loop.run(RecordingLimits(0, 0.05))  # traces, and fills what must be filled
+    return seconds_of(loop.run(RecordingLimits(STAGE_SECONDS, STAGE_SECONDS)))
 
 
 def _batch_size(plan: DataPlan) -> int | None:

@@ -29,7 +29,7 @@ class TimedEpoch:
 
 
 @attrs.frozen
-class Limits:
+class RecordingLimits:
     """A loop ends with the epoch in which `seconds` have passed, and within one after `at_most`."""
 
     seconds: float
@@ -44,7 +44,7 @@ class Recorder:
     :param sync: waits for the device, None on a CPU; a stamp at an epoch's edge comes after it.
     """
 
-    limits: Limits
+    limits: RecordingLimits
     steps_per_epoch: int | None
     steps_per_call: int = 1
     sync: Callable[[], None] | None = None

@@ -11,7 +11,7 @@ from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Stage
 from tfopt_core.data.resident import why_not_gathered
 from tfopt_core.training.epoch_order import EpochOrders, shuffles_as_lowered
 from tfopt_core.training.graph_steps import one_step, repeated
-from tfopt_core.training.made import LoopMade
+from tfopt_core.training.loop_report import LoopReport
 
 # Indices are int32: a gather by int64 is slower, and no device holds more examples.
 _MOST_EXAMPLES = 2**31 - 1
@@ -99,7 +99,7 @@ class ResidentFunction:
     steps: int
     jit_compile: bool
     class_weight: Any = None
-    made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="resident"))
+    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="resident"))
     _iterator: Any = None
     _order: Any = None
     _done: int = 0

@@ -13,9 +13,9 @@ import attrs
 
 from tfopt_core.training.batches import shapes_in_words
 from tfopt_core.training.build import Built
-from tfopt_core.training.recorder import Clock, Limits, Recorder, TimedEpoch
+from tfopt_core.training.fit_monitor import FitMonitor
+from tfopt_core.training.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
 from tfopt_core.training.train_functions import loop_of
-from tfopt_core.training.watch import Watch
 
 # A graph loop's call is long enough for the clock, short enough to be repeated.
 GRAPH_CALL_SECONDS = 0.15
@@ -30,7 +30,7 @@ class FitLoop:
     """
 
     built: Built
-    watch: Watch
+    monitor: FitMonitor
     sync: Callable[[], None] | None = None
     shapes: list[str] = attrs.field(factory=list)
     _recorder: Recorder | None = None
@@ -45,20 +45,20 @@ class FitLoop:
 
         if not model.run_eagerly:
             model.train_step = train_step
-        self.watch.timed.install()
+        self.monitor.timed.install()
         inner = model.train_function
 
         def train_function(iterator: Any) -> Any:
-            traces = self.watch.clock.traces
+            traces = self.monitor.clock.traces
             result = inner(iterator)
             assert self._recorder is not None
-            if self._recorder.called(traced=self.watch.clock.traces != traces):
+            if self._recorder.called(traced=self.monitor.clock.traces != traces):
                 model.stop_training = True
             return result
 
         model.train_function = train_function
 
-    def run(self, data: Any, limits: Limits) -> list[TimedEpoch]:
+    def run(self, data: Any, limits: RecordingLimits) -> list[TimedEpoch]:
         """Train on the data until the limits are reached."""
         import tensorflow as tf
 
@@ -79,7 +79,7 @@ class FitLoop:
 
     def finish(self) -> None:
         """Leave the model as Keras made it."""
-        self.watch.timed.uninstall()
+        self.monitor.timed.uninstall()
 
 
 def _recording_callbacks(built: Built, recorder: Recorder) -> Any:
@@ -147,7 +147,7 @@ class GraphLoop:
         seconds = min(self._timed(2), self._timed(2)) / 2
         self.call_steps = max(1, min(2000, round(GRAPH_CALL_SECONDS / max(seconds, 1e-9))))
 
-    def run(self, limits: Limits) -> list[float]:
+    def run(self, limits: RecordingLimits) -> list[float]:
         """Seconds of a step, one figure for each call."""
         seconds: list[float] = []
         begin = self.now()

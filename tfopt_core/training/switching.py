@@ -18,10 +18,10 @@ from tfopt_core.errors import describe
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import TEST_METHODS, batch_callbacks
 from tfopt_core.training.clock import StepClock
-from tfopt_core.training.held import HeldBatches
+from tfopt_core.training.held_batches import HeldBatches
+from tfopt_core.training.loop_offers import offer_loops
+from tfopt_core.training.loop_report import continued
 from tfopt_core.training.loops import Adapt, Decider, Loop
-from tfopt_core.training.made import continued
-from tfopt_core.training.offer import offer_loops
 from tfopt_core.training.train_functions import count_by, keras_function, made_function
 
 Tell = Callable[[dict[str, Any]], None]

@@ -13,7 +13,7 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.chunked import ChunkedFunction
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
-from tfopt_core.training.kept import KeptFunctions
+from tfopt_core.training.function_cache import FunctionCache
 from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.switching import SwitchingLoop
 from tfopt_core.training.train_functions import (
@@ -41,7 +41,7 @@ class TimedFunction:
 
     built: Built
     clock: StepClock
-    kept: KeptFunctions
+    kept: FunctionCache
     on_traced: Callable[[], None]
     loop: SwitchingLoop | None = None
     distribution: Distribution | None = None

@@ -9,8 +9,8 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.chunked import ChunkedFunction
+from tfopt_core.training.loop_report import LoopReport, continued, note_loop
 from tfopt_core.training.loops import Loop
-from tfopt_core.training.made import LoopMade, continued, note_loop
 from tfopt_core.training.resident_loop import (
     ResidentData,
     ResidentFunction,
@@ -27,7 +27,7 @@ TrainFunction = ChunkedFunction | ResidentFunction
 def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFunction | None:
     """A new train function of the loop that the stack asks for; None for Keras' own.
 
-    Keras' own also trains where another one cannot: `loop_made(model).why_not` says why.
+    Keras' own also trains where another one cannot: `loop_report(model).why_not` says why.
 
     :param before: the one that trained so far, over the same data; epochs go on in its order.
     """
@@ -35,7 +35,7 @@ def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFun
         return None
     reason = why_no_loop(built)
     if reason:
-        note_loop(built.model, LoopMade(why_not=reason))
+        note_loop(built.model, LoopReport(why_not=reason))
         return None
     if isinstance(before, ChunkedFunction):
         before.made = continued(built.model, before.made)

@@ -18,7 +18,7 @@ from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 
 # An alternative whose first warm block is slower than this is of no use, whatever the noise.
-HOPELESS = 2.0
+TOO_SLOW_RATIO = 2.0
 # The order of a quad's blocks; the alternative is True.
 ABBA, BAAB = (False, True, True, False), (True, False, False, True)
 
@@ -81,7 +81,7 @@ def block_steps(step_seconds: float, steps_per_call: int = 1) -> int:
 
 
 @attrs.define(eq=False)
-class Contrast:
+class InRunContrast:
     """Which of two train functions makes the next call, until their difference is known.
 
     Ask `choose` before each call, and tell the timer of the call after it, and of an epoch's edge.
@@ -144,7 +144,7 @@ class Contrast:
         elif not self._seen:
             self._seen = True
             reference = self.reference_step_seconds
-            if reference is not None and step_seconds > HOPELESS * reference:
+            if reference is not None and step_seconds > TOO_SLOW_RATIO * reference:
                 self._drop()
             elif self.screen:
                 self.result = not_compared(
@@ -166,12 +166,12 @@ class Contrast:
         if self.reference_step_seconds is None:
             return False
         steps = block_steps(self.reference_step_seconds, self.alternative_steps)
-        return self.timer.seconds > HOPELESS * steps * self.reference_step_seconds
+        return self.timer.seconds > TOO_SLOW_RATIO * steps * self.reference_step_seconds
 
     def _drop(self) -> None:
         self.result = not_compared(
             self.alternative, self.reference,
-            f"its first block is already more than {HOPELESS:.0f} times slower a step than "
+            f"its first block is already more than {TOO_SLOW_RATIO:.0f} times slower a step than "
             f"{self.reference}",
             self.quads, verdict="dropped",
         )  # fmt: skip

@@ -19,7 +19,7 @@ LONG_STEP_SECONDS = 0.005
 
 
 @attrs.frozen
-class Trial:
+class LoopTrial:
     """A loop to compare with the reference; `screen` ends that after the loop's first block."""
 
     loop: Loop
@@ -28,7 +28,7 @@ class Trial:
 
 def candidates(
     offer: Offer, step_seconds: float, *, steps_first: bool = False
-) -> Generator[Trial, InRun, None]:
+) -> Generator[LoopTrial, InRun, None]:
     """What to compare with the reference, given what came of the loops before.
 
     The other choice of XLA comes first, since it matters most; where steps are long, one block of
@@ -43,20 +43,20 @@ def candidates(
     steps = _enough_steps(offer, step_seconds)
     gained = 0.0
     if steps and steps_first:
-        yield Trial(Loop(steps, reference.jit_compile, "chunked"))
+        yield LoopTrial(Loop(steps, reference.jit_compile, "chunked"))
     if offer.other_jit_compile and not steps:
-        yield Trial(Loop(reference.steps, other, reference.kind))
+        yield LoopTrial(Loop(reference.steps, other, reference.kind))
     elif offer.other_jit_compile:
         few = min(offer.steps)
         dropped = False
         if few < steps and step_seconds >= LONG_STEP_SECONDS:
-            screened = yield Trial(Loop(few, other, "chunked"), screen=True)
+            screened = yield LoopTrial(Loop(few, other, "chunked"), screen=True)
             dropped = screened.verdict == "dropped"
         if not dropped:
-            result = yield Trial(Loop(steps, other, "chunked"))
+            result = yield LoopTrial(Loop(steps, other, "chunked"))
             gained = (result.low or 0.0) if result.verdict == "faster" else 0.0
     if steps and not steps_first and gained < 1 + DISPATCH_SECONDS / step_seconds:
-        yield Trial(Loop(steps, reference.jit_compile, "chunked"))
+        yield LoopTrial(Loop(steps, reference.jit_compile, "chunked"))
 
 
 def _enough_steps(offer: Offer, step_seconds: float) -> int:

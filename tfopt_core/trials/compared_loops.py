@@ -12,10 +12,10 @@ from tfopt_core.errors import describe
 from tfopt_core.hooks.diagnosis import ComparedLoop
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.training.build import Built
+from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.loops import Offer
 from tfopt_core.training.script.fit_workload import FitWorkload
 from tfopt_core.training.switching import switching_loop
-from tfopt_core.training.watch import Watch
 from tfopt_core.trials.explore import Explorer
 
 # A first look takes seconds; where steps are long, nothing is compared.
@@ -55,23 +55,23 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
 
     # as if it never ended: what is compared here is no part of a training that is kept
     built = attrs.evolve(built, run=attrs.evolve(built.run, epochs=ENDLESS_EPOCHS))
-    watch = Watch(built, lambda message: None, tolerant=True)
-    watch.timed.loop = switching_loop(built, watch.clock, adapt, lambda message: None)
-    if watch.timed.loop is None:
+    monitor = FitMonitor(built, lambda message: None, tolerant=True)
+    monitor.timed.loop = switching_loop(built, monitor.clock, adapt, lambda message: None)
+    if monitor.timed.loop is None:
         return Compared(made[0].adapted(), ()) if made else None
-    watch.timed.install()
+    monitor.timed.install()
     failure = ""
     try:
         call.make(
-            [_until(lambda: made[0].kept is not None), watch.callback()], {},
+            [_until(lambda: made[0].kept is not None), monitor.callback()], {},
             epochs=ENDLESS_EPOCHS, initial_epoch=0, validation_freq=ENDLESS_EPOCHS, verbose=0,
         )  # fmt: skip
     except Exception as error:
         # a first look goes on: what is known by then stands, and the page says what is missing
         failure = f"the fit in which loops were compared ended early: it {describe(error)}"
     finally:
-        watch.timed.loop.finish()
-        watch.timed.uninstall()
+        monitor.timed.loop.finish()
+        monitor.timed.uninstall()
     explorer = made[0]
     loops = tuple(
         ComparedLoop(steps=loop.steps, xla=loop.jit_compile, low=result.low, high=result.high)

@@ -19,8 +19,8 @@ from tfopt_core.statistics.in_run import not_compared
 from tfopt_core.statistics.intervals import LOOK_LEVEL, LOOKS
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.training.loops import Loop, Offer
-from tfopt_core.trials.alternate import BlockTimer, Contrast, block_steps
-from tfopt_core.trials.candidates import Trial, candidates, fastest, why_kept
+from tfopt_core.trials.alternate import BlockTimer, InRunContrast, block_steps
+from tfopt_core.trials.candidates import LoopTrial, candidates, fastest, why_kept
 
 # Comparing takes no more than this, or than this share of the whole training if that is longer.
 BUDGET_SECONDS, BUDGET_SHARE = 20.0, 0.02
@@ -59,9 +59,9 @@ class Explorer:
     results: dict[Loop, InRun] = attrs.field(factory=dict)
     _source: random.Random = attrs.field(init=False)
     _timer: BlockTimer = attrs.field(init=False)
-    _plan: Generator[Trial, InRun, None] | None = None
+    _plan: Generator[LoopTrial, InRun, None] | None = None
     _loop: Loop | None = None
-    _contrast: Contrast | None = None
+    _contrast: InRunContrast | None = None
     _chosen: Loop | None = None
     _reference_seconds: float = 0.0
     _longest_first_call: float = 0.0
@@ -144,7 +144,7 @@ class Explorer:
             return self._begin(self._told(self._contrast.result))
         return self._loop if alternative and self._loop is not None else self.offer.reference
 
-    def _begin(self, trial: Trial | None) -> Loop:
+    def _begin(self, trial: LoopTrial | None) -> Loop:
         """Start to compare this loop, or the next one that the budget allows."""
         reference = self.offer.reference
         while trial is not None:
@@ -158,14 +158,14 @@ class Explorer:
             return self.kept
         self._timer.cut()
         loop = trial.loop
-        self._contrast = Contrast(
+        self._contrast = InRunContrast(
             loop.name, reference.name, LOOK_LEVEL / self.offer.count, self._source, self._timer,
             alternative_steps=loop.steps, reference_step_seconds=self._reference_seconds,
             widest=WIDEST if self.offer.count > 1 else math.inf, screen=trial.screen,
         )  # fmt: skip
         return loop if self._contrast.choose() else reference
 
-    def _told(self, result: InRun) -> Trial | None:
+    def _told(self, result: InRun) -> LoopTrial | None:
         """Keep the result of the loop under way; the next one of the plan."""
         assert self._loop is not None
         assert self._plan is not None
@@ -179,7 +179,7 @@ class Explorer:
         except StopIteration:
             return None
 
-    def _why_not(self, trial: Trial) -> str:
+    def _why_not(self, trial: LoopTrial) -> str:
         """Why comparing this loop is not affordable, "" if it is."""
         loop = trial.loop
         reference, seconds = self.offer.reference, self._reference_seconds

@@ -25,7 +25,7 @@ SECONDS, FEWEST, MOST = 1.0, 3, 40
 # A loop whose best block is so many times slower than the best of all makes no other: after its
 # first block, which a busy machine may have hit, and after its second. Where a single cold call
 # takes so many seconds, that call is enough: XLA's convolutions on a CPU are that slow.
-HOPELESS, HOPELESS_CALL = (6.0, 2.0), 0.5
+TOO_SLOW_RATIOS, TOO_SLOW_CALL_SECONDS = (6.0, 2.0), 0.5
 # Where steps are slow, fewer blocks and shorter ones must do: so many times the seconds in all, and
 # so many for a block.
 AT_MOST, LONGEST_BLOCK = 4.0, 1.0
@@ -91,9 +91,12 @@ def _hopeless(timing: _Timing, timings: Sequence[_Timing]) -> bool:
     blocks = len(timing.step_seconds)
     if not blocks:
         best = min(other.cold_step for other in timings if not other.why_not)
-        return timing.cold_call > HOPELESS_CALL and timing.cold_step > HOPELESS[0] * best
+        return (
+            timing.cold_call > TOO_SLOW_CALL_SECONDS
+            and timing.cold_step > TOO_SLOW_RATIOS[0] * best
+        )
     best = min(min(other.step_seconds) for other in timings if other.step_seconds)
-    return min(timing.step_seconds) > HOPELESS[min(blocks, len(HOPELESS)) - 1] * best
+    return min(timing.step_seconds) > TOO_SLOW_RATIOS[min(blocks, len(TOO_SLOW_RATIOS)) - 1] * best
 
 
 @attrs.define(eq=False)

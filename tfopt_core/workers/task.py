@@ -10,8 +10,8 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.errors import TfoptError, describe
+from tfopt_core.training.checkpoint_config import CheckpointConfig
 from tfopt_core.training.job import Job
-from tfopt_core.training.keeping import CheckpointConfig
 
 Kind = Literal["prepare", "run", "replay", "diagnose"]
 

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from tfopt_core.cli.main import run
-from tfopt_core.cli.scaffold import LONGEST_NAME, Names, check_name, files_of, write_distribution
+from tfopt_core.cli.scaffold import (
+    LONGEST_NAME,
+    ScaffoldNames,
+    check_name,
+    files_of,
+    write_distribution,
+)
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.discovery import registrations
 from tfopt_core.recipe import read_recipe
@@ -48,7 +54,7 @@ def test_a_name_that_is_unfit_or_taken_is_refused_with_a_mend(name: str, said: s
 
 
 def test_what_is_there_already_is_left_as_it_is(tmp_path: Path) -> None:
-    names = Names("loss-watch")
+    names = ScaffoldNames("loss-watch")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
@@ -61,7 +67,7 @@ def test_what_is_there_already_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_and_one_whose_parent_is_missing_are_fine(tmp_path: Path) -> None:
-    names = Names("loss-watch")
+    names = ScaffoldNames("loss-watch")
     (tmp_path / "empty").mkdir()
     for folder in (tmp_path / "empty", tmp_path / "a" / "b"):
         written = {path.relative_to(folder) for path in write_distribution(names, folder)}
@@ -71,7 +77,7 @@ def test_an_empty_folder_and_one_whose_parent_is_missing_are_fine(tmp_path: Path
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"cannot be written: .*; name another with --into"):
-        write_distribution(Names("loss-watch"), tmp_path / "file" / "below")
+        write_distribution(ScaffoldNames("loss-watch"), tmp_path / "file" / "below")
 
 
 def test_the_command_writes_a_distribution_and_says_what_comes_next(

@@ -26,7 +26,7 @@ from tfopt_core.errors import (
 )
 from tfopt_core.hooks.suggest import Suggestion
 from tfopt_core.recipe import read_recipe
-from tfopt_core.records.diagnosis import MatmulUse, Part
+from tfopt_core.records.diagnosis import MatmulUse, StepPart
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.report.first_contact import render_nothing
 
@@ -35,9 +35,9 @@ class Diagnosed:
     """What a draft reads of a diagnosis."""
 
     step_seconds = 0.012
-    input = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
-    dispatch = Part(seconds=0.003, share=0.25, low=0.2, high=0.3)
-    compute = Part(seconds=0.006, share=0.5, low=0.4, high=0.6)
+    input = StepPart(seconds=0.003, share=0.25, low=0.2, high=0.3)
+    dispatch = StepPart(seconds=0.003, share=0.25, low=0.2, high=0.3)
+    compute = StepPart(seconds=0.006, share=0.5, low=0.4, high=0.6)
     estimate = Estimate(step_seconds=0.01, seconds=10.0, steps=1000)
     matmul = MatmulUse(
         dtype="float32", operations=1e9, why_not="", share_computing=0.4, share_of_step=0.2,

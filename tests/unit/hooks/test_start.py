@@ -8,7 +8,7 @@ import attrs
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.inspection import PluginInfo, inspect_plugins
-from tfopt_core.hooks.start import beginning, in_order
+from tfopt_core.hooks.safe_stack import in_order, safe_stack
 
 PLAIN = Traits(
     targets=("input",), role="optimization", model_change="none", requires=(), conflicts=(),
@@ -26,7 +26,7 @@ def plugin(name: str, math: str = "exact", **changes: Any) -> PluginInfo:
 
 
 def stack(*infos: PluginInfo) -> list[tuple[str, bool]]:
-    return [(one.info.name, one.enabled) for one in beginning(infos)]
+    return [(one.info.name, one.enabled) for one in safe_stack(infos)]
 
 
 def test_what_is_exact_around_the_model_is_on_and_what_rounds_or_reorders_is_off() -> None:
@@ -85,7 +85,7 @@ def test_wishes_that_contradict_each_other_end() -> None:
 
 def test_the_plugins_that_ship_give_a_stack_that_is_exact() -> None:
     infos = {info.name: info for info in inspect_plugins()}
-    found = beginning([*infos.values()])
+    found = safe_stack([*infos.values()])
     on = [one.info for one in found if one.enabled]
     assert on
     assert {info.math for info in on} == {"exact"}

@@ -7,7 +7,7 @@ import pytest
 from support.measure_runs import make_judgement, make_pairs
 
 from tfopt_core.measurement.controls import sleeping
-from tfopt_core.measurement.selftest import Trial
+from tfopt_core.measurement.selftest import ControlTrial
 from tfopt_core.records.results import Results
 from tfopt_core.report.selftest import render_selftest
 from tfopt_core.statistics.verdicts.verdict import compare
@@ -46,7 +46,7 @@ def trial(control, ratio):
         id="i", recipe="r", recipe_sha256="", resolved={}, machine={}, environment={},
         runs=tuple(runs), comparison=compare(runs, make_judgement(math="exact")),
     )  # fmt: skip
-    return Trial(control, results)
+    return ControlTrial(control, results)
 
 
 def printed(trials):
@@ -70,7 +70,7 @@ def test_a_no_op_must_not_come_out_different_and_a_sleeper_must():
 def test_a_trial_without_a_verdict_is_not_as_expected():
     none = trial("nothing", 1.0)
     failed = attrs.evolve(none.results.comparison, verdict="none")
-    assert not Trial("nothing", attrs.evolve(none.results, comparison=failed)).as_expected
+    assert not ControlTrial("nothing", attrs.evolve(none.results, comparison=failed)).as_expected
 
 
 def test_the_page_counts_both_controls_and_says_what_failed():

@@ -14,7 +14,7 @@ from support.report_results import show
 
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.suggest import NoAnswer, Suggestion
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Part, Round
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Round, StepPart
 from tfopt_core.report.as_json import to_json
 from tfopt_core.report.console import make_console
 from tfopt_core.report.diagnosis import (
@@ -27,9 +27,9 @@ from tfopt_core.report.diagnosis import (
 from tfopt_core.report.phases import make_phases
 
 
-def part(share: float, low: float | None = None, high: float | None = None) -> Part:
+def part(share: float, low: float | None = None, high: float | None = None) -> StepPart:
     low, high = share if low is None else low, share if high is None else high
-    return Part(seconds=0.01 * share, share=share, low=low, high=high)
+    return StepPart(seconds=0.01 * share, share=share, low=low, high=high)
 
 
 def suggestion(plugin: str, **changes: Any) -> Suggestion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfopt_core.training.recorder import Call, Limits, Recorder
+from tfopt_core.training.recorder import Call, Recorder, RecordingLimits
 
 SECOND = 10**9
 
@@ -34,7 +34,7 @@ def drive(recorder, hands, steps, seconds=1.0, epochs=9):
 
 def recorder(hands, seconds, at_most, **changes):
     changes.setdefault("steps_per_epoch", None)
-    limits = Limits(seconds, at_most, changes.pop("calls", 2))
+    limits = RecordingLimits(seconds, at_most, changes.pop("calls", 2))
     return Recorder(limits, now=hands, **changes)
 
 

@@ -30,16 +30,16 @@ def built(tmp_path):
 
 
 def fit_loop(built):
+    from tfopt_core.training.fit_monitor import FitMonitor
     from tfopt_core.training.step_loops import FitLoop
-    from tfopt_core.training.watch import Watch
 
-    return FitLoop(built, Watch(built, lambda message: None))
+    return FitLoop(built, FitMonitor(built, lambda message: None))
 
 
 def limits(calls, seconds=0.0, at_most=60.0):
-    from tfopt_core.training.recorder import Limits
+    from tfopt_core.training.recorder import RecordingLimits
 
-    return Limits(seconds, at_most, calls)
+    return RecordingLimits(seconds, at_most, calls)
 
 
 def test_fit_goes_over_whole_epochs_and_says_which_calls_traced(built):

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 @attrs.frozen
-class Names:
+class ScaffoldNames:
     """How a plugin is called: in recipes, on an index, on disk, and in Python."""
 
     name: str
@@ -52,7 +52,7 @@ class Names:
         return "".join(part.capitalize() for part in self.name.split("-"))
 
 
-def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> Names:
+def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> ScaffoldNames:
     """The names of a new plugin.
 
     :param known: the plugins that are installed.
@@ -70,7 +70,7 @@ def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> Name
         raise InputError(
             f'a plugin "{name}" is installed already (from {origin}); choose another name'
         )
-    names = Names(name)
+    names = ScaffoldNames(name)
     if importlib.util.find_spec(names.package) is not None:
         raise InputError(
             f'"{name}" would be the package {names.package}, and there is one; choose another name'
@@ -84,7 +84,7 @@ def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> Name
     return names
 
 
-def write_distribution(names: Names, folder: Path) -> tuple[Path, ...]:
+def write_distribution(names: ScaffoldNames, folder: Path) -> tuple[Path, ...]:
     """Write the distribution into a new folder, all of it or nothing; its files.
 
     :raises InputError: if there is such a folder already, or it cannot be written.
@@ -109,7 +109,7 @@ def write_distribution(names: Names, folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
 
 
-def files_of(names: Names) -> Iterator[tuple[Path, str]]:
+def files_of(names: ScaffoldNames) -> Iterator[tuple[Path, str]]:
     """Every file of the distribution: its place, and its text."""
     words = {
         "name": names.name,

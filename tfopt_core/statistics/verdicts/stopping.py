@@ -15,9 +15,9 @@ from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.verdicts.verdict import SETTLED, compare
 
 # A variant that failed so often and never ended well is not tried again.
-HOPELESS = 2
+MAX_FAILURES = 2
 # A machine that stays disturbed when rounds are repeated is not waited for.
-STUBBORN = 2
+MAX_REPEATED_ROUNDS = 2
 
 
 def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
@@ -26,7 +26,7 @@ def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
         name
         for name in {run.variant for run in runs}
         if all(run.status == "failed" for run in runs if run.variant == name)
-        and sum(run.variant == name for run in runs) >= HOPELESS
+        and sum(run.variant == name for run in runs) >= MAX_FAILURES
     }
 
 
@@ -72,7 +72,7 @@ def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:
     repeated = {run.round for run in runs if run.status == "repeated"}
     # what counts of them now is their second attempt
     in_vain = [r for r in repeated if _disturbed([run for run in runs if run.round == r])]
-    return len(in_vain) < STUBBORN
+    return len(in_vain) < MAX_REPEATED_ROUNDS
 
 
 def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:

@@ -22,7 +22,7 @@ from tfopt_core.training.distributed.models import (
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
-from tfopt_core.training.made import LoopMade, continued
+from tfopt_core.training.loop_report import LoopReport, continued
 
 PARTS = (PartOfBatch, PartOfExamples, PartOfSource)
 # More steps than anybody makes.
@@ -33,7 +33,7 @@ class SharedFunction(Protocol):
     """A train function of a known number of steps a call."""
 
     steps: int
-    made: LoopMade
+    made: LoopReport
 
     def __call__(self, iterator: Any) -> Any: ...
 

@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 
 from tfopt_core.training.distributed.averages import average_own_values, own_values
-from tfopt_core.training.distributed.emptiness import untouched_if_empty, with_a_row
+from tfopt_core.training.distributed.empty_replicas import untouched_if_empty, with_a_row
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import per_replica
 from tfopt_core.training.graph_steps import no_logs, shapes_of_logs
-from tfopt_core.training.made import LoopMade
+from tfopt_core.training.loop_report import LoopReport
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -51,7 +51,7 @@ class ReplicatedFunction:
     evaluates: bool = False
     every_uneven: bool = False
     weighs: bool = True
-    made: LoopMade = attrs.field(factory=lambda: LoopMade(kind="distributed"))
+    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
     _functions: dict[bool, Any] = attrs.field(factory=dict)
     _evaluation: Any = None
     _iterator: Any = None

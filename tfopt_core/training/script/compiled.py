@@ -12,7 +12,7 @@ from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
 from tfopt_core.training.compile import with_changes
-from tfopt_core.training.kept import KeptFunctions
+from tfopt_core.training.function_cache import FunctionCache
 from tfopt_core.training.train_functions import count_by
 
 # What a stack cannot change once a model is compiled: the script did that itself.
@@ -30,7 +30,7 @@ class Compiled:
     """
 
     given: Mapping[str, Any] | None = None
-    kept: KeptFunctions = attrs.field(factory=KeptFunctions)
+    kept: FunctionCache = attrs.field(factory=FunctionCache)
     _own_optimizer: Any = None
     _made_optimizer: Any = None
     _before: tuple[Any, int] | None = None

@@ -13,18 +13,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from tfopt_core.training.script.copy_up import CannotCopy
-from tfopt_core.training.script.guard import Guard, database_path
+from tfopt_core.training.script.guard import OpenGuard, database_path
 
 Arguments = tuple[Any, ...]
-Prepare = Callable[[Guard, Arguments], None]
+Prepare = Callable[[OpenGuard, Arguments], None]
 
-_guard: Guard | None = None
+_guard: OpenGuard | None = None
 _is_added = False
 # whether this thread is preparing: what that does to files is its own business
 _busy = threading.local()
 
 
-def watch(guard: Guard | None) -> None:
+def watch(guard: OpenGuard | None) -> None:
     """Have this guard called before each event, or none.
 
     :raises RuntimeError: if there is another guard already.
@@ -38,7 +38,7 @@ def watch(guard: Guard | None) -> None:
         _is_added = True
 
 
-def prepare(action: Callable[[Guard], None]) -> None:
+def prepare(action: Callable[[OpenGuard], None]) -> None:
     """Let the guard prepare something, if there is one and it isn't busy.
 
     :raises OSError: if a copy cannot be made; what was to be prepared must not happen then.
@@ -90,38 +90,38 @@ def absolute(path: Any, folder: Any = -1) -> str | None:
     return f"{base}/{text}"
 
 
-def _open(guard: Guard, arguments: Arguments) -> None:
+def _open(guard: OpenGuard, arguments: Arguments) -> None:
     path, mode, flags = arguments[:3]
     where = absolute(path)
     if where is not None:
         guard.opening(where, flags, by_descriptor=mode is None)
 
 
-def _connect(guard: Guard, arguments: Arguments) -> None:
+def _connect(guard: OpenGuard, arguments: Arguments) -> None:
     path = database_path(os.fsdecode(arguments[0]))
     where = None if path is None else absolute(path)
     if where is not None:
         guard.opening_database(where)
 
 
-def _glob(guard: Guard, arguments: Arguments) -> None:
+def _glob(guard: OpenGuard, arguments: Arguments) -> None:
     if "**" in str(arguments[1]):
         _walk(guard, arguments)
 
 
-def _walk(guard: Guard, arguments: Arguments) -> None:
+def _walk(guard: OpenGuard, arguments: Arguments) -> None:
     where = absolute(arguments[0])
     if where is not None:
         guard.starting_to_walk(where)
 
 
-def _with(method: Callable[[Guard, str], None], folder: int | None = None) -> Prepare:
+def _with(method: Callable[[OpenGuard, str], None], folder: int | None = None) -> Prepare:
     """Call a method with the event's first argument.
 
     :param folder: which argument is the descriptor that the path is relative to.
     """
 
-    def prepares(guard: Guard, arguments: Arguments) -> None:
+    def prepares(guard: OpenGuard, arguments: Arguments) -> None:
         where = absolute(arguments[0], -1 if folder is None else arguments[folder])
         if where is not None:
             method(guard, where)
@@ -129,10 +129,10 @@ def _with(method: Callable[[Guard, str], None], folder: int | None = None) -> Pr
     return prepares
 
 
-def _with_both(method: Callable[[Guard, str, str], None]) -> Prepare:
+def _with_both(method: Callable[[OpenGuard, str, str], None]) -> Prepare:
     """Call a method with the event's first two arguments, two paths."""
 
-    def prepares(guard: Guard, arguments: Arguments) -> None:
+    def prepares(guard: OpenGuard, arguments: Arguments) -> None:
         path, other, path_folder, other_folder = arguments[:4]
         where, there = absolute(path, path_folder), absolute(other, other_folder)
         if where is not None and there is not None:
@@ -141,7 +141,7 @@ def _with_both(method: Callable[[Guard, str, str], None]) -> Prepare:
     return prepares
 
 
-def _symlink(guard: Guard, arguments: Arguments) -> None:
+def _symlink(guard: OpenGuard, arguments: Arguments) -> None:
     where = absolute(arguments[1], arguments[2])
     if where is not None:
         guard.symlinking(where)
@@ -150,25 +150,25 @@ def _symlink(guard: Guard, arguments: Arguments) -> None:
 # https://docs.python.org/3/library/audit_events.html
 _PREPARES: dict[str, Prepare] = {
     "open": _open,
-    "os.chdir": _with(Guard.using_folder),
-    "os.chmod": _with(Guard.changing, 2),
-    "os.chown": _with(Guard.changing, 3),
+    "os.chdir": _with(OpenGuard.using_folder),
+    "os.chmod": _with(OpenGuard.changing, 2),
+    "os.chown": _with(OpenGuard.changing, 3),
     "os.fwalk": _walk,
-    "os.link": _with_both(Guard.linking),
-    "os.mkdir": _with(Guard.making_folder, 2),
-    "os.remove": _with(Guard.removing, 1),
-    "os.removexattr": _with(Guard.changing),
-    "os.rename": _with_both(Guard.renaming),
-    "os.rmdir": _with(Guard.removing, 1),
-    "os.scandir": _with(Guard.listing),
-    "os.setxattr": _with(Guard.changing),
+    "os.link": _with_both(OpenGuard.linking),
+    "os.mkdir": _with(OpenGuard.making_folder, 2),
+    "os.remove": _with(OpenGuard.removing, 1),
+    "os.removexattr": _with(OpenGuard.changing),
+    "os.rename": _with_both(OpenGuard.renaming),
+    "os.rmdir": _with(OpenGuard.removing, 1),
+    "os.scandir": _with(OpenGuard.listing),
+    "os.setxattr": _with(OpenGuard.changing),
     "os.symlink": _symlink,
-    "os.truncate": _with(Guard.changing),
-    "os.utime": _with(Guard.changing, 3),
+    "os.truncate": _with(OpenGuard.changing),
+    "os.utime": _with(OpenGuard.changing, 3),
     "os.walk": _walk,
     "pathlib.Path.glob": _glob,
     "pathlib.Path.rglob": _walk,
     "pathlib.Path.walk": _walk,
-    "shutil.rmtree": _with(Guard.removing_tree, 1),
+    "shutil.rmtree": _with(OpenGuard.removing_tree, 1),
     "sqlite3.connect": _connect,
 }

@@ -16,6 +16,7 @@ from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
+from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.job import Job
 from tfopt_core.training.precision import check_loss_scaling, keep_in_float32
 from tfopt_core.training.script.call import FitCall
@@ -25,7 +26,6 @@ from tfopt_core.training.script.fit_data import FitData, ended_after, unchanged
 from tfopt_core.training.script.limits import cut_in_words
 from tfopt_core.training.script.stopping import stopping_after
 from tfopt_core.training.train_functions import count_by
-from tfopt_core.training.watch import Watch
 from tfopt_core.training.workload import Workload, quality_direction
 
 if TYPE_CHECKING:
@@ -133,13 +133,13 @@ class FitWorkload(Workload):
         """
         model, whole_call = built.model, built.model.steps_per_execution
         built = _with_short_calls(built)
-        watch = Watch(built, lambda message: None)
+        monitor = FitMonitor(built, lambda message: None)
         replaced = self.replaced(built)
-        distribution = watch.timed.distribution = distribution_of(built)
+        distribution = monitor.timed.distribution = distribution_of(built)
         if distribution is not None:
             distribution.install()
             replaced = {split: distribution.data(split) for split in built.plans}
-        watch.timed.install()
+        monitor.timed.install()
         once: dict[str, Any] = {"epochs": self.call.initial_epoch + 1, "validation_freq": 1}
         if self.validation is not None and self.call.arguments["validation_steps"] is None:
             once["validation_steps"] = 1
@@ -150,7 +150,7 @@ class FitWorkload(Workload):
         except Exception as error:
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:
-            watch.timed.uninstall()
+            monitor.timed.uninstall()
             if distribution is not None:
                 distribution.uninstall()
             if built.training.loop == "keras":

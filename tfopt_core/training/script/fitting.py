@@ -1,4 +1,4 @@
-"""One fit of a script, trained with the stack while a `Watch` looks on."""
+"""One fit of a script, trained with the stack while a `FitMonitor` looks on."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tfopt_core.records.fit import FitOutcome
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit import outcome_of
+from tfopt_core.training.fit_monitor import FitMonitor, Known, Report
 from tfopt_core.training.loops import Adapt
 from tfopt_core.training.script.fit_workload import FitWorkload
 from tfopt_core.training.script.planned_history import lengthen
 from tfopt_core.training.switching import switching_loop
-from tfopt_core.training.watch import Known, Report, Watch
 
 
 @attrs.frozen(kw_only=True)
@@ -58,45 +58,45 @@ def train_fit(
     :raises Exception: whatever the call itself raises.
     """
     call, model = workload.call, built.model
-    watch = Watch(
+    monitor = FitMonitor(
         built, report, known=known, kept=workload.compiled.kept, tolerant=True, one_call=True,
         validate_again=lambda: call.validate_again(workload.replaced(built)),
     )  # fmt: skip
-    watch.epochs_done = call.initial_epoch
-    distribution = watch.timed.distribution = distribution_of(built)
+    monitor.epochs_done = call.initial_epoch
+    distribution = monitor.timed.distribution = distribution_of(built)
     if distribution is not None:
         distribution.install()
     if adapt is not None:
-        watch.timed.loop = switching_loop(built, watch.clock, adapt, report)
+        monitor.timed.loop = switching_loop(built, monitor.clock, adapt, report)
     kept_loop = None
     try:
         try:
-            watch.timed.install()
-            watch.begin_fit()
+            monitor.timed.install()
+            monitor.begin_fit()
             replaced: dict[str, Any] = workload.replaced(built)
             if distribution is not None:
                 replaced = {split: distribution.data(split) for split in built.plans}
             history = call.make(
-                watch.around(built.training.callbacks),
+                monitor.around(built.training.callbacks),
                 replaced,
                 class_weight=distribution is None,
             )
         finally:
             ended = perf_counter_ns()
-            if watch.timed.loop is not None:
-                kept_loop = watch.timed.loop.finish()
-            watch.timed.uninstall()
+            if monitor.timed.loop is not None:
+                kept_loop = monitor.timed.loop.finish()
+            monitor.timed.uninstall()
             if distribution is not None:
                 distribution.uninstall()
         repeated_epochs = lengthen(
-            history, call, stopped=watch.cut_short,
+            history, call, stopped=monitor.cut_short,
             validate=lambda: call.validate_again(workload.replaced(built)),
         )  # fmt: skip
         seen = FitOfScript(
             number=call.number,
             name=f"fit {call.number} of {type(model).__name__}",
             outcome=outcome_of(
-                watch,
+                monitor,
                 built,
                 started,
                 ended,
@@ -104,7 +104,7 @@ def train_fit(
                 jit_compile=None if kept_loop is None else kept_loop.jit_compile,
             ),
             effects=built.stack.report_effects(built.run, model),
-            diverged=watch.diverged,
+            diverged=monitor.diverged,
             repeated_epochs=repeated_epochs,
         )
     finally:

@@ -18,7 +18,7 @@ _BESIDE_DATABASE = ("", "-journal", "-wal", "-shm")
 
 
 @attrs.define(eq=False)
-class Guard:
+class OpenGuard:
     """Called with absolute paths before something happens to them.
 
     Every method may raise `CannotCopy`: then it must not happen, or the original would change.

@@ -15,7 +15,7 @@ from tfopt_core.training.script.stand_ins import LEFT_OUT, Tree, clone, set_stat
 
 
 @attrs.frozen
-class Kept:
+class FileRecord:
     """A copy or link of the tree as it was made.
 
     :param size: of the file in bytes; None for whatever else was linked, or was not looked at.
@@ -28,7 +28,7 @@ class Kept:
 
 
 # by the path relative to the tree's root
-Record = dict[str, Kept]
+Record = dict[str, FileRecord]
 
 # `Path(__file__).resolve()` must stay in the tree, so these are never links.
 _PYTHON = (".py", ".pyi", ".pyw")
@@ -38,7 +38,7 @@ _GIT_STORES = frozenset({"annex", "lfs", "modules", "objects"})
 
 
 @attrs.frozen(kw_only=True)
-class Limits:
+class CopyLimits:
     """How much is copied, and how long may be looked for it; the rest is linked.
 
     :param copy_bytes: the largest file that is copied.
@@ -65,14 +65,16 @@ class _Folder:
     unknown: bool = True
 
 
-def tree_for(original: Path, root: Path, limits: Limits | None = None) -> Tree:
+def tree_for(original: Path, root: Path, limits: CopyLimits | None = None) -> Tree:
     """The tree, not made yet, that shows `original`, an absolute path without symlinks."""
-    most = (limits or Limits()).beside
+    most = (limits or CopyLimits()).beside
     unshown = (str(above) for above in original.parents if len(_entries(str(above))) > most)
     return Tree(str(root), str(original), frozenset(unshown))
 
 
-def mirror(tree: Tree, *, limits: Limits | None = None, skipped: tuple[str, ...] = ()) -> Record:
+def mirror(
+    tree: Tree, *, limits: CopyLimits | None = None, skipped: tuple[str, ...] = ()
+) -> Record:
     """Make a tree that shows its folder.
 
     Folders are real; small files and Python files are copied; large files, large folders, virtual
@@ -86,7 +88,7 @@ def mirror(tree: Tree, *, limits: Limits | None = None, skipped: tuple[str, ...]
     """
     with os.scandir(tree.folder):
         pass  # the only folder that must be readable
-    made = _Mirroring(tree, limits or Limits(), (*skipped, tree.root))
+    made = _Mirroring(tree, limits or CopyLimits(), (*skipped, tree.root))
     os.makedirs(tree.place(tree.folder))
     for above in Path(tree.folder).parents:
         if str(above) not in tree.unshown:
@@ -98,7 +100,7 @@ def mirror(tree: Tree, *, limits: Limits | None = None, skipped: tuple[str, ...]
 @attrs.define
 class _Mirroring:
     tree: Tree
-    limits: Limits
+    limits: CopyLimits
     skipped: tuple[str, ...]
     record: Record = attrs.field(factory=dict)
     made: int = 0
@@ -220,7 +222,7 @@ class _Mirroring:
 
     def keep(self, copy: str, text: str = "", *, look: bool = True) -> None:
         size, mtime_ns = (file_status(copy) if look else None) or (None, 0)
-        self.record[copy[len(self.tree.root) + 1 :]] = Kept(size, mtime_ns, text)
+        self.record[copy[len(self.tree.root) + 1 :]] = FileRecord(size, mtime_ns, text)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from tfopt_core.training.script.file_events import absolute, prepare
-from tfopt_core.training.script.guard import Guard
+from tfopt_core.training.script.guard import OpenGuard
 from tfopt_core.training.script.importing import WhenImported
 
 _TENSORFLOW_FILES = "tensorflow.python.lib.io.file_io"
@@ -87,7 +87,7 @@ class NativeWriters:
         self._stack.callback(setattr, owner, name, function)
 
 
-def _with(path: Any, method: Callable[[Guard, str], None]) -> None:
+def _with(path: Any, method: Callable[[OpenGuard, str], None]) -> None:
     if isinstance(path, str | bytes | os.PathLike):
         where = absolute(path)
         # TensorFlow reads "gs://bucket" itself
@@ -127,15 +127,15 @@ def _summary_writer(*args: Any, **kwargs: Any) -> None:
     folder = kwargs.get("logdir", args[1] if len(args) > 1 else None)
     with suppress(Exception):  # a symbolic tensor
         folder = folder.numpy()  # type: ignore[union-attr]
-    _with(folder, Guard.making_folder)
+    _with(folder, OpenGuard.making_folder)
 
 
 _TENSORFLOW: dict[str, Before] = {
     "CopyFile": _copy_file,
-    "CreateDir": lambda path, *_: _with(path, Guard.making_folder),
-    "DeleteFile": lambda path, *_: _with(path, Guard.removing),
-    "DeleteRecursively": lambda path, *_: _with(path, Guard.removing_through_links),
-    "RecursivelyCreateDir": lambda path, *_: _with(path, Guard.making_folder),
+    "CreateDir": lambda path, *_: _with(path, OpenGuard.making_folder),
+    "DeleteFile": lambda path, *_: _with(path, OpenGuard.removing),
+    "DeleteRecursively": lambda path, *_: _with(path, OpenGuard.removing_through_links),
+    "RecursivelyCreateDir": lambda path, *_: _with(path, OpenGuard.making_folder),
     "RenameFile": _rename_file,
     "WritableFile": _writable_file,
 }

@@ -13,12 +13,12 @@ import attrs
 
 from tfopt_core.training.script.copy_up import CopyUp
 from tfopt_core.training.script.file_events import absolute, prepare, unwatched, watch
-from tfopt_core.training.script.guard import Guard
-from tfopt_core.training.script.mirroring import Limits, Record, mirror, tree_for
+from tfopt_core.training.script.guard import OpenGuard
+from tfopt_core.training.script.mirroring import CopyLimits, Record, mirror, tree_for
 from tfopt_core.training.script.native_writers import NativeWriters
 from tfopt_core.training.script.outside import Outside, system_folders
 from tfopt_core.training.script.stand_ins import Tree, is_within
-from tfopt_core.training.script.written import Written, changed_originals, written_in
+from tfopt_core.training.script.written import WrittenFiles, changed_originals, written_in
 
 
 @attrs.define(eq=False)
@@ -48,7 +48,7 @@ class PrivateFolder:
         original: Path,
         private: Path,
         *,
-        limits: Limits | None = None,
+        limits: CopyLimits | None = None,
         unnoted: tuple[str, ...] | None = None,
     ) -> PrivateFolder:
         """Make the private copy of `original` in `private`, which is made too and must be empty.
@@ -75,7 +75,7 @@ class PrivateFolder:
         :raises RuntimeError: if this process is in a private folder already.
         :raises FileNotFoundError: if there is no such folder in it; nothing is entered then.
         """
-        guard = Guard(CopyUp(self._tree, str(self._workspace)), self._outside)
+        guard = OpenGuard(CopyUp(self._tree, str(self._workspace)), self._outside)
         with ExitStack() as stack:
             watch(guard)
             stack.callback(watch, None)
@@ -116,7 +116,7 @@ class PrivateFolder:
         pattern = re.escape(self._tree.root) + r"(?![\w-]|\.\w)"
         return re.sub(pattern, "", text)
 
-    def written(self) -> tuple[Written, ...]:
+    def written(self) -> tuple[WrittenFiles, ...]:
         """What differs from when the folder was made, sorted by path."""
         with unwatched():
             found = list(written_in(self._tree, self._record))

@@ -8,14 +8,14 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core.training.script.mirroring import Kept, Record, file_status
+from tfopt_core.training.script.mirroring import FileRecord, Record, file_status
 from tfopt_core.training.script.stand_ins import LEFT_OUT, Tree, stands_for
 
 Change = Literal["new", "changed", "removed"]
 
 
 @attrs.frozen(order=True)
-class Written:
+class WrittenFiles:
     """One file that a script wrote, changed or removed.
 
     :param path: relative to the script's folder, or absolute for what lies elsewhere; a folder
@@ -28,12 +28,12 @@ class Written:
     change: Change
 
 
-def written_in(tree: Tree, record: Record) -> Iterator[Written]:
+def written_in(tree: Tree, record: Record) -> Iterator[WrittenFiles]:
     """The changes of a tree, in no particular order, with the original paths.
 
     :param record: what was made.
     """
-    comparison = _Comparison(tree, record)
+    comparison = _FolderComparison(tree, record)
     yield from comparison.below("", was_link=False)
     for path in record.keys() - comparison.seen:
         original = stands_for(record[path].text)
@@ -41,12 +41,12 @@ def written_in(tree: Tree, record: Record) -> Iterator[Written]:
 
 
 @attrs.define
-class _Comparison:
+class _FolderComparison:
     tree: Tree
     record: Record
     seen: set[str] = attrs.field(factory=set)
 
-    def below(self, folder: str, *, was_link: bool) -> Iterator[Written]:
+    def below(self, folder: str, *, was_link: bool) -> Iterator[WrittenFiles]:
         """The changes of one folder of the tree, and of those in it.
 
         :param was_link: whether it was a stand-in, or in one, when the tree was made.
@@ -65,13 +65,13 @@ class _Comparison:
                 self.seen.add(path)
                 change = self.change_of(kept, entry)
                 if change is not None:
-                    yield Written(f"/{path}", (file_status(entry.path) or (0, 0))[0], change)
+                    yield WrittenFiles(f"/{path}", (file_status(entry.path) or (0, 0))[0], change)
         for entry in _entries(f"/{folder}") if was_link else ():
             if entry.name not in names:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 yield _removed(os.path.join(folder, entry.name), is_folder=is_folder)
 
-    def change_of(self, kept: Kept | None, entry: os.DirEntry[str]) -> Change | None:
+    def change_of(self, kept: FileRecord | None, entry: os.DirEntry[str]) -> Change | None:
         """How this file or link differs from what was shown here at first."""
         original = self.tree.original(entry.path)
         is_new = kept is None and not os.path.lexists(original)
@@ -109,5 +109,5 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _removed(path: str, *, is_folder: bool) -> Written:
-    return Written(f"/{path}/" if is_folder else f"/{path}", 0, "removed")
+def _removed(path: str, *, is_folder: bool) -> WrittenFiles:
+    return WrittenFiles(f"/{path}/" if is_folder else f"/{path}", 0, "removed")

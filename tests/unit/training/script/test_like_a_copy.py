@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import few_examples
 
-from tfopt_core.training.script.mirroring import Limits
+from tfopt_core.training.script.mirroring import CopyLimits
 from tfopt_core.training.script.private_folder import PrivateFolder
 
 # Of the script's folder; "far" leads out of what is shown, "up" to a folder beside it.
@@ -47,7 +47,7 @@ PATHS = sorted(
         *("to-many/1", "to-many/below/z", "to-few/x", "many/../small", "many/below/../1", "few/y"),
     }
 )
-LIMITS = Limits(copy_bytes=10, folder_entries=4, beside=200)
+LIMITS = CopyLimits(copy_bytes=10, folder_entries=4, beside=200)
 
 
 def lay_out(base):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.training.script.mirroring import Limits, mirror, tree_for
+from tfopt_core.training.script.mirroring import CopyLimits, mirror, tree_for
 from tfopt_core.training.script.stand_ins import stand_in_of
 
-LIMITS = Limits(copy_bytes=10, folder_entries=5, beside=100)
+LIMITS = CopyLimits(copy_bytes=10, folder_entries=5, beside=100)
 
 
 def fill(folder, **files):
@@ -104,14 +104,18 @@ def test_a_large_folder_of_code_is_real_and_only_the_data_in_it_are_linked(origi
 def test_past_the_limit_of_entries_all_but_python_files_are_linked(original, shown):
     fill(original, a="", b="", **{"c.py": "", "d": ""})
     fill(original / "folder", a="")
-    found = kinds(shown(Limits(entries=0)))
+    found = kinds(shown(CopyLimits(entries=0)))
     assert found.pop("c.py") == "copied"
     assert set(found.values()) == {"linked"}
 
 
 def test_past_the_limit_of_bytes_files_are_linked(original, shown):
     fill(original, a="12345", b="12345", c="12345")
-    assert sorted(kinds(shown(Limits(copied_bytes=10))).values()) == ["copied", "copied", "linked"]
+    assert sorted(kinds(shown(CopyLimits(copied_bytes=10))).values()) == [
+        "copied",
+        "copied",
+        "linked",
+    ]
 
 
 def test_symlinks_stay_and_lead_to_what_is_shown(original, shown):
@@ -132,7 +136,7 @@ def test_what_lies_beside_the_folder_is_found_by_a_path_upwards(original, shown)
 def test_a_symlink_into_a_folder_too_full_to_be_shown_still_leads_there(original, shown):
     beside = fill(original.parent / "data", train="t")
     (original / "data").symlink_to(beside)
-    place = shown(Limits(beside=0))
+    place = shown(CopyLimits(beside=0))
     assert not (place / "../data").exists()
     assert (place / "data/train").read_text() == "t"
 

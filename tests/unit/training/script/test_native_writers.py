@@ -17,10 +17,10 @@ from pathlib import Path
 if sys.argv[3] == "before":
     import tensorflow as tf
 
-from tfopt_core.training.script.mirroring import Limits
+from tfopt_core.training.script.mirroring import CopyLimits
 from tfopt_core.training.script.private_folder import PrivateFolder
 
-limits = Limits(copy_bytes=10, folder_entries=5)
+limits = CopyLimits(copy_bytes=10, folder_entries=5)
 private = PrivateFolder.make(Path(sys.argv[1]), Path(sys.argv[2]), limits=limits)
 private.enter()
 

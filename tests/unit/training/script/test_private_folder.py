@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.training.script.mirroring import Limits
+from tfopt_core.training.script.mirroring import CopyLimits
 from tfopt_core.training.script.private_folder import PrivateFolder
-from tfopt_core.training.script.written import Written
+from tfopt_core.training.script.written import WrittenFiles
 
 
 @pytest.fixture
@@ -29,7 +29,10 @@ def original(tmp_path):
 @pytest.fixture
 def private(tmp_path, original):
     private = PrivateFolder.make(
-        original, tmp_path / "private", limits=Limits(copy_bytes=5, beside=50), unnoted=("/dev",)
+        original,
+        tmp_path / "private",
+        limits=CopyLimits(copy_bytes=5, beside=50),
+        unnoted=("/dev",),
     )
     yield private
     private.leave()
@@ -102,11 +105,11 @@ def test_all_changes_are_listed_once_sorted_and_nothing_else(private):
     private.leave()
     beside = str(private.original.parent / "beside")
     assert private.written() == (
-        Written(beside, 1, "new"),
-        Written("large-3", 1, "changed"),
-        Written("large-4", 0, "removed"),
-        Written("new", 2, "new"),
-        Written("runs/last", 1, "changed"),
+        WrittenFiles(beside, 1, "new"),
+        WrittenFiles("large-3", 1, "changed"),
+        WrittenFiles("large-4", 0, "removed"),
+        WrittenFiles("new", 2, "new"),
+        WrittenFiles("runs/last", 1, "changed"),
     )
 
 
@@ -123,7 +126,7 @@ def test_a_second_run_finds_what_the_first_one_found(private, original, tmp_path
     Path("large-3").write_text("trained")
     private.leave()
     second = PrivateFolder.make(
-        original, tmp_path / "second", limits=Limits(copy_bytes=5, beside=50)
+        original, tmp_path / "second", limits=CopyLimits(copy_bytes=5, beside=50)
     )
     second.enter()
     found = Path("runs/last").read_text(), Path("large-3").read_text()

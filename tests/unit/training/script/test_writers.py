@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tfopt_core.training.script.mirroring import Limits
+from tfopt_core.training.script.mirroring import CopyLimits
 from tfopt_core.training.script.private_folder import PrivateFolder
 from tfopt_core.training.script.stand_ins import stand_in_of
 
@@ -37,7 +37,9 @@ def private(tmp_path, original):
     """The private folder, entered; the original must be what it was afterwards."""
     before = contents(original)
     private = PrivateFolder.make(
-        original, tmp_path / "private", limits=Limits(copy_bytes=10, folder_entries=5, beside=50)
+        original,
+        tmp_path / "private",
+        limits=CopyLimits(copy_bytes=10, folder_entries=5, beside=50),
     )
     private.enter()
     yield private
@@ -121,7 +123,7 @@ def test_np_save_over_a_large_array_keeps_the_original(tmp_path):
     original.mkdir()
     np.save(original / "a.npy", np.zeros(1000))
     private = PrivateFolder.make(
-        original, tmp_path / "private", limits=Limits(copy_bytes=10, beside=50)
+        original, tmp_path / "private", limits=CopyLimits(copy_bytes=10, beside=50)
     )
     private.enter()
     np.save("a.npy", np.ones(1000))
@@ -137,7 +139,7 @@ def test_a_database_is_changed_in_the_private_folder_alone(tmp_path):
         database.execute("create table runs (name)")
     before = contents(original)
     private = PrivateFolder.make(
-        original, tmp_path / "private", limits=Limits(copy_bytes=10, beside=50)
+        original, tmp_path / "private", limits=CopyLimits(copy_bytes=10, beside=50)
     )
     private.enter()
     for name in ("runs.db", f"file:{private.private}/runs.db?mode=rw"):
@@ -225,7 +227,7 @@ def test_a_folder_is_removed_though_a_linked_one_is_in_it(tmp_path):
         (original / f"runs/{number % 3}/code.py/{number}/file").write_text("f")
     before = contents(original)
     private = PrivateFolder.make(
-        original, tmp_path / "private", limits=Limits(folder_entries=4, beside=50)
+        original, tmp_path / "private", limits=CopyLimits(folder_entries=4, beside=50)
     )
     assert stand_in_of(str(private.private / "runs/0/code.py"))
     private.enter()
@@ -299,7 +301,7 @@ def test_hdf5_leaves_a_large_file_of_weights_alone(tmp_path, mode):
         file["layer"] = np.zeros(100)
     before = contents(original)
     private = PrivateFolder.make(
-        original, tmp_path / "private", limits=Limits(copy_bytes=10, beside=50)
+        original, tmp_path / "private", limits=CopyLimits(copy_bytes=10, beside=50)
     )
     private.enter()
     save_hdf5("big.weights.h5", mode)

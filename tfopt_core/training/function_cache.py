@@ -9,7 +9,7 @@ import attrs
 
 
 @attrs.define(eq=False)
-class KeptFunctions:
+class FunctionCache:
     """What is left of a fit for the next one of the same model, as long as nobody compiles it anew.
 
     A script that calls `fit` again and again would otherwise trace each time.

@@ -15,14 +15,14 @@ AROUND_THE_MODEL = frozenset({"input", "dispatch"})
 
 
 @attrs.frozen
-class Beginning:
+class SafePlugin:
     """A plugin in the order of a stack, and whether it is in it or only ready to be tried."""
 
     info: PluginInfo
     enabled: bool
 
 
-def beginning(infos: Sequence[PluginInfo]) -> tuple[Beginning, ...]:
+def safe_stack(infos: Sequence[PluginInfo]) -> tuple[SafePlugin, ...]:
     """Every plugin that can be tried on one machine without further words, in order.
 
     In the stack are those that leave the training as it is, exactly, and only change how input
@@ -37,7 +37,7 @@ def beginning(infos: Sequence[PluginInfo]) -> tuple[Beginning, ...]:
     rest = [info for info in candidates if info not in on]
     said = {info.name: info.traits for info in (*on, *rest) if info.traits is not None}
     by_name = {info.name: info for info in candidates}
-    return tuple(Beginning(by_name[name], by_name[name] in on) for name in in_order(said))
+    return tuple(SafePlugin(by_name[name], by_name[name] in on) for name in in_order(said))
 
 
 def in_order(said: Mapping[str, Traits]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from tfopt_core.files import Disk
 from tfopt_core.private_api import why_without
 from tfopt_core.training import variables
 from tfopt_core.training.callback_state import capture_callbacks, not_kept, restore_callbacks
+from tfopt_core.training.checkpoint_config import CheckpointConfig
 from tfopt_core.training.checkpoint_file import Checkpoint, read_file
 from tfopt_core.training.checkpoint_folder import Writer, writing_alone
 from tfopt_core.training.data_order import (
@@ -23,13 +24,12 @@ from tfopt_core.training.data_order import (
     without_steps_done,
 )
 from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
-from tfopt_core.training.keeping import CheckpointConfig
 from tfopt_core.training.random_state import capture_random, restore_random, unreadable_ops
 from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.segments import begin_anew
 
 if TYPE_CHECKING:
-    from tfopt_core.training.watch import Watch
+    from tfopt_core.training.fit_monitor import FitMonitor
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -47,7 +47,7 @@ class Checkpointer:
     writes: bool = True
     disk: Disk = attrs.field(factory=Disk)
     start: Checkpoint | None = attrs.field(init=False)
-    _watch: Watch = attrs.field(init=False)
+    _monitor: FitMonitor = attrs.field(init=False)
     _writer: Writer = attrs.field(init=False)
     _locks: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
     _random_at_epoch_begin: dict[str, Any] = attrs.field(factory=dict)
@@ -73,45 +73,45 @@ class Checkpointer:
         if self.start is None:
             return 0
         if self.start.values["stopped"]:
-            return int(self._watch.built.run.epochs)
+            return int(self._monitor.built.run.epochs)
         return int(self.start.values["epochs"])
 
-    def before_fit(self, watch: Watch) -> None:
+    def before_fit(self, monitor: FitMonitor) -> None:
         """The model is compiled and its train function made; `fit` is called next.
 
         :raises InputError: if another process keeps its checkpoints in the folder.
         """
-        self._watch = watch
-        states = watch.built.run.owner.states
+        self._monitor = monitor
+        states = monitor.built.run.owner.states
         self._built_with = {plugin: dict(state) for plugin, state in states.items()}
         if self.writes:
             self._locks.enter_context(writing_alone(self.keeping.folder))
-        for name in not_kept(watch.built.training.callbacks):
+        for name in not_kept(monitor.built.training.callbacks):
             self._note(f"a state that the callback {name} may have is in no checkpoint")
         missing = why_without("keras-random-state")
         if missing:
             self._note(missing)
-        if remembers_epochs(watch.built.run.datasets["train"]):
+        if remembers_epochs(monitor.built.run.datasets["train"]):
             self._note("what on_epoch_end of the data changes is in no checkpoint")
         if self.start is None:
             return
         values = self.start.values
-        watch.epochs_done, watch.stop_reason = values["epochs"], values["stop_reason"]
-        watch.history.update({name: list(kept) for name, kept in values["history"].items()})
+        monitor.epochs_done, monitor.stop_reason = values["epochs"], values["stop_reason"]
+        monitor.history.update({name: list(kept) for name, kept in values["history"].items()})
         if self.finished:
             self._restore_variables(self.start)
             self._restore_plugins(values)
             return
-        make_iterators(watch.built, values["epochs"])
-        function = watch.timed.of_stack
+        make_iterators(monitor.built, values["epochs"])
+        function = monitor.timed.of_stack
         if isinstance(function, ResidentFunction):
-            function.data.orders.skip(epochs_drawn(watch.built, values["epochs"]))
+            function.data.orders.skip(epochs_drawn(monitor.built, values["epochs"]))
 
     def begin_training(self) -> None:
         """Every callback has begun the training; no epoch has begun."""
         if self.start is None:
             return
-        built, values = self._watch.built, self.start.values
+        built, values = self._monitor.built, self.start.values
         begin_anew(built)
         self._restore_variables(self.start)
         self._restore_states()
@@ -119,29 +119,29 @@ class Checkpointer:
 
     def begin_epoch(self, epoch: int) -> None:
         """An epoch's first step is about to fetch its input; metrics were reset."""
-        watch, start = self._watch, self.start
+        monitor, start = self._monitor, self.start
         self._steps_before = 0
         self._random_at_epoch_begin = capture_random()
         if start is None or epoch != start.values["epochs"]:
             return
-        watch.built.model.history.history.update(
+        monitor.built.model.history.history.update(
             {name: list(kept) for name, kept in start.values["history"].items()}
         )
         steps = start.values["steps"]
         if not steps:
             return
-        model, function = watch.built.model, watch.timed.of_stack
+        model, function = monitor.built.model, monitor.timed.of_stack
         self._random_at_epoch_begin = start.values["random_at_epoch_begin"]
         restore_random(self._random_at_epoch_begin)
         # what callbacks did at the epoch's begin, to the learning rate say, they had done before
         self._restore_variables(start)
-        watch.clock.begin_within(steps)
+        monitor.clock.begin_within(steps)
         self._steps_before = steps
         resident = isinstance(function, ResidentFunction)
         if isinstance(function, ResidentFunction):
             function.begin_within(steps)
-        if watch.timed.shared is not None:
-            watch.timed.shared.begin_within(steps)
+        if monitor.timed.shared is not None:
+            monitor.timed.shared.begin_within(steps)
         model.train_function = without_steps_done(
             model.train_function,
             steps=steps,
@@ -157,7 +157,7 @@ class Checkpointer:
         self._since += done - self._steps_before
         self._steps_before = done
         every = self.keeping.every
-        if every is None or self._since < every or done == self._watch.built.run.steps_per_epoch:
+        if every is None or self._since < every or done == self._monitor.built.run.steps_per_epoch:
             return  # (the end of an epoch writes one anyway)
         self.write(done)
 
@@ -202,8 +202,8 @@ class Checkpointer:
         :raises StoreError: if it cannot be written.
         """
         self._since = 0
-        watch = self._watch
-        built, model = watch.built, watch.built.model
+        monitor = self._monitor
+        built, model = monitor.built, monitor.built.model
         cluster = built.run.cluster
         together = cluster is not None and not cluster.coordinated
         if not self.writes and not together:
@@ -220,12 +220,12 @@ class Checkpointer:
                 {
                     "about": self.keeping.about,
                     "seed": built.run.seed,
-                    "epochs": watch.epochs_done,
+                    "epochs": monitor.epochs_done,
                     "steps": steps,
                     "finished": finished,
                     "stopped": not steps and bool(model.stop_training),
-                    "stop_reason": watch.stop_reason,
-                    "history": watch.history,
+                    "stop_reason": monitor.stop_reason,
+                    "history": monitor.history,
                     "callbacks": states,
                     "plugins": self._plugin_states(),
                     "variables": listed,
@@ -237,7 +237,7 @@ class Checkpointer:
         )
 
     def _restore_variables(self, start: Checkpoint, *, metrics: bool = False) -> None:
-        built, listed = self._watch.built, start.values["variables"]
+        built, listed = self._monitor.built, start.values["variables"]
         variables.make_variables(built, listed)
         wanted = {group: kept for group, kept in listed.items() if metrics == (group == "metrics")}
         groups = variables.groups_of(built.model, metrics=metrics)
@@ -245,19 +245,19 @@ class Checkpointer:
             variables.restore(groups, self._arrays(start), wanted, built.run.strategy)
 
     def _arrays(self, start: Checkpoint) -> Mapping[str, Any]:
-        cluster = self._watch.built.run.cluster
+        cluster = self._monitor.built.run.cluster
         if cluster is None or cluster.coordinated:
             return start.arrays
         return of_this_worker(start.arrays, cluster.rank)
 
     def _restore_plugins(self, values: Mapping[str, Any]) -> None:
-        states = self._watch.built.run.owner.states
+        states = self._monitor.built.run.owner.states
         for plugin, state in values["plugins"].items():
             states.setdefault(plugin, {}).update(state)  # hooks and callbacks may hold the dict
 
     def _plugin_states(self) -> dict[str, Any]:
         kept = {}
-        for plugin, state in self._watch.built.run.owner.states.items():
+        for plugin, state in self._monitor.built.run.owner.states.items():
             kept[plugin] = {key: value for key, value in state.items() if _is_plain(value)}
             # what it noted while it built is noted again by a training that goes on
             before = self._built_with.get(plugin, {})
@@ -267,7 +267,7 @@ class Checkpointer:
         return kept
 
     def _logs_within(self) -> Any:
-        return self._watch.built.model.get_metrics_result()
+        return self._monitor.built.model.get_metrics_result()
 
     def _after_skipping(self) -> None:
         """The batches that were trained on have been read again."""
@@ -282,12 +282,12 @@ class Checkpointer:
     def _before_first_step(self) -> None:
         """Keras has called the callbacks for each step that was made before the stop."""
         self._restore_states()
-        self._watch.clock.restart_block()
+        self._monitor.clock.restart_block()
 
     def _restore_states(self) -> None:
         """Of callbacks and plugins."""
         assert self.start is not None
-        built, values = self._watch.built, self.start.values
+        built, values = self._monitor.built, self.start.values
         restore_callbacks(
             built.training.callbacks, built.model, values["callbacks"], self.start.arrays
         )

@@ -11,7 +11,7 @@ from tfopt_core.hooks import Cluster, RunContext, Serve
 from tfopt_core.hooks.context import StateOwner
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
-from tfopt_core.training.distributed.joining import Joining, Send
+from tfopt_core.training.distributed.addresses import Joining, Send
 from tfopt_core.training.job import Job
 
 

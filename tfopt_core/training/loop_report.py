@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-_BY_MODEL: WeakKeyDictionary[Any, LoopMade] = WeakKeyDictionary()
+_BY_MODEL: WeakKeyDictionary[Any, LoopReport] = WeakKeyDictionary()
 
 
 @attrs.define(kw_only=True)
-class LoopMade:
+class LoopReport:
     """The loop that trained a model, counted while it did.
 
     :param kind: "keras", "chunked" or "resident".
@@ -50,15 +50,15 @@ class LoopMade:
         return f"{words}: {self.steps:,} steps in {calls}"
 
 
-def loop_made(model: Any) -> LoopMade:
+def loop_report(model: Any) -> LoopReport:
     """Which loop trained this model, read back from what trained it; for `report_effect`.
 
     A model that tfopt did not train has Keras' own loop and no steps.
     """
-    return attrs.evolve(_BY_MODEL.get(model) or LoopMade())
+    return attrs.evolve(_BY_MODEL.get(model) or LoopReport())
 
 
-def continued(model: Any, made: LoopMade) -> LoopMade:
+def continued(model: Any, made: LoopReport) -> LoopReport:
     """What counts from now on: the counts so far, if a like loop has trained the model before."""
     before = _BY_MODEL.get(model)
     if before is not None and (before.kind, before.steps_per_call) == (
@@ -70,6 +70,6 @@ def continued(model: Any, made: LoopMade) -> LoopMade:
     return made
 
 
-def note_loop(model: Any, made: LoopMade) -> None:
+def note_loop(model: Any, made: LoopReport) -> None:
     """From now on this counts what trains the model."""
     _BY_MODEL[model] = made

@@ -15,10 +15,10 @@ from tfopt_core.errors import TrainingDiverged, WorkloadError
 from tfopt_core.hooks import Control
 from tfopt_core.records.fit import TimedBlock
 from tfopt_core.training.build import Built
+from tfopt_core.training.checkpointer import Checkpointer
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.devices import device_sync
-from tfopt_core.training.keeper import Checkpointer
-from tfopt_core.training.kept import KeptFunctions
+from tfopt_core.training.function_cache import FunctionCache
 from tfopt_core.training.penalties import Penalties, with_data_loss
 from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.timed_function import TimedFunction
@@ -36,7 +36,7 @@ Known = Callable[[Sequence[TimedBlock]], bool]
 
 
 @attrs.define(eq=False)
-class Watch:
+class FitMonitor:
     """Has a model's train function timed and calls the plugins after each epoch.
 
     :param known: asked now and then, with the blocks so far, whether the step time is known;
@@ -59,7 +59,7 @@ class Watch:
     cut_short: bool = False
     asking_nanoseconds: int = 0
     keeper: Checkpointer | None = None
-    kept: KeptFunctions = attrs.field(factory=KeptFunctions)
+    kept: FunctionCache = attrs.field(factory=FunctionCache)
     timed: TimedFunction = attrs.field(init=False)
     tolerant: bool = False
     one_call: bool = False
@@ -94,7 +94,7 @@ class Watch:
             self.timed.of_stack.begin_fit()
 
     def around(self, callbacks: Sequence[Any]) -> list[Any]:
-        """Return the callbacks of a fit with those of this watch around them.
+        """Return the callbacks of a fit with those of this monitor around them.
 
         The first one sees an epoch's last step end before any callback acts on it, the last one
         sees what all of them have done.
@@ -110,30 +110,30 @@ class Watch:
         return [StepsEnd(), *callbacks, self.callback()]
 
     def callback(self) -> Any:
-        """The Keras callback that tells this watch of epochs and validations; put it last."""
+        """The Keras callback that tells this monitor of epochs and validations; put it last."""
         import keras
 
-        watch = self
+        monitor = self
 
         class Watching(keras.callbacks.Callback):  # type: ignore[misc]
             def on_train_begin(self, logs: Any = None) -> None:
-                if watch.keeper is not None:
-                    watch.keeper.begin_training()
+                if monitor.keeper is not None:
+                    monitor.keeper.begin_training()
 
             def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-                watch.begin_epoch(epoch)
+                monitor.begin_epoch(epoch)
 
             def on_test_begin(self, logs: Any = None) -> None:
-                watch.clock.begin_validation()
+                monitor.clock.begin_validation()
 
             def on_test_end(self, logs: Any = None) -> None:
-                watch.clock.end_validation()
+                monitor.clock.end_validation()
 
             def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-                watch.end_epoch(epoch, logs or {})
+                monitor.end_epoch(epoch, logs or {})
 
             def on_train_end(self, logs: Any = None) -> None:
-                read_tuning(watch.built.model)
+                read_tuning(monitor.built.model)
 
         return Watching()
 

@@ -88,10 +88,10 @@ def run(tmp_path, make, *plugins, keeping=None, batch_size=BATCH, disk=None, not
         make(), *plugins, folder=tmp_path, seed=7, epochs=EPOCHS, batch_size=batch_size
     )
     told = [] if notes is None else notes
-    keeper = None
+    checkpointer = None
     if keeping is not None:
-        keeper = Checkpointer(keeping, told.append, disk=disk or Disk())
-    return built, train(built, perf_counter_ns(), told.append, keeper=keeper)
+        checkpointer = Checkpointer(keeping, told.append, disk=disk or Disk())
+    return built, train(built, perf_counter_ns(), told.append, checkpointer=checkpointer)
 
 
 def assert_goes_on(
@@ -392,10 +392,10 @@ def test_data_that_remember_epochs_are_named(tmp_path):
 
 def test_a_process_that_does_not_write_leaves_no_file(tmp_path):
     built = build_here(make_workload(), folder=tmp_path, epochs=1, batch_size=BATCH)
-    keeper = Checkpointer(
+    checkpointer = Checkpointer(
         CheckpointConfig(folder=tmp_path / "c"), lambda message: None, writes=False
     )
-    train(built, perf_counter_ns(), lambda message: None, keeper=keeper)
+    train(built, perf_counter_ns(), lambda message: None, checkpointer=checkpointer)
     assert not (tmp_path / "c").exists()
 
 

@@ -172,7 +172,7 @@ def test_the_scan_sees_what_is_touched(text, found):
 
 def test_the_feature_of_each_step_lists_what_is_read_of_its_class():
     always = set(dict(BY_NAME["data-steps"]).values()) | {"_input_dataset"}
-    for name, (feature, read) in {**sources._SOURCES, **steps._STEPS}.items():
+    for name, (feature, read) in {**sources._SOURCES, **sources._COMBINED, **steps._STEPS}.items():
         members = dict.fromkeys(name for _, name in BY_NAME[feature])
         owners = {owner.rpartition(":")[2] for owner, _ in BY_NAME[feature]}
         assert name in owners

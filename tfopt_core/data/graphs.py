@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tfopt_core.private_api import why_without
+
 # Stateful by TensorFlow's definition, yet the same input gives the same output.
 _REPEATABLE = frozenset(
     [
@@ -62,8 +64,6 @@ def changing_ops(graph: Any) -> tuple[str, ...]:
 
     :param graph: a `tf.Graph`, as a `ConcreteFunction` has it.
     """
-    from tfopt_core.data.dissect import is_stateful_op
-
     return tuple(sorted(op for op in all_ops(graph) - _REPEATABLE if is_stateful_op(op)))
 
 
@@ -80,3 +80,16 @@ def side_effects(ops: Iterable[str]) -> tuple[str, ...]:
     """Those of the `changing_ops` that leave traces: assignments (the state of a random layer is
     a variable), prints, Python functions and whatever is not known."""
     return tuple(op for op in ops if op not in _TRACELESS)
+
+
+def is_stateful_op(name: str) -> bool:
+    """Return whether TensorFlow registers the op as stateful: random, or with a side effect.
+
+    One that TensorFlow does not know counts as such, and so do all where it does not tell.
+    """
+    if why_without("random-operations"):
+        return True
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(name)
+    return definition is None or bool(definition.is_stateful)

@@ -9,6 +9,7 @@ import attrs
 
 from tfopt_core.data.changes import changes
 from tfopt_core.data.counting import counted, examples_begin
+from tfopt_core.data.dissect import taken_apart
 from tfopt_core.data.stages import (
     Batch,
     Cache,
@@ -68,9 +69,7 @@ class DataPlan:
         :param deterministic: whether such a source yields the same elements in the same order
             each time; only then may what it yields be cached.
         """
-        from tfopt_core.data import dissect
-
-        given = dissect.taken_apart(dataset, deterministic=deterministic)
+        given = taken_apart(dataset, cls.from_dataset, deterministic=deterministic)
         return cls(tuple(stage for stage, _ in given), given)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
@@ -24,12 +24,10 @@ from tfopt_core.training.data_order import (
     without_steps_done,
 )
 from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
+from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.random_state import capture_random, restore_random, unreadable_ops
 from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.segments import begin_anew
-
-if TYPE_CHECKING:
-    from tfopt_core.training.fit_monitor import FitMonitor
 
 Tell = Callable[[dict[str, Any]], None]
 

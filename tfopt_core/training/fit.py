@@ -24,7 +24,7 @@ def train(
     report: Report,
     known: Known | None = None,
     adapt: Adapt | None = None,
-    keeper: Checkpointer | None = None,
+    checkpointer: Checkpointer | None = None,
 ) -> FitOutcome:
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 
@@ -33,7 +33,7 @@ def train(
     :param known: told of the blocks so far; once it says that the step time is known, the training
         is cut short.
     :param adapt: makes what compares exact loops while the training goes on, and keeps one.
-    :param keeper: writes checkpoints, and has the training go on from one; not together with
+    :param checkpointer: writes checkpoints, and has the training go on from one; not together with
         `adapt`, which trains in an order of calls that no checkpoint holds.
     :raises TrainingDiverged: once the training loss is no finite number.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
@@ -54,15 +54,15 @@ def train(
         epochs=run.epochs,
         steps=run.steps_per_epoch,
     )
-    if keeper is not None:
+    if checkpointer is not None:
         assert adapt is None
-        monitor.keeper = keeper
-        keeper.before_fit(monitor)
-    while keeper is None or not keeper.finished:
+        monitor.listener = checkpointer
+        checkpointer.before_fit(monitor)
+    while checkpointer is None or not checkpointer.finished:
         callbacks.last = True
         monitor.before_new_segment = lambda: setattr(callbacks, "last", False)
         monitor.begin_fit()
-        initial = monitor.epochs_done if keeper is None else keeper.initial_epoch
+        initial = monitor.epochs_done if checkpointer is None else checkpointer.initial_epoch
         _fit(built, callbacks, initial, distribution)
         if callbacks.last:
             break
@@ -72,8 +72,8 @@ def train(
             monitor.timed.loop.begin_segment()
         begin_anew(built)
     ended = perf_counter_ns()
-    if keeper is not None:
-        keeper.finish()
+    if checkpointer is not None:
+        checkpointer.finish()
     kept = None if monitor.timed.loop is None else monitor.timed.loop.finish()
     communication = None if distribution is None else distribution.communication_seconds()
     monitor.timed.uninstall()
@@ -86,7 +86,7 @@ def train(
         started,
         ended,
         jit_compile=None if kept is None else kept.jit_compile,
-        resumed=keeper is not None and keeper.start is not None,
+        resumed=checkpointer is not None and checkpointer.start is not None,
         communication_step_seconds=communication,
     )
 

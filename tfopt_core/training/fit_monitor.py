@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -15,7 +15,6 @@ from tfopt_core.errors import TrainingDiverged, WorkloadError
 from tfopt_core.hooks import Control
 from tfopt_core.records.fit import TimedBlock
 from tfopt_core.training.build import Built
-from tfopt_core.training.checkpointer import Checkpointer
 from tfopt_core.training.clock import StepClock
 from tfopt_core.training.devices import device_sync
 from tfopt_core.training.function_cache import FunctionCache
@@ -33,6 +32,28 @@ FIRST_CHECK_BLOCKS, CHECK_GROWTH = 10, 1.1
 
 Report = Callable[[dict[str, Any]], None]
 Known = Callable[[Sequence[TimedBlock]], bool]
+
+
+class TrainingListener(Protocol):
+    """Told of a training as it goes: what writes checkpoints, say."""
+
+    def begin_training(self) -> None:
+        """Every callback has begun the training; no epoch has begun."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """An epoch's first step is about to fetch its input; metrics were reset."""
+
+    def traced(self) -> None:
+        """The step was traced just now."""
+
+    def after_call(self, done: int) -> None:
+        """So many steps of the epoch are done."""
+
+    def end_epoch(self) -> None:
+        """The epoch is done, its validation and the plugins' notifications included."""
+
+    def refuse(self, what: str) -> None:
+        """A plugin changes the training itself; raises InputError where that can't be kept."""
 
 
 @attrs.define(eq=False)
@@ -58,7 +79,7 @@ class FitMonitor:
     stop_reason: str | None = None
     cut_short: bool = False
     asking_nanoseconds: int = 0
-    keeper: Checkpointer | None = None
+    listener: TrainingListener | None = None
     kept: FunctionCache = attrs.field(factory=FunctionCache)
     timed: TimedFunction = attrs.field(init=False)
     tolerant: bool = False
@@ -117,8 +138,8 @@ class FitMonitor:
 
         class Watching(keras.callbacks.Callback):  # type: ignore[misc]
             def on_train_begin(self, logs: Any = None) -> None:
-                if monitor.keeper is not None:
-                    monitor.keeper.begin_training()
+                if monitor.listener is not None:
+                    monitor.listener.begin_training()
 
             def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
                 monitor.begin_epoch(epoch)
@@ -146,8 +167,8 @@ class FitMonitor:
         if self.timed.loop is not None:
             self.timed.loop.begin_epoch()
         self.clock.begin_epoch(epoch)
-        if self.keeper is not None:
-            self.keeper.begin_epoch(epoch)
+        if self.listener is not None:
+            self.listener.begin_epoch(epoch)
 
     def end_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
         """Keep the epoch's metrics, call the plugins, and do what they ask for.
@@ -171,8 +192,8 @@ class FitMonitor:
         control = Control()
         self.built.stack.on_epoch_end(self.built.run, self.built.model, epoch, metrics, control)
         self._obey(control)
-        if self.keeper is not None:
-            self.keeper.end_epoch()
+        if self.listener is not None:
+            self.listener.end_epoch()
 
     def _check_finite(self, metrics: Mapping[str, Any], epoch: int) -> None:
         try:
@@ -189,8 +210,8 @@ class FitMonitor:
                 "a plugin rebuilds the data within a fit, which is a call of the script's own; use "
                 "a factory for such a plugin"
             )
-        if self.keeper is not None and (control.wants_new_data or control.wants_retrace):
-            self.keeper.refuse("rebuilds the data or retraces the step")
+        if self.listener is not None and (control.wants_new_data or control.wants_retrace):
+            self.listener.refuse("rebuilds the data or retraces the step")
         if control.wants_retrace:
             self.timed.trace_anew()
         if control.stop_reason is not None:
@@ -208,14 +229,14 @@ class FitMonitor:
         return loop is not None and not self.one_call and loop.wants_segment
 
     def _traced_once(self) -> None:
-        if self.keeper is not None:
-            self.keeper.traced()
+        if self.listener is not None:
+            self.listener.traced()
 
     def _after_call(self, epoch: int, done: int) -> None:
         self._tell_step(epoch, done)
-        if self.keeper is not None:
+        if self.listener is not None:
             begin = self.clock.now()
-            self.keeper.after_call(done)
+            self.listener.after_call(done)
             self.clock.leave_out_since(begin)
         if self.known is not None and not self.cut_short and self.clock.at_edge:
             self._ask_whether_known(self.known)

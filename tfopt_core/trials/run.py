@@ -38,8 +38,8 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     known = None if joined is not None else cut_rule(task.longest_seconds, built.run)
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     chief = built.run.cluster is None or built.run.cluster.is_chief
-    keeper = None if task.keeping is None else Checkpointer(task.keeping, send, writes=chief)
-    outcome = train(built, started, send, known, adapt, keeper)
+    checkpointer = None if task.keeping is None else Checkpointer(task.keeping, send, writes=chief)
+    outcome = train(built, started, send, known, adapt, checkpointer)
     if joined is not None and joined.cluster is not None:
         outcome = attrs.evolve(outcome, cluster_seconds=joining / 1e9)
     effects = built.stack.report_effects(built.run, built.model)

@@ -444,6 +444,6 @@ def test_a_plan_reads_like_the_pipeline_that_was_given():
 
 def test_each_pair_is_a_stage_with_the_data_set_up_to_it():
     given = dataset().map(double).batch(4)
-    pairs = taken_apart(given)
+    pairs = taken_apart(given, DataPlan.from_dataset)
     assert [plain(next(iter(data))) for _, data in pairs] == [0, 0, [0, 2, 4, 6]]
     assert pairs[-1][1] is given

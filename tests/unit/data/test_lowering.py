@@ -10,7 +10,8 @@ from support.cases import few_examples
 
 from tfopt_core.data import Batch, DataPlan, Shuffle, gathered
 from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.dissect import has_stage, is_batched, is_stateful_op, known_cardinality
+from tfopt_core.data.dissect import has_stage, is_batched, known_cardinality
+from tfopt_core.data.graphs import is_stateful_op
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import WorkloadError
 from tfopt_core.training.sources import as_plan, batched_plan

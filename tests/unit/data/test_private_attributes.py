@@ -28,7 +28,7 @@ def test_every_class_that_is_known_by_name_exists():
         for module in pkgutil.iter_modules(folder.__path__)
     ]
     names = {name for module in modules for name in vars(module)}
-    known = {*sources._SOURCES, *steps._STEPS, *steps._READERS, *_REPEATING}
+    known = {*sources._SOURCES, *sources._COMBINED, *steps._STEPS, *steps._READERS, *_REPEATING}
     assert known <= names
 
 

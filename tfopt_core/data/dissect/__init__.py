@@ -15,7 +15,6 @@ from tfopt_core.data.dissect.walk import (
     graphs,
     has_stage,
     is_batched,
-    is_stateful_op,
     known_cardinality,
 )
 
@@ -25,7 +24,6 @@ __all__ = [
     "graphs",
     "has_stage",
     "is_batched",
-    "is_stateful_op",
     "known_cardinality",
     "passes_to_read",
     "shuffled",

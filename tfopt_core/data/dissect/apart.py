@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.data.counting import counted
 from tfopt_core.data.dissect.repeating import repeats
-from tfopt_core.data.dissect.sources import source_of
+from tfopt_core.data.dissect.sources import PlanOf, source_of
 from tfopt_core.data.dissect.steps import step_of
 from tfopt_core.data.dissect.walk import class_name, is_batched, known_cardinality
 from tfopt_core.data.graphs import changing_ops
@@ -36,11 +36,12 @@ _REPEATING = frozenset(
 Given = tuple[tuple[Stage, Any], ...]
 
 
-def taken_apart(dataset: Any, *, deterministic: bool = False) -> Given:
-    """The stages of a data set, the source first, each with the data set up to and with it.
+def taken_apart(dataset: Any, plan_of: PlanOf, *, deterministic: bool = False) -> Given:
+    """Return the stages of a data set, the source first, each with the data set up to and with it.
 
     Everything up to the last part that is not understood is one opaque source.
 
+    :param plan_of: makes a plan of each data set that the source puts together.
     :param deterministic: the author's word that this source yields the same each time.
     :raises WorkloadError: if the installed TensorFlow does not tell what a data set is made from.
     """
@@ -51,7 +52,7 @@ def taken_apart(dataset: Any, *, deterministic: bool = False) -> Given:
     behind: list[tuple[Stage, Any]] = []
     current = dataset
     while True:
-        stage, parent = _one_off(current, deterministic)
+        stage, parent = _one_off(current, plan_of, deterministic)
         behind.append((stage, current))
         if parent is None:
             break
@@ -59,30 +60,30 @@ def taken_apart(dataset: Any, *, deterministic: bool = False) -> Given:
     return _named(behind[::-1])
 
 
-def _one_off(dataset: Any, deterministic: bool) -> tuple[Stage, Any]:
+def _one_off(dataset: Any, plan_of: PlanOf, deterministic: bool) -> tuple[Stage, Any]:
     """The last stage, and what it is made from: None where it is the source."""
     # private attributes may be missing, or mean something else, in any TensorFlow to come
     try:
-        return source_of(dataset), None
+        return source_of(dataset, plan_of), None
     except Exception:
         pass
     try:
         return step_of(dataset)
     except Exception:
-        return _opaque(dataset, deterministic), None
+        return _opaque(dataset, plan_of, deterministic), None
 
 
-def _opaque(dataset: Any, deterministic: bool) -> Source:
+def _opaque(dataset: Any, plan_of: PlanOf, deterministic: bool) -> Source:
     return Source(
         value=dataset,
         origin="dataset",
         count=known_cardinality(dataset),
         batched=is_batched(dataset),
-        deterministic=deterministic or _repeats(dataset),
+        deterministic=deterministic or _repeats(dataset, plan_of),
     )
 
 
-def _repeats(dataset: Any) -> bool:
+def _repeats(dataset: Any, plan_of: PlanOf) -> bool:
     """Whether a data set that stays in one piece is seen to yield the same each time."""
     try:
         dataset = getattr(dataset, "_impl", dataset)
@@ -92,7 +93,7 @@ def _repeats(dataset: Any) -> bool:
             return False
         if any(changing_ops(function.function.graph) for function in dataset._functions()):
             return False
-        made_from = [taken_apart(part) for part in dataset._inputs()]
+        made_from = [taken_apart(part, plan_of) for part in dataset._inputs()]
         return all(repeats([stage for stage, _ in part]) for part in made_from)
     except Exception:  # as above
         return False

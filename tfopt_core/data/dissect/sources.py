@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tfopt_core.data.dissect.graphdef import last_step
 from tfopt_core.data.dissect.repeating import repeats
 from tfopt_core.data.dissect.walk import NotUnderstood, class_name, known_cardinality, require
 from tfopt_core.data.stages import Source
+from tfopt_core.data.stages.source import Origin
+
+# Makes a `DataPlan` of a `tf.data.Dataset`.
+PlanOf = Callable[[Any], Any]
 
 
-def source_of(dataset: Any) -> Source:
-    """The source that the data set is.
+def source_of(dataset: Any, plan_of: PlanOf) -> Source:
+    """Return the source that the data set is.
 
+    :param plan_of: makes a plan of each data set that it puts together.
     :raises NotUnderstood: if it is none, or of an unknown make.
     """
-    known = _SOURCES.get(class_name(dataset))
-    if known is None:
+    name = class_name(dataset)
+    if name in _COMBINED:
+        feature, combine = _COMBINED[name]
+        require("data-steps", feature)
+        return combine(dataset, plan_of)
+    if name not in _SOURCES:
         raise NotUnderstood(type(dataset).__name__)
-    feature, read = known
+    feature, read = _SOURCES[name]
     require("data-steps", feature)
     return read(dataset)
 
@@ -74,14 +83,15 @@ def _enumeration(dataset: Any) -> Source:
     return _range_of(dataset, tuple(int(bound.int64_val[0]) for bound in bounds))
 
 
-def _zip(dataset: Any) -> Source:
+def _zip(dataset: Any, plan_of: PlanOf) -> Source:
     from tensorflow.python.data.util import nest
 
     parts = nest.flatten(dataset._datasets)
     layout = nest.pack_sequence_as(dataset._datasets, list(range(len(parts))))
     if not _is_plain(layout):
         raise NotUnderstood("a zip of other structures than tuples and dicts")
-    return _of_parts(dataset, "zip", parts, None if layout == tuple(range(len(parts))) else layout)
+    layout = None if layout == tuple(range(len(parts))) else layout
+    return _of_parts(dataset, "zip", map(plan_of, parts), layout)
 
 
 def _is_plain(layout: Any) -> bool:
@@ -92,20 +102,18 @@ def _is_plain(layout: Any) -> bool:
     return type(layout) is dict and all(map(_is_plain, layout.values()))
 
 
-def _concatenate(dataset: Any) -> Source:
+def _concatenate(dataset: Any, plan_of: PlanOf) -> Source:
     # many data sets, one behind the other, nest as deep as there are of them
     parts: list[Any] = []
     first = dataset
     while class_name(first) == "_ConcatenateDataset":
         parts.append(first._dataset_to_concatenate)
         first = first._input_dataset
-    return _of_parts(dataset, "concatenate", [first, *reversed(parts)], None)
+    return _of_parts(dataset, "concatenate", map(plan_of, [first, *reversed(parts)]), None)
 
 
-def _of_parts(dataset: Any, origin: Any, parts: list[Any], layout: Any) -> Source:
-    from tfopt_core.data.plan import DataPlan
-
-    plans = tuple(DataPlan.from_dataset(part) for part in parts)
+def _of_parts(dataset: Any, origin: Origin, parts: Iterable[Any], layout: Any) -> Source:
+    plans = tuple(parts)
     return Source(
         value=plans,
         origin=origin,
@@ -122,6 +130,9 @@ _SOURCES: dict[str, tuple[str, Callable[[Any], Source]]] = {
     "_TensorDataset": ("data-step-tensors", _one),
     "_RangeDataset": ("data-step-range", _range),
     "_VariantDataset": ("data-step-enumerate", _enumeration),
+}
+# Those of several data sets.
+_COMBINED: dict[str, tuple[str, Callable[[Any, PlanOf], Source]]] = {
     "_ZipDataset": ("data-step-zip", _zip),
     "_ConcatenateDataset": ("data-step-concatenate", _concatenate),
 }

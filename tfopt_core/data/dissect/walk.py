@@ -77,16 +77,3 @@ def _batches_inside(dataset: Any) -> bool:
 def has_stage(dataset: Any, word: str) -> bool:
     """Whether a stage with this word in its class name is part of the lowered data set."""
     return any(word in name for name in chain(dataset))
-
-
-def is_stateful_op(name: str) -> bool:
-    """Whether TensorFlow registers the op as stateful: random, or with a side effect.
-
-    One that TensorFlow does not know counts as such, and so do all where it does not tell.
-    """
-    if why_without("random-operations"):
-        return True
-    from tensorflow.python.framework import op_def_registry
-
-    definition = op_def_registry.get(name)
-    return definition is None or bool(definition.is_stateful)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import attrs
 
 from tfopt_core.data.stages.base import Stage
-
-if TYPE_CHECKING:
-    from tfopt_core.data.plan import DataPlan
 
 # Where elements come from. The value of "arrays" is a structure whose leaves share their first
 # axis, of "tensors" a single element, of "range" (start, stop, step), of "zip" and "concatenate"
@@ -45,8 +42,8 @@ class Source(Stage):
         return self.origin in ("arrays", "range")
 
     @property
-    def parts(self) -> tuple[DataPlan, ...]:
-        """The plans that a "zip" or "concatenate" source puts together, () for others."""
+    def parts(self) -> tuple[Any, ...]:
+        """The `DataPlan`s that a "zip" or "concatenate" source puts together, () for others."""
         return self.value if self.origin in ("zip", "concatenate") else ()
 
     def describe(self) -> str:

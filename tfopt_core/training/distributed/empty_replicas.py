@@ -30,10 +30,20 @@ def untouched_if_empty(variables: Sequence[Any], data: Any) -> Iterator[None]:
     """Keep the variables over a step as they were, if there is no example in its data."""
     import tensorflow as tf
 
-    from tfopt_core.training.distributed.synchronous import examples_in
-
     there = examples_in(data) > 0
     before = [(variable, tf.identity(variable.value)) for variable in variables]
     yield
     for variable, value in before:
         variable.assign(tf.where(there, variable.value, value))
+
+
+def examples_in(data: Any) -> Any:
+    """Return how many examples a batch holds."""
+    import tensorflow as tf
+
+    first = next(
+        part for part in tf.nest.flatten(data, expand_composites=False) if part is not None
+    )
+    if isinstance(first, tf.RaggedTensor):
+        return first.nrows()
+    return first.dense_shape[0] if isinstance(first, tf.SparseTensor) else tf.shape(first)[0]

@@ -9,7 +9,11 @@ from typing import Any
 import attrs
 
 from tfopt_core.training.distributed.averages import average_own_values, own_values
-from tfopt_core.training.distributed.empty_replicas import untouched_if_empty, with_a_row
+from tfopt_core.training.distributed.empty_replicas import (
+    examples_in,
+    untouched_if_empty,
+    with_a_row,
+)
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import per_replica
 from tfopt_core.training.graph_steps import no_logs, shapes_of_logs
@@ -278,15 +282,3 @@ class ReplicatedFunction:
 
     def _of_first_replica(self, log: Any) -> Any:
         return self.strategy.experimental_local_results(log)[0]
-
-
-def examples_in(data: Any) -> Any:
-    """How many examples a batch holds."""
-    import tensorflow as tf
-
-    first = next(
-        part for part in tf.nest.flatten(data, expand_composites=False) if part is not None
-    )
-    if isinstance(first, tf.RaggedTensor):
-        return first.nrows()
-    return first.dense_shape[0] if isinstance(first, tf.SparseTensor) else tf.shape(first)[0]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import PluginError, WorkloadError, describe
-from tfopt_core.hooks import RunContext
+from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
 from tfopt_core.hooks.context import StateOwner
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
@@ -28,13 +28,22 @@ from tfopt_core.training.script.stopping import stopping_after
 from tfopt_core.training.train_functions import count_by
 from tfopt_core.training.workload import Workload, quality_direction
 
-if TYPE_CHECKING:
-    from tfopt_core.training.script.session import Session
-
 BASELINE = "the script as it is"
 PREFERRED = ("val_accuracy", "val_loss")
 # A dry build makes no more steps than this in a call, however many a training makes.
 DRY_STEPS = 4
+
+
+class ScriptSession(Protocol):
+    """What a fit needs of the session of its script."""
+
+    job: Job
+    precision: PrecisionPolicy
+    changes: tuple[Change, ...]
+
+    @property
+    def run(self) -> RunContext:
+        """The context that each fit's is made of."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -48,13 +57,13 @@ class FitWorkload(Workload):
     call: FitCall
     data: FitData
     compiled: Compiled
-    session: Session
+    session: ScriptSession
     fit_index: int = 0
 
     @classmethod
     def of(
         cls,
-        session: Session,
+        session: ScriptSession,
         call: FitCall,
         compiled: Compiled,
         seed: int,

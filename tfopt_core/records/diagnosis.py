@@ -50,7 +50,7 @@ class StepPart:
 @attrs.frozen(kw_only=True)
 class Bounds:
     """The most that a plugin for one part of a step can gain, as a factor; None: nothing bounds
-    it. `all` is input and dispatch together: what is left is the model itself."""
+    it. `input_and_dispatch` is input and dispatch together: what is left is the model itself."""
 
     input: float | None
     dispatch: float | None

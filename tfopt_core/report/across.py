@@ -12,11 +12,13 @@ from rich.table import Table
 from tfopt_core.report import units
 from tfopt_core.report.effects import NAME_WIDTH
 from tfopt_core.report.layout import Page, bullets, grid, indented, paragraph, section, words
-from tfopt_core.report.vocabulary import setting_in_words, settings_in_words, verdict_in_words
+from tfopt_core.report.vocabulary import (
+    setting_in_words,
+    settings_in_words,
+    verdict_color,
+    verdict_in_words,
+)
 from tfopt_core.statistics.across.contrast import Across, PluginDifference, Side
-
-_STYLES = {"faster": "bold green", "slower": "bold red"}
-_OPEN_STYLE = "bold yellow"
 
 
 def render_across(across: Across) -> RenderableType:
@@ -29,7 +31,7 @@ def render_across(across: Across) -> RenderableType:
         title, "", indented(_sides(across)), section("Plugins that differ", _plugins(across)),
         section(
             "Verdict",
-            paragraph(across.statement, _STYLES.get(across.verdict, _OPEN_STYLE)),
+            paragraph(across.statement, f"bold {verdict_color(across.verdict)}"),
             paragraph(across.quality.statement, "red" if _is_worse(across) else ""),
         ),
         *notes,

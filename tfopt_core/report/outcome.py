@@ -12,15 +12,10 @@ from tfopt_core.records.results import Comparison, Results, RunResult
 from tfopt_core.report import units
 from tfopt_core.report.console import plain, plain_lines
 from tfopt_core.report.layout import bullets, indented, paragraph, section, words
-from tfopt_core.report.vocabulary import variant_in_words
+from tfopt_core.report.vocabulary import variant_in_words, verdict_color
 
 # So much of the first failed run's output says what happened; the file has the rest.
 TAIL_LINES = 10
-_STYLES = {
-    "faster": "bold green", "steps faster": "bold green", "slower": "bold red",
-    "steps slower": "bold red", "worse": "bold red",
-}  # fmt: skip
-_OPEN_STYLE = "bold yellow"
 _QUALITY_STYLES = {"worse": "red", "not established": "yellow"}
 
 
@@ -59,7 +54,7 @@ def _output(run: RunResult) -> Iterator[RenderableType]:
 def render_verdict(comparison: Comparison) -> RenderableType:
     """What was tested, and with what outcome: the only place that claims a gain."""
     body: list[RenderableType] = [
-        paragraph(comparison.statement, _STYLES.get(comparison.verdict, _OPEN_STYLE))
+        paragraph(comparison.statement, f"bold {verdict_color(comparison.verdict)}")
     ]
     if comparison.quality is not None:
         style = _QUALITY_STYLES.get(comparison.quality.verdict, "")

@@ -13,10 +13,9 @@ from rich.text import Text
 from tfopt_core.records.results import RunResult
 from tfopt_core.report import units
 from tfopt_core.report.layout import Page, facts, grid, indented, section, words
-from tfopt_core.report.vocabulary import variant_in_words, verdict_in_words
+from tfopt_core.report.vocabulary import variant_in_words, verdict_color, verdict_in_words
 from tfopt_core.store.overview import Interim, Listing, Overview
 
-_STYLES = {"faster": "green", "slower": "red", "worse": "red"}
 # Widths that keep an id, and a speedup with its interval, on one line. What is left goes to the
 # recipe; where that is too little, everything is folded.
 WIDTHS = {"id, when": 20, "recipe": None, "verdict": 20, "measured": 8, "state": 11}
@@ -63,7 +62,7 @@ def _cells(overview: Overview) -> tuple[RenderableType, ...]:
     verdict = overview.verdict
     said = words("-", "dim")
     if verdict is not None:
-        said = words(verdict_in_words(verdict), _STYLES.get(verdict, "yellow"))
+        said = words(verdict_in_words(verdict), verdict_color(verdict))
     state = words(overview.state, "" if overview.state == "finished" else "yellow")
     return (
         Group(words(overview.id), when),

@@ -25,6 +25,20 @@ VERDICTS = {
     "none": "no verdict",
 }
 
+# Good green, bad red; whatever is open is yellow.
+VERDICT_COLORS = {
+    "faster": "green",
+    "steps faster": "green",
+    "slower": "red",
+    "steps slower": "red",
+    "worse": "red",
+}
+
+
+def verdict_color(verdict: str) -> str:
+    """Return the color that a verdict is printed in."""
+    return VERDICT_COLORS.get(verdict, "yellow")
+
 
 def verdict_in_words(verdict: str) -> str:
     """`no measurable difference`; a verdict of a later version as it is."""

@@ -118,7 +118,10 @@ class Training:
             )
 
     def train_function(self) -> list[str]:
-        """The train function, where it is not Keras' own; of a resident loop see `Residence`."""
+        """Return the statement that sets a chunked train function; nothing for other loops.
+
+        That of a resident loop comes from `DataCode.train_function`.
+        """
         loop, size = self.loop, self.built.plans["train"].batch_size
         if loop.kind != "chunked":
             return []

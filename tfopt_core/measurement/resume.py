@@ -110,7 +110,7 @@ def _undamaged(stopped: Unfinished) -> Unfinished:
 
 
 def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, MeasurementState]:
-    """Return what the measurement was prepared with, and what it has decided on its way."""
+    """Return the dry build of the measurement, and its state."""
     with reading(stopped.id, store.path, '"prepared" of its request'):
         prepared = structure(stopped.request["prepared"], Prepared)
     with reading(stopped.id, store.path, '"course" of its request'):

@@ -141,7 +141,7 @@ def recipe_path(recipe: Recipe) -> str | None:
 def keeper(
     store: Store, request: Request, prepared: Prepared, code: dict[str, str]
 ) -> Callable[[MeasurementState], None]:
-    """What stores a change of course."""
+    """Return a function that stores the state of a measurement."""
 
     def keep(state: MeasurementState) -> None:
         kept = kept_request(request, prepared, state, code)

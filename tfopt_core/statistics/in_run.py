@@ -1,7 +1,8 @@
 """What an in-run contrast may say: two exact train functions, alternating in one training.
 
 Blocks of the two alternate in quads. Each quad gives one log ratio, and their interval is that of
-the paired design, at looks after 4, 8 and 12 quads. Pure functions; `alternate` makes the quads.
+the paired design, at looks after 4, 8 and 12 quads. Pure functions.
+`tfopt_core/trials/alternate.py` forms the quads while a training runs.
 """
 
 from __future__ import annotations

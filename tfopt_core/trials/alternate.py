@@ -90,7 +90,7 @@ class InRunContrast:
     :param source: draws each quad's order.
     :param alternative_steps: steps that a call of the alternative makes.
     :param reference_step_seconds: of a step of the reference, as last seen; None where unknown.
-    :param widest: see `conclude`.
+    :param widest: see `tfopt_core.statistics.in_run.conclude`.
     :param screen: whether the alternative's first block is enough, which tells if it is hopeless.
     :param result: set once there is one.
     """

@@ -36,10 +36,10 @@ CHANGES_A_QUAD = 2.5
 
 @attrs.define(eq=False)
 class Explorer:
-    """Compares what is on offer with the reference, one loop after another; keeps the fastest.
+    """Compares the offered loops with the reference, one after another; keeps the fastest.
 
-    `adapted.candidates` says which and in what order. Levels are divided by the number of loops on
-    offer (Bonferroni).
+    `tfopt_core.trials.candidates.candidates` chooses which, and in what order. Levels are divided
+    by the number of offered loops (Bonferroni).
 
     :param sync: waits for the device, None where a call has waited already.
     :param seed: of the random order of blocks.

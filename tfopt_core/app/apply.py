@@ -1,4 +1,4 @@
-"""A measurement from what `tfopt apply`, or `tfopt_core.apply`, was asked, to its results."""
+"""Measure a recipe or a script, as `tfopt apply` and `tfopt_core.apply` do."""
 
 from __future__ import annotations
 

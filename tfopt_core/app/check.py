@@ -1,4 +1,4 @@
-"""Everything that can be found wrong with a recipe without TensorFlow, at once."""
+"""Check a recipe without TensorFlow, and report all of its problems at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that keeps checkpoints: whether one is there to go on from, and with what.
+"""Find the checkpoint from which `tfopt train --resume` resumes, and check that it fits.
 
 Read without importing TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Measurements and trainings whose stack spans several processes."""
+"""Whether a stack spans several processes, and which plugin makes it so."""
 
 from __future__ import annotations
 

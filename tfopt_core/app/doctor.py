@@ -1,4 +1,4 @@
-"""What `tfopt doctor` finds out. TensorFlow is asked in a process of its own."""
+"""The checks of `tfopt doctor`. TensorFlow is imported in a process of its own."""
 
 from __future__ import annotations
 

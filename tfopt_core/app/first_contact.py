@@ -1,4 +1,4 @@
-"""`tfopt apply train.py`: a script without a recipe."""
+"""`tfopt apply train.py`: propose and write a recipe for a script that has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugins that `tfopt init` writes: those that are named, those that are safe, or proposed."""
+"""The plugins of the recipe that `tfopt init` writes: named ones, safe ones, or proposed ones."""
 
 from __future__ import annotations
 

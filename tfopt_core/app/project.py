@@ -1,4 +1,4 @@
-"""Which folder is the project that a folder lies in."""
+"""Find the project that a folder belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a command's arguments to a measurement's request."""
+"""Build the request of a measurement or training from a command's arguments."""
 
 from __future__ import annotations
 

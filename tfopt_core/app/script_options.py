@@ -1,4 +1,4 @@
-"""Options that are about a script, as changes of a recipe."""
+"""Command-line options about a script, translated into changes of a recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds what was measured before: in a project's store, or in a JSON file."""
+"""Find earlier measurements, in a project's store or in a JSON file."""
 
 from __future__ import annotations
 

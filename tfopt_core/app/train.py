@@ -1,4 +1,4 @@
-"""One training with the stack, without a baseline: production use."""
+"""Train once with the stack, without a baseline: production use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script without a recipe: what a look at it proposes, as the recipe that is then measured."""
+"""The recipe proposed for a script that has none: plugins from a diagnosis, tried one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A diagnosis from outside: its process started, listened to, and what it found put together."""
+"""Run a diagnosis in a process of its own, and assemble the result from its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From timed loops to the parts of a step: input, dispatch, compute. Pure arithmetic."""
+"""Split the time of a step into input, dispatch and compute, from timed loops. Pure arithmetic."""
 
 from __future__ import annotations
 

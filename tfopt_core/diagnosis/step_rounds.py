@@ -1,4 +1,4 @@
-"""The loops of a diagnosis, timed in turns: the machine's speed drifts while they are."""
+"""Time the loops of a diagnosis in turns, since the machine's speed drifts."""
 
 from __future__ import annotations
 

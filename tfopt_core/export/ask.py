@@ -1,4 +1,4 @@
-"""A training written down by a process of its own, which settings of "auto" need anyway."""
+"""Export a training in a process of its own, which first resolves settings of "auto"."""
 
 from __future__ import annotations
 

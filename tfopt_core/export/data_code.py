@@ -1,4 +1,4 @@
-"""The data of each split as statements, those that a resident loop gathers from too."""
+"""Write the data of each split as statements, for Keras' `fit` and for resident loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specifications and Keras' own objects as Python code."""
+"""Write `tf.TypeSpec` structures and Keras objects as Python code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process of an export does with a workload: a dry build, written down as a program."""
+"""The work of an export's process on a factory's workload: dry build, then the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How objects of the workload are called in a file that knows nothing of tfopt."""
+"""The expressions by which an exported file, without tfopt, refers to objects of the workload."""
 
 from __future__ import annotations
 

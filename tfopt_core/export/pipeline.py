@@ -1,4 +1,4 @@
-"""Data plans as statements of tf.data, one for each stage; what `data.building` does, in words."""
+"""Write data plans as tf.data statements, one for each stage, as `data.building` builds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script with a stack: its own text, changed where the stack changes its training."""
+"""Export a script: its own text, edited where the stack changes its training."""
 
 from __future__ import annotations
 

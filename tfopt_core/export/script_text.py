@@ -1,4 +1,4 @@
-"""A script's text and the places in it where something is changed. No TensorFlow.
+"""Edit a script's source at single calls and statements. No TensorFlow.
 
 Changes are made at the positions of the syntax tree, so comments and layout stay as they are.
 """

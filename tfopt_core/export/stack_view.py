@@ -1,4 +1,4 @@
-"""What a built stack did, asked of its changes; and what its plugins write of it themselves."""
+"""What each plugin of a built stack changed, and the code that plugins write of it themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`RuntimeOptions` as statements: before TensorFlow is imported, and right behind."""
+"""Write `RuntimeOptions` as statements, to run before and right after TensorFlow is imported."""
 
 from __future__ import annotations
 

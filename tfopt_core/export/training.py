@@ -1,4 +1,4 @@
-"""The model's precision, `compile` and the train function of a training as statements."""
+"""Write a training's precision, its `compile` call and its train function as statements."""
 
 from __future__ import annotations
 

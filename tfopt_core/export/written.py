@@ -1,4 +1,4 @@
-"""A whole training, written down: what cannot be is left out with its plugin, and said."""
+"""Export a whole training; plugins that cannot be exported are left out and named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack to begin with that needs no diagnosis: plugins chosen by what they say of themselves."""
+"""The plugins that a stack can begin with, without a diagnosis: chosen by their cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the machine is idle before the first run."""
+"""Check that the machine is idle before the first run."""
 
 from __future__ import annotations
 

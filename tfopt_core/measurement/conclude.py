@@ -1,4 +1,4 @@
-"""From the runs of a measurement to its results."""
+"""Build the results of a measurement from its runs: verdict, attribution, warnings, advice."""
 
 from __future__ import annotations
 

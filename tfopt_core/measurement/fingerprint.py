@@ -1,4 +1,4 @@
-"""What runs must share to belong to one measurement: recipe, code, versions, machine, environment.
+"""What all runs of a measurement must share: recipe, code, versions, machine, environment.
 
 Read without importing TensorFlow. Data files are not covered: whoever changes them between a stop
 and a resume changes what is measured.

@@ -1,4 +1,4 @@
-"""How long a measurement takes, and what still fits its budget. Seconds throughout."""
+"""The time that a measurement has used, and whether more rounds fit its budget. In seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measurement tells whoever looks on, as frozen events."""
+"""The progress events of a measurement, as frozen data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking up a measurement that was stopped: only the run that was under way is made again."""
+"""Resume a measurement that was stopped; only the run that was interrupted is repeated."""
 
 from __future__ import annotations
 

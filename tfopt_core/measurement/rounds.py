@@ -1,4 +1,4 @@
-"""The rounds of a measurement: which run is next, and when it is enough."""
+"""Run the rounds of a measurement: choose the next run, and decide when to stop."""
 
 from __future__ import annotations
 

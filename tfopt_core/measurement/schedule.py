@@ -1,4 +1,4 @@
-"""Which variants are run, in which order, under which seed."""
+"""The schedule of a measurement: its variants, their order in each round, and their seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole measurement: prepare, rounds, looks, verdict. Each run is stored before the next."""
+"""Make a whole measurement: dry build, rounds, looks, verdict. Each run is stored at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measurement decides on its way; kept with it, so that it can be resumed."""
+"""The state of a measurement: its decisions so far, stored so that it can be resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss without its penalties, as a metric: its name, and whether it is one of its own."""
+"""The loss without penalties, as a metric: its name, and whether it differs from the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What memory a run will take: its process, and what its input pipelines hold. Pure arithmetic."""
+"""The memory that a run will need: its process and its input pipelines. Pure arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured, as frozen plain data. The field names are those of `--json`."""
+"""The results of a measurement, as frozen plain data. The field names are those of `--json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The equivalence certificate: whether a replay shows the same training. Pure."""
+"""The equivalence certificate: whether a replay with the stack trains the same. Pure functions."""
 
 from __future__ import annotations
 

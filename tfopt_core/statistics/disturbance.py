@@ -1,4 +1,4 @@
-"""What disturbed a run, from two readings of the machine's counters. Pure functions.
+"""Disturbances of a run, from two readings of the machine's counters. Pure functions.
 
 A run may be repeated without bias only for a cause from outside: what others took of the CPUs.
 Memory, heat and a quota may be the run's own doing (MEASUREMENT.md, section 5): they are named, and

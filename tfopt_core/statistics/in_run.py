@@ -1,4 +1,4 @@
-"""What an in-run contrast may say: two exact train functions, alternating in one training.
+"""Judge an in-run contrast: two exact train functions that alternate in one training.
 
 Blocks of the two alternate in quads. Each quad gives one log ratio, and their interval is that of
 the paired design, at looks after 4, 8 and 12 quads. Pure functions.

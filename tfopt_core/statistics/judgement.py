@@ -1,4 +1,4 @@
-"""What a comparison is judged by: fixed before the first run."""
+"""The rules by which a comparison is judged, fixed before the first run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs put side by side: a pair comes from one round, so it shares its seed."""
+"""Pairs of runs from one round, which share its seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps checkpoints of a training, and has it go on from one."""
+"""Write training checkpoints and resume from them."""
 
 from __future__ import annotations
 

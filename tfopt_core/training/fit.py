@@ -1,4 +1,4 @@
-"""One fit: Keras' `fit` drives, and a `FitMonitor` looks on."""
+"""Run one fit: Keras' `fit` trains the model, and a `FitMonitor` times and records it."""
 
 from __future__ import annotations
 

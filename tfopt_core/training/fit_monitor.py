@@ -1,4 +1,4 @@
-"""What looks on while Keras trains: the clock, the history, the epoch's notifications."""
+"""Time the steps, record the history and run the epoch hooks of one fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train functions that a model keeps from one fit to the next, as Keras keeps its own."""
+"""A cache of the train functions that a model's fits reuse, as Keras reuses its own."""
 
 from __future__ import annotations
 

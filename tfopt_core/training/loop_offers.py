@@ -1,4 +1,4 @@
-"""Which exact loops a built training may be switched to, and why not others."""
+"""Which exact loops a built training can switch to, and why not to others."""
 
 from __future__ import annotations
 

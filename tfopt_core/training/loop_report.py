@@ -1,4 +1,4 @@
-"""What became of a loop that a stack asked for: counted by the train function itself."""
+"""Which training loop ran, and why, as counted by the train function itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which exact loops a training compares, in what order, and which of them it keeps. Pure."""
+"""Which exact loops a training compares, in what order, and which it keeps. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of several joins the others, and agrees with them on what is trained."""
+"""Join the other processes of a cluster, and agree with them on what is trained."""
 
 from __future__ import annotations
 

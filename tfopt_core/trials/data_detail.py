@@ -1,4 +1,4 @@
-"""What a dry build can tell of its data and memory in detail: for `tfopt plan`."""
+"""The stages and the memory of a dry build in detail, for `tfopt plan`."""
 
 from __future__ import annotations
 

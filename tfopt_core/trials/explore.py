@@ -1,6 +1,6 @@
-"""The deciding half of `tfopt train --adapt`: compares what is on offer, within a budget.
+"""Compare the loops that a training can use, within a budget, for `tfopt train --adapt`.
 
-The switching half is tfopt_core/training/switching.py.
+`tfopt_core/training/switching.py` switches between them.
 """
 
 from __future__ import annotations

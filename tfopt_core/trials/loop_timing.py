@@ -1,4 +1,4 @@
-"""Seconds of a step in each of several loops, timed in turns: the machine drifts meanwhile."""
+"""Time a step in each of several loops, in turns, since the machine's speed drifts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `resolve` may ask, answered by building and running a little of the training."""
+"""The `Probe` that a plugin's `resolve` asks: it builds and times a little of the training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks put together and their outcomes turned into results."""
+"""Start a worker process for each task of a measurement, and turn its outcome into a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be measured; and the dry build that every measurement begins with."""
+"""The request of a measurement, and the dry build with which every measurement begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""About how long a training will take, before there was one."""
+"""Estimate how long a training will take, from its first steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cheap runs: processes forked from one that has imported TensorFlow already.
+"""Fork runs from a process that has imported TensorFlow already, so that they start fast.
 
 Importing takes seconds and is no part of a training. A fork server, one for each distinct
 environment, imports once and never touches a device; each run is a fork of it.

@@ -1,4 +1,4 @@
-"""Who of a cluster has come, while one of its processes waits for the others.
+"""Find which processes of a cluster are missing, while one of them waits for the others.
 
 That process waits in native code and can tell nothing: its parent looks at the addresses.
 """

@@ -1,4 +1,4 @@
-"""A process for each run: started, listened to, and never left behind.
+"""Start a new process for each run, pass on its messages, and never leave it behind.
 
 The result travels on a private socket with a schema; what the workload prints goes to a file
 and is never parsed.

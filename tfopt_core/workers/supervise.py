@@ -1,4 +1,4 @@
-"""Listening to one process until its last word, and ending it where it does not end itself."""
+"""Supervise a worker process: read its messages, apply the time limits, and end it."""
 
 from __future__ import annotations
 

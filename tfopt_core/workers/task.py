@@ -1,4 +1,4 @@
-"""What a worker process is asked to do, and what it may answer. No TensorFlow."""
+"""The task that a worker process is given, and the messages that it may send. No TensorFlow."""
 
 from __future__ import annotations
 

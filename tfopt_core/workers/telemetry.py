@@ -1,4 +1,4 @@
-"""What the machine counts beside a run: read from Linux's files, absent where they are."""
+"""Read the machine's counters from Linux's files; a counter that is missing is left out."""
 
 from __future__ import annotations
 

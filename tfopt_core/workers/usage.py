@@ -1,4 +1,4 @@
-"""What this process has used so far, from the operating system and from TensorFlow."""
+"""The memory and CPU time that this process has used so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two measurements may be compared: every reason why not, all at once."""
+"""Whether two measurements may be compared; if not, all reasons at once."""
 
 from __future__ import annotations
 

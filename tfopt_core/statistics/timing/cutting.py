@@ -1,4 +1,4 @@
-"""When a training may be cut short, because its step time is known (MEASUREMENT.md, section 3)."""
+"""When a run may be cut short because its step time is known (MEASUREMENT.md, section 3)."""
 
 from __future__ import annotations
 

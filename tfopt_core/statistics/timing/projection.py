@@ -1,4 +1,4 @@
-"""What a whole training would take, from one that was cut short (MEASUREMENT.md, section 3)."""
+"""Project a whole training's time from one that was cut short (MEASUREMENT.md, section 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From timed blocks to a steady step time (MEASUREMENT.md, sections 3 and 4)."""
+"""The steady step time of a fit, from its timed blocks (MEASUREMENT.md, sections 3 and 4)."""
 
 from __future__ import annotations
 

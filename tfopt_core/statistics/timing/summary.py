@@ -1,4 +1,4 @@
-"""From what a fit took to the figures that are kept of it."""
+"""Summarize the timings of a fit as the figures that are stored."""
 
 from __future__ import annotations
 

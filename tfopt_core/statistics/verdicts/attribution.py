@@ -1,4 +1,4 @@
-"""What each plugin contributes: contrasts that differ by it alone (MEASUREMENT.md, section 8)."""
+"""Each plugin's contribution: contrasts that differ by it alone (MEASUREMENT.md, section 8)."""
 
 from __future__ import annotations
 

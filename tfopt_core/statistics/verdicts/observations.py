@@ -1,4 +1,4 @@
-"""What else the pairs show: how evenly the loss falls, and how many epochs the target takes.
+"""Further findings from the pairs: how evenly the loss falls, and how many epochs the target takes.
 
 Like the verdict these are paired contrasts with intervals, and pure functions of the runs; they
 say what was measured, and judge nothing.

@@ -1,4 +1,4 @@
-"""What more replicas brought, against one device. Pure."""
+"""The gain from training on more replicas than the baseline. Pure functions."""
 
 from __future__ import annotations
 

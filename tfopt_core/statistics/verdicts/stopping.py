@@ -1,4 +1,4 @@
-"""Whether it is worth going on, from the runs so far. Pure functions."""
+"""When to stop a measurement, and which rounds to repeat, from its runs so far. Pure functions."""
 
 from __future__ import annotations
 

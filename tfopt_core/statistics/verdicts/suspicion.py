@@ -1,4 +1,4 @@
-"""Timings that real runs never have: a result that was copied, not measured."""
+"""Timings more alike than those of real runs: a result that was copied, not measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict: a pure function of the runs. Each statement of MEASUREMENT.md, section 10."""
+"""The verdict of a measurement, a pure function of its runs (MEASUREMENT.md, section 10)."""
 
 from __future__ import annotations
 

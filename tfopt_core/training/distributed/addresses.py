@@ -1,4 +1,4 @@
-"""Before a process waits for the others: is its own address free, and who is waited for?"""
+"""The addresses of a cluster: whether this process' own is free, and which others it waits for."""
 
 from __future__ import annotations
 

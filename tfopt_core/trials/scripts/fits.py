@@ -1,4 +1,4 @@
-"""The figures of a script's run, from what its fits took."""
+"""The figures of a script's run, from the timings of its fits."""
 
 from __future__ import annotations
 

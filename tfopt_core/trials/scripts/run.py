@@ -1,4 +1,4 @@
-"""One run of a script: where it runs, what is set in it, and how it ends."""
+"""One run of a script: its folder, the settings made in it, and how it ends."""
 
 from __future__ import annotations
 

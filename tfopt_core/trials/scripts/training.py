@@ -1,4 +1,4 @@
-"""A script that is trained: each of its fits with the stack, and what the run has to say."""
+"""Train a script with the stack in each of its fits, and report the run."""
 
 from __future__ import annotations
 

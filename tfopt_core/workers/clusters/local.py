@@ -1,4 +1,4 @@
-"""A training over several processes, all of them on this machine."""
+"""Run a training over several processes, all of them on this machine."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class DoctorFinding:
 
 
 def examine() -> tuple[DoctorFinding, ...]:
-    """Everything worth knowing before a measurement."""
+    """Return everything worth knowing before a measurement."""
     machine = read_machine()
     return (
         DoctorFinding(

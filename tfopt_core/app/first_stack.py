@@ -74,7 +74,7 @@ def _why(info: PluginInfo, *, on: bool) -> str:
 
 
 def proposed_plugins(diagnosed: Diagnosed) -> list[PlannedPlugin]:
-    """The stack that a diagnosis proposes."""
+    """Return the stack that a diagnosis proposes."""
     return [
         PlannedPlugin(one.plugin, one.settings, why_chosen(one, diagnosed))
         for one in proposed(diagnosed)

@@ -9,7 +9,7 @@ MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
 
 
 def project_of(start: Path) -> Path:
-    """The nearest folder, from this one upwards, that looks like a project's; else this one."""
+    """Return the nearest folder, from this one upwards, that is a project's; else this one."""
     for folder in (start, *start.parents):
         if any((folder / marker).exists() for marker in MARKERS):
             return folder

@@ -25,7 +25,7 @@ class ScriptOptions:
     fit: int | None = None
 
     def workload(self) -> dict[str, Any]:
-        """The keys of `[workload]` but for the script."""
+        """Return the keys of `[workload]` but for the script."""
         given = {
             "args": list(self.arguments) or None,
             "max_epochs": self.epochs,

@@ -34,5 +34,5 @@ def exported(task: Task, send: Send, load: Callable[[Job], Any]) -> dict[str, An
 
 
 def resolved(task: Task, prepared: dict[str, Any]) -> tuple[StackedPlugin, ...]:
-    """The task's plugins with the settings that a preparation has found."""
+    """Return the task's plugins with the settings that a preparation has found."""
     return with_settings(task.job.plugins, [plan["settings"] for plan in prepared["plugins"]])

@@ -33,7 +33,7 @@ def watch_idle(seconds: float = IDLE_SECONDS, root: Path = Path("/")) -> tuple[s
 def busy_causes(
     before: Counters, after: Counters, processes: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The warning at the start, from two readings between which nothing of ours ran.
+    """Return the warning at the start, from two readings between which nothing of ours ran.
 
     :param processes: the names of those that use the CPUs most, if known.
     :returns: one line, or nothing if the machine is idle.

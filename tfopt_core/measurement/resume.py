@@ -95,7 +95,7 @@ def _is_of(stopped: Unfinished, recipe: Recipe) -> bool:
 
 
 def _still_stopped(stopped: Unfinished, store: Store) -> Unfinished:
-    """The measurement as it is now that nobody else holds it."""
+    """Return the measurement as it is now that nobody else holds it."""
     for now in store.unfinished():
         if now.id == stopped.id:
             return _undamaged(now)
@@ -139,7 +139,7 @@ def _refuse_changes(
 
 
 def recipe_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys of a recipe that mean something else now, with both values."""
+    """Return the keys of a recipe that mean something else now, with both values."""
     old, new = (dict(_leaves(recipe)) for recipe in (before, now))
     return tuple(
         f"recipe: {key} was {_said(old.get(key))}, is {_said(new.get(key))}"

@@ -47,7 +47,7 @@ class ControlTrial:
 
 
 def controls() -> dict[ControlName, StackedPlugin]:
-    """The stacks of one plugin that are measured, by name."""
+    """Return the stacks of one plugin that are measured, by name."""
     return {
         "nothing": StackedPlugin("nothing", Nothing()),
         "sleeps": StackedPlugin("sleeps", Sleeps()),

@@ -59,7 +59,7 @@ class MemoryPlan:
 
 
 def held_by(split: str, stages: Sequence[StageLine]) -> Iterator[HeldBytes]:
-    """What caches in memory and shuffle buffers hold when they are full.
+    """Yield what caches in memory and shuffle buffers hold when they are full.
 
     A shuffle right behind a cache in memory holds the very same tensors, so it adds nothing.
     """

@@ -63,7 +63,7 @@ def conclude(
 
 
 def _interval(quads: Sequence[Quad], level: float) -> Interval:
-    """The t interval of the quads' log ratios, widened to the spread within quads.
+    """Return the t interval of the quads' log ratios, widened to the spread within quads.
 
     A load that comes back every few blocks may hit the same side in every quad: then the log ratios
     agree though the blocks of one side do not.
@@ -86,7 +86,7 @@ def not_compared(
     *,
     verdict: Verdict = "not compared",
 ) -> InRun:
-    """An alternative without a figure, and why."""
+    """Return an alternative without a figure, and why."""
     said = "dropped" if verdict == "dropped" else "not compared"
     return InRun(
         alternative=alternative, reference=reference, verdict=verdict,

@@ -65,7 +65,7 @@ class Judgement:
         return "steady" if self.projected else "end-to-end"
 
     def tolerance_for(self, baseline: float) -> float:
-        """The tolerance, given the baseline's mean of the metric."""
+        """Return the tolerance, given the baseline's mean of the metric."""
         if self.tolerance is not None:
             return self.tolerance
         if self.direction == "max":

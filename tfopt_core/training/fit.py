@@ -33,7 +33,7 @@ def train(
     :param known: told of the blocks so far; once it says that the step time is known, the training
         is cut short.
     :param adapt: makes what compares exact loops while the training goes on, and keeps one.
-    :param keeper: writes checkpoints, and has the training go on from one; not together with
+    :param keeper: writes checkpoints, and resumes from one; not together with
         `adapt`, which trains in an order of calls that no checkpoint holds.
     :raises TrainingDiverged: once the training loss is no finite number.
     :raises PluginError: if a plugin's `on_epoch_end` fails.

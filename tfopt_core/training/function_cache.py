@@ -10,7 +10,7 @@ import attrs
 
 @attrs.define(eq=False)
 class FunctionCache:
-    """What is left of a fit for the next one of the same model, as long as nobody compiles it anew.
+    """The train function that the fits of a model share until it is compiled anew.
 
     A script that calls `fit` again and again would otherwise trace each time.
 

@@ -76,7 +76,7 @@ class Explorer:
             self.kept = self.offer.reference
 
     def choose(self) -> Loop:
-        """The loop that makes the next call; `kept` once that is settled."""
+        """Return the loop that makes the next call; `kept` once that is settled."""
         self._count_time()
         self._chosen = self._next_loop()
         return self._chosen
@@ -105,11 +105,11 @@ class Explorer:
             )
 
     def summary(self) -> dict[str, Any]:
-        """An `Adapted` as plain data."""
+        """Return an `Adapted` as plain data."""
         return dict(unstructure(self.adapted()))
 
     def adapted(self) -> Adapted:
-        """What is known by now."""
+        """Return what was compared so far, and which loop is kept."""
         results = dict(self.results)
         if self.kept is None and self._contrast is not None and self._loop is not None:
             results[self._loop] = self._contrast.end("the training ended before")
@@ -180,7 +180,7 @@ class Explorer:
             return None
 
     def _why_not(self, trial: LoopTrial) -> str:
-        """Why comparing this loop is not affordable, "" if it is."""
+        """Return why comparing this loop is not affordable, "" if it is."""
         loop = trial.loop
         reference, seconds = self.offer.reference, self._reference_seconds
         blocks = block_steps(seconds, reference.steps) + block_steps(seconds, loop.steps)
@@ -202,7 +202,7 @@ class Explorer:
         return ""
 
     def _why_end(self) -> str:
-        """Why comparing must end now, "" if it may go on."""
+        """Return why comparing must end now, "" if it may go on."""
         allowed, total = self._steps_allowed(), self.offer.total_steps
         if total is not None and 2 * self._steps >= total:
             return "half of all steps is used up"

@@ -33,7 +33,7 @@ PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
 
 
 def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
-    """Why a task must have a process of its own from the first line on, None if it need not.
+    """Return why a task must have a process of its own from the first line on, None if it need not.
 
     Where a fork is not known to be equal to a new process, it is not used.
     """

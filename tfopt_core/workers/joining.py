@@ -61,7 +61,7 @@ class Gathering:
         self._over.set()
 
     def cause(self) -> str:
-        """Why it took too long: who did not come, or went again, as of a last look."""
+        """Return why it took too long: who did not come, or went again, as of a last look."""
         self.end()
         there = self._look(self.others)
         within = seconds_in_words(self.seconds)

@@ -98,7 +98,7 @@ class SpawnRunner:
 
 
 def tail_of(path: Path) -> str:
-    """The end of what a process wrote."""
+    """Return the end of what a process wrote."""
     with path.open("rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - TAIL_BYTES))

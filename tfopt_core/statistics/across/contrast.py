@@ -137,7 +137,7 @@ def _side(measured: Measured) -> Side:
 
 
 def _notes(a: Side, b: Side) -> tuple[str, ...]:
-    """What a reader must know beside the verdict."""
+    """Return what a reader must know beside the verdict."""
     notes = []
     for label, side in (("A", a), ("B", b)):
         if side.comparison.verdict in ("worse", "quality open"):

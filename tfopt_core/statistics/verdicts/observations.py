@@ -23,7 +23,7 @@ MINIMUM_EPOCHS = 3
 
 
 def observations(runs: Sequence[RunResult], judgement: Judgement) -> tuple[str, ...]:
-    """The sentences that these runs support, none where they are too few."""
+    """Return the sentences that these runs support, none where they are too few."""
     pairs = pairs_of(runs)
     if len(pairs) < MINIMUM_PAIRS:
         return ()

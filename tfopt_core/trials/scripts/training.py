@@ -28,7 +28,7 @@ class ScriptTraining(ScriptRun):
     _last_model: Any = None
 
     def result(self, end: ScriptEnd) -> dict[str, Any]:
-        """The run's figures as plain data.
+        """Return the run's figures as plain data.
 
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """

@@ -18,7 +18,7 @@ NAMED_SHARE = 0.05
 
 
 def watch_idle(seconds: float = IDLE_SECONDS, root: Path = Path("/")) -> tuple[str, ...]:
-    """Watch the machine while nothing of ours runs; the warning to show, if there is one.
+    """Watch the machine while nothing of ours runs. Return the warning to show, if there is one.
 
     Takes `seconds`, and as long again on a busy machine, to name who is at work.
     """

@@ -1,2 +1,4 @@
-"""The use cases behind the commands and the Python API. Whoever calls them passes in what shows
-their progress; nothing is printed here."""
+"""The use cases behind the commands and the Python API.
+
+The caller passes in an object that shows progress (`app.view.View`); nothing is printed here.
+"""

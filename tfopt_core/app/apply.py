@@ -1,4 +1,4 @@
-"""A measurement from what `tfopt apply`, or `tfopt_core.apply`, was asked, to its results."""
+"""Measure a recipe or a script, as `tfopt apply` and `tfopt_core.apply` do."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def conduct(asked: Asked, view: View) -> Results | NothingToMeasure:
 
 
 def _measure_overrides(asked: Asked) -> list[str]:
-    """The options of the command, as changes of the recipe.
+    """Return the options of the command, as changes of the recipe.
 
     :raises InputError: for an option that is about a script without a recipe.
     """
@@ -133,7 +133,7 @@ def _measure_overrides(asked: Asked) -> list[str]:
 
 
 def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
-    """What carries out the runs; a stack over several processes has all of them started here.
+    """Return the runner of the measurement; it starts all processes of a stack over several.
 
     :raises InputError: if somebody else has started a cluster that this is a part of.
     """

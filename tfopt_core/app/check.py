@@ -1,4 +1,4 @@
-"""Everything that can be found wrong with a recipe without TensorFlow, at once."""
+"""Check a recipe without TensorFlow, and report all of its problems at once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _observer_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> li
 
 
 def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    """What cannot be done to a training that a script makes itself."""
+    """Return what cannot be done to a training that a script makes itself."""
     if not isinstance(reading.value("workload.script"), str):
         return []
     problems = []

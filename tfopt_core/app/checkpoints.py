@@ -1,4 +1,4 @@
-"""A training that keeps checkpoints: whether one is there to go on from, and with what.
+"""Find the checkpoint from which `tfopt train --resume` resumes, and check that it fits.
 
 Read without importing TensorFlow.
 """
@@ -100,7 +100,7 @@ def open_checkpoints(
 
 
 def _facts(request: Request) -> dict[str, str]:
-    """What the training depends on, by name; the same in a project that was moved."""
+    """Return what the training depends on, by name; the same in a project that was moved."""
     root = str(request.recipe.directory.resolve())
     return {name.replace(root, "."): value for name, value in fingerprint(request).items()}
 

@@ -1,4 +1,4 @@
-"""Measurements and trainings whose stack spans several processes."""
+"""Whether a stack spans several processes, and which plugin makes it so."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DESCRIBE_A_CLUSTER = ("TF_CONFIG", "SLURM_PROCID")
 
 
 def cluster_of(request: Request) -> ClusterOptions | None:
-    """What the stack says of its processes; None for a training in a single one."""
+    """Return what the stack says of its processes; None for a training in a single one."""
     stack = Stack(request.plugins, Defaults())
     return stack.configure_runtime(request.machine, request.recipe).cluster
 
 
 def cluster_owner(request: Request) -> str | None:
-    """The name of the plugin that spreads the training over several processes."""
+    """Return the name of the plugin that spreads the training over several processes."""
     stack = Stack(request.plugins, Defaults())
     stack.configure_runtime(request.machine, request.recipe)
     for change in stack.all_changes:

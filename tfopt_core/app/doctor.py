@@ -1,4 +1,4 @@
-"""What `tfopt doctor` finds out. TensorFlow is asked in a process of its own."""
+"""The checks of `tfopt doctor`. TensorFlow is imported in a process of its own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DoctorFinding:
 
 
 def examine() -> tuple[DoctorFinding, ...]:
-    """Everything worth knowing before a measurement."""
+    """Return everything worth knowing before a measurement."""
     machine = read_machine()
     return (
         DoctorFinding(

@@ -1,4 +1,4 @@
-"""`tfopt apply train.py`: a script without a recipe."""
+"""`tfopt apply train.py`: propose and write a recipe for a script that has none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def is_script(target: str) -> bool:
-    """Whether the target of a command is a script and no recipe."""
+    """Return whether the target of a command is a script and no recipe."""
     return target.endswith(".py")
 
 
@@ -149,7 +149,7 @@ def _spec(asked: NewScript) -> WorkloadSpec:
 
 
 def _bare(asked: NewScript) -> str:
-    """A recipe of the script alone, to look at it."""
+    """Return a recipe of the script alone, to look at it."""
     from tfopt_core.recipe.writing import recipe_text
 
     return recipe_text(
@@ -159,13 +159,13 @@ def _bare(asked: NewScript) -> str:
 
 
 def _whole_paths(asked: NewScript) -> dict[str, object]:
-    """The workload for a recipe that lies elsewhere."""
+    """Return the workload for a recipe that lies elsewhere."""
     whole = {"script": str(Path(asked.script).absolute()), "folder": str(Path.cwd())}
     return {**asked.workload, **whole}
 
 
 def checked_script(script: str) -> str:
-    """The script's path, as the recipe beside the user names it.
+    """Return the script's path, as the recipe beside the user names it.
 
     :raises InputError: if there is no such file.
     """
@@ -192,7 +192,7 @@ def look_at(
     view: View,
     debug: bool,
 ) -> Contact:
-    """The first contact with the script that a command was given.
+    """Look at the script that a command was given, and propose a recipe.
 
     :raises InputError: for options that do not fit, and whatever `first_contact` raises.
     """
@@ -215,7 +215,7 @@ def look_at(
 
 
 def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:
-    """What trying the draft has found, for the request that is measured."""
+    """Return what trying the draft has found, for the request that is measured."""
     assert contact.prepared is not None
     prepared, resolved = contact.prepared
     return prepared, attrs.evolve(request, plugins=resolved.plugins, machine=resolved.machine)

@@ -1,4 +1,4 @@
-"""The recipe that `tfopt init` writes: what is trained, and the text."""
+"""The recipe that `tfopt init` writes: its workload, and its text with comments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Subject:
         return place.rpartition(".")[2]
 
     def table(self, folder: Path) -> dict[str, Any]:
-        """The `[workload]` table of a recipe in a folder; here, paths start from where we are."""
+        """Return the `[workload]` table of a recipe in this folder, from which its paths start."""
         table: dict[str, Any] = {self.key: self.value}
         place, colon, name = self.value.rpartition(":")
         if self.key == "script":
@@ -70,7 +70,7 @@ class Subject:
 
 
 def find_subject(target: str, args: str | None = None) -> Subject:
-    """What a script's path, a factory's place or a workload's name means.
+    """Return what a script's path, a factory's place or a workload's name means.
 
     :param args: the arguments of a script, as a shell has them.
     :raises InputError: if there is nothing of the kind, or arguments stand beside no script.
@@ -97,7 +97,7 @@ def find_subject(target: str, args: str | None = None) -> Subject:
 
 
 def parse_target(text: str) -> dict[str, Any]:
-    """The `target` that "val_accuracy>=0.9" means.
+    """Return the `target` that "val_accuracy>=0.9" means.
 
     :raises InputError: if it means none.
     """
@@ -122,7 +122,7 @@ def first_text(
     budget: str,
     target: Mapping[str, Any] | None,
 ) -> str:
-    """The recipe's text, with what else may be said in it as comments."""
+    """Return the recipe's text, with what else may be said in it as comments."""
     folder = output.parent
     given = subject.table(folder)
     kind = "script" if subject.key == "script" else "factory"
@@ -185,7 +185,7 @@ def beside(text: str, folder: Path) -> Iterator[Path]:
 
 
 def _seen_from(folder: Path, place: str) -> str:
-    """A path that is relative to here, relative to another folder; an absolute one stays."""
+    """Return a path that is relative to here, relative to another folder; an absolute one stays."""
     if os.path.isabs(place) or folder.resolve() == Path.cwd():
         return place
     return os.path.relpath(place, folder)

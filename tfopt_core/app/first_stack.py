@@ -1,4 +1,4 @@
-"""The plugins that `tfopt init` writes: those that are named, those that are safe, or proposed."""
+"""The plugins of the recipe that `tfopt init` writes: named ones, safe ones, or proposed ones."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _why(info: PluginInfo, *, on: bool) -> str:
 
 
 def proposed_plugins(diagnosed: Diagnosed) -> list[PlannedPlugin]:
-    """The stack that a diagnosis proposes."""
+    """Return the stack that a diagnosis proposes."""
     return [
         PlannedPlugin(one.plugin, one.settings, why_chosen(one, diagnosed))
         for one in proposed(diagnosed)

@@ -1,4 +1,4 @@
-"""Which folder is the project that a folder lies in."""
+"""Find the project that a folder belongs to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
 
 
 def project_of(start: Path) -> Path:
-    """The nearest folder, from this one upwards, that looks like a project's; else this one."""
+    """Return the nearest folder, from this one upwards, that is a project's; else this one."""
     for folder in (start, *start.parents):
         if any((folder / marker).exists() for marker in MARKERS):
             return folder

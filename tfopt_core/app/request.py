@@ -1,4 +1,4 @@
-"""From a command's arguments to a measurement's request."""
+"""Build the request of a measurement or training from a command's arguments."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def make_cluster_request(
     save_to: Path | None = None,
     debug: bool = False,
 ) -> Request:
-    """A training whose processes are all started on this machine.
+    """Return the request of a training whose processes are all started on this machine.
 
     :param workers: how many, and how many `parameter_servers`; None for what the recipe says.
     :raises InputError: for whatever is wrong, and for a stack that trains in one process.
@@ -104,7 +104,7 @@ def checkpoints_of(
     folder: Path | None,
     adapt: bool,
 ) -> ResumePoint | None:
-    """The checkpoints that the options of `tfopt train` ask for; None where they ask for none.
+    """Return the checkpoints that the options of `tfopt train` ask for, or None.
 
     :param results: where the project's results are kept.
     :raises InputError: see `open_checkpoints`; and for `--adapt` beside them.
@@ -129,7 +129,7 @@ def checkpoints_of(
 
 
 def project_folder(recipe: Recipe) -> Path:
-    """Where results are kept: the project of the recipe, that of the working directory for
+    """Return where results are kept: the project of the recipe, that of the working directory for
     recipes that ship with tfopt."""
     start = Path.cwd()
     shipped = {path.resolve() for path in shipped_recipes().values()}
@@ -139,7 +139,7 @@ def project_folder(recipe: Recipe) -> Path:
 
 
 def new_id() -> str:
-    """An id that sorts by time and collides with no other process."""
+    """Return an id that sorts by time and collides with no other process."""
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
@@ -180,7 +180,7 @@ def _check_writable(option: str, path: Path) -> None:
 
 
 def seconds_of(option: str, text: str) -> float:
-    """The seconds of a duration that an option was given.
+    """Return the seconds of a duration that an option was given.
 
     :raises InputError: if it is none.
     """

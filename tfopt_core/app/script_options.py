@@ -1,4 +1,4 @@
-"""Options that are about a script, as changes of a recipe."""
+"""Command-line options about a script, translated into changes of a recipe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ScriptOptions:
     fit: int | None = None
 
     def workload(self) -> dict[str, Any]:
-        """The keys of `[workload]` but for the script."""
+        """Return the keys of `[workload]` but for the script."""
         given = {
             "args": list(self.arguments) or None,
             "max_epochs": self.epochs,

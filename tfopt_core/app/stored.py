@@ -1,4 +1,4 @@
-"""Finds what was measured before: in a project's store, or in a JSON file."""
+"""Find earlier measurements, in a project's store or in a JSON file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CANDIDATES = 5
 
 
 def place_of(project: Path | None) -> Path:
-    """Where the results are: of this project, or, for None, of the one that we are in."""
+    """Return where the results are: of this project, or, for None, of the one that we are in."""
     return store_path(project_of(Path.cwd()) if project is None else project)
 
 
@@ -39,7 +39,7 @@ def open_stored(project: Path | None) -> Iterator[Store]:
 
 
 def find_id(store: Store, asked: str) -> str:
-    """The one measurement that is meant by an id, the start or end of one, or "last".
+    """Return the one measurement that is meant by an id, the start or end of one, or "last".
 
     :raises InputError: naming candidates, if it is none or several.
     """
@@ -60,13 +60,13 @@ def find_id(store: Store, asked: str) -> str:
 
 
 def _some(ids: list[str]) -> str:
-    """The newest of them, the newest last."""
+    """Return the newest of them, the newest last."""
     shown = ", ".join(ids[-CANDIDATES:])
     return shown if len(ids) <= CANDIDATES else f"{shown} ({len(ids) - CANDIDATES} older ones too)"
 
 
 def is_file(asked: str) -> bool:
-    """Whether a path is meant, and no id."""
+    """Return whether a path is meant, and no id."""
     if asked == LAST:
         return False
     path = Path(asked)

@@ -1,4 +1,4 @@
-"""One training with the stack, without a baseline: production use."""
+"""Train once with the stack, without a baseline: production use."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def train_once(
 
 
 def adapted_of(message: Mapping[str, Any]) -> Adapted:
-    """What a training that compares loops has told."""
+    """Return what a training that compares loops has told."""
     return structure(message["adapted"], Adapted)
 
 
 def facts_of(request: Request) -> dict[str, str]:
-    """What must be the same wherever this training's processes are started."""
+    """Return what must be the same wherever this training's processes are started."""
     root = str(request.recipe.directory.resolve())
     return shared_facts(fingerprint(request), request.recipe.sha256(), root)
 

@@ -1,4 +1,4 @@
-"""One run of a script with the stack, in its own folder, with its own seeds and status."""
+"""Run a script once with the stack, in its own folder, with its own seeds and exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a use case shows while it works; the command line and notebooks draw it."""
+"""The interface by which a use case shows its progress on a terminal or in a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script without a recipe: what a look at it proposes, as the recipe that is then measured."""
+"""The recipe proposed for a script that has none: plugins from a diagnosis, tried one by one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Draft:
         )
 
     def text(self, outcome: Sequence[str] = ()) -> str:
-        """The recipe as a file.
+        """Return the recipe as a file.
 
         :param outcome: what measuring it came to, in sentences.
         """
@@ -136,7 +136,7 @@ class Draft:
 def draft_of(
     diagnosed: Diagnosed, spec: WorkloadSpec, budget: str | None, pairs: int | None
 ) -> Draft:
-    """The recipe that a diagnosis proposes."""
+    """Return the recipe that a diagnosis proposes."""
     measure: dict[str, Any] = {}
     if pairs is None and budget is None:
         whole = diagnosed.estimate
@@ -150,13 +150,13 @@ def draft_of(
 
 
 def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
-    """The suggestions that can be stacked together, in their order."""
+    """Return the suggestions that can be stacked together, in their order."""
     by_name = {one.plugin: one for one in diagnosed.suggestions}
     return tuple(by_name[name] for name in diagnosed.proposed_stack if name in by_name)
 
 
 def why_chosen(one: Suggestion, diagnosed: Diagnosed) -> str:
-    """What a plugin is for and the most that it can gain here."""
+    """Return what a plugin is for and the most that it can gain here."""
     parts = [f"{one.summary.rstrip('.')}."] if one.summary else []
     told = [
         f"{getattr(diagnosed, target).share:.0%} of a step is {target}"
@@ -265,7 +265,7 @@ def _first_line(error: TfoptError) -> str:
 
 
 def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
-    """Why a plugin does not stay on top of the best stack so far, "" if it does."""
+    """Return why a plugin does not stay on top of the best stack so far, "" if it does."""
     if plugin in tried.not_applied:
         return f"not applied: {tried.not_applied[plugin]}"
     now = tried.estimate
@@ -292,18 +292,18 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
 
 
 def sealed(text: str) -> str:
-    """The text with a last line by which a later change of it is noticed."""
+    """Return the text with a last line by which a later change of it is noticed."""
     return f"{text}\n{_SEAL}{_digest(text)}\n"
 
 
 def is_unchanged(text: str) -> bool:
-    """Whether a file is as tfopt wrote it, so that it may write it anew."""
+    """Return whether a file is as tfopt wrote it, so that it may write it anew."""
     body, mark, digest = text.rpartition(f"\n{_SEAL}")
     return bool(mark) and digest.strip() == _digest(body)
 
 
 def recipe_path(script: Path, folder: Path) -> Path:
-    """Where the recipe of a script goes: `train.tfopt.toml`, here."""
+    """Return where the recipe of a script goes: `train.tfopt.toml`, here."""
     return folder / f"{script.stem}.tfopt.toml"
 
 

@@ -1,4 +1,4 @@
-"""A diagnosis from outside: its process started, listened to, and what it found put together."""
+"""Run a diagnosis in a process of its own, and assemble the result from its messages."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _structured(data: dict[str, Any]) -> Diagnosed:
 def _without_answers(
     diagnosed: Diagnosed, asking: str | None, outcome: ProcessOutcome
 ) -> Diagnosed:
-    """What was measured stands, whatever a plugin did to the process."""
+    """Return the diagnosis without the plugins' answers, if one of them ended the process."""
     cause = f"the process that asked it {outcome.cause or 'failed'}"
     silent = () if asking is None else (NoAnswer(plugin=asking, distribution="", cause=cause),)
     warning = "the other plugins could not be asked any more"

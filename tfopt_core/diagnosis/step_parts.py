@@ -1,4 +1,4 @@
-"""From timed loops to the parts of a step: input, dispatch, compute. Pure arithmetic."""
+"""Split the time of a step into input, dispatch and compute, from timed loops. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Parts:
 
 
 def parts_of(rounds: Sequence[Round]) -> Parts:
-    """The parts of a step, from at least one round.
+    """Return the parts of a step, from at least one round.
 
     The loops of a round are compared with each other only, since the machine's speed may drift
     by the next one: what is pooled over the rounds, by the median, are ratios.
@@ -62,12 +62,12 @@ def parts_of(rounds: Sequence[Round]) -> Parts:
 
 
 def _cached(round_: Round) -> float:
-    """What is left of a real step without input, as a share."""
+    """Return what is left of a real step without input, as a share."""
     return round_.cached / round_.real
 
 
 def _graph(round_: Round) -> float:
-    """What is left of a step on a cached batch without dispatch, as a share."""
+    """Return what is left of a step on a cached batch without dispatch, as a share."""
     return 1.0 if round_.graph is None else round_.graph / round_.cached
 
 
@@ -77,7 +77,7 @@ def _shares(cached: float, graph: float) -> tuple[float, float, float]:
 
 
 def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) -> float:
-    """Seconds of a step over a loop's epochs, at least one.
+    """Return seconds of a step over a loop's epochs, at least one.
 
     Whole epochs count as they are, their beginning included: filling a shuffle buffer is part of
     what an epoch's steps take. Where there is none, the beginning of one that was stopped is
@@ -116,7 +116,7 @@ def even_seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | Non
 
 
 def _spans(epoch: TimedEpoch) -> list[tuple[float, Call]]:
-    """The seconds of each call: what lies between two calls belongs to the second."""
+    """Return the seconds of each call: what lies between two calls belongs to the second."""
     ends = [epoch.begin, *(call.end for call in epoch.calls)]
     return [
         ((call.end - begin) / 1e9, call) for begin, call in zip(ends, epoch.calls, strict=False)
@@ -132,7 +132,7 @@ def _rate(calls: Sequence[tuple[float, int]]) -> float:
 
 
 def _epoch_seconds(epoch: TimedEpoch, steps_per_epoch: int | None) -> tuple[float, int]:
-    """Seconds of an epoch's steps, and how many steps these are."""
+    """Return seconds of an epoch's steps, and how many steps these are."""
     spans = _spans(epoch)
     kept = [(seconds, call.steps) for seconds, call in spans if _counts(call)]
     total, steps = math.fsum(seconds for seconds, _ in kept), sum(count for _, count in kept)
@@ -145,14 +145,14 @@ def _epoch_seconds(epoch: TimedEpoch, steps_per_epoch: int | None) -> tuple[floa
 
 
 def with_first_epoch(step_seconds: float, filling_seconds: float, epochs: int) -> float:
-    """Seconds of a step over a training whose first epoch fills a cache."""
+    """Return seconds of a step over a training whose first epoch fills a cache."""
     return (filling_seconds + step_seconds * (epochs - 1)) / epochs
 
 
 def share_of_peak(
     operations: float | None, rounds: Sequence[Round], dtype: str, *, whole_step: bool
 ) -> float | None:
-    """The share of the matrix-product peak that a step's operations reach, None if not countable.
+    """Return the share of the matrix-product peak that a step reaches, None if not countable.
 
     :param operations: floating-point operations of a step.
     :param whole_step: over the whole real step, not while it computes.

@@ -1,4 +1,4 @@
-"""The loops of a diagnosis, timed in turns: the machine's speed drifts while they are."""
+"""Time the loops of a diagnosis in turns, since the machine's speed drifts."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class _Loops:
         self._known_shapes = len(self.fit.shapes)
 
     def round(self) -> Round:
-        """One round. What a step is traced for meanwhile is kept."""
+        """Time each loop once. What a step is traced for meanwhile is kept."""
         steps = self.built.run.steps_per_epoch
         real = seconds_a_step(self.fit.run(self.built.run.datasets["train"], self.real), steps)
         self.traced_anew += self.fit.shapes[self._known_shapes :]
@@ -171,7 +171,7 @@ class _Loops:
 
 
 def _sync(built: Built) -> Callable[[], None] | None:
-    """What waits for the device; on a CPU a call has waited already."""
+    """Return a function that waits for the device; None on a CPU, where a call waits."""
     if not built.run.machine.gpus:
         return None
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What the process of `tfopt diagnose` does: build, time the loops in turns, look, ask plugins."""
+"""The work of the process of `tfopt diagnose`: build, time loops, find causes, ask plugins."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A resolved stack, written down as plain TensorFlow code."""
+"""Write a resolved stack as plain TensorFlow code."""

@@ -1,4 +1,4 @@
-"""A training written down by a process of its own, which settings of "auto" need anyway."""
+"""Export a training in a process of its own, which first resolves settings of "auto"."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Listening:
 
 
 def write_down(request: Request, runner: Runner | None = None) -> Program:
-    """The training that `tfopt train` makes of this request, under its seed (1 if it has none).
+    """Return the program that trains this request as `tfopt train` does, with its seed or 1.
 
     :raises: what `prepare` raises; and WorkloadError for a workload that has no plain form.
     """

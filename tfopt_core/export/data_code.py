@@ -1,4 +1,4 @@
-"""The data of each split as statements, those that a resident loop gathers from too."""
+"""Write the data of each split as statements, for Keras' `fit` and for resident loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DataCode:
         seed: int | None,
         global_seed: int | None,
     ) -> DataCode:
-        """The code of a stack that was asked.
+        """Return the code of a stack that was asked.
 
         :param seed: of the run, where the file takes one in its place.
         :param global_seed: TensorFlow's own, when the data are built.
@@ -56,7 +56,7 @@ class DataCode:
 
     @gathered.default
     def _find_gathered(self) -> Resident | None:
-        """The stage that a resident loop gathers from."""
+        """Return the stage that a resident loop gathers from."""
         if self.training.loop.kind != "resident":
             return None
         stages = self.stack.built.plans["train"].stages
@@ -70,7 +70,7 @@ class DataCode:
         return stage
 
     def lines(self, split: str, plan: DataPlan | None = None) -> list[str]:
-        """Statements that leave a data set in a variable called as the split.
+        """Return statements that leave a data set in a variable called as the split.
 
         Where a resident loop gathers the examples, these are in `examples`, and the data set holds
         their order in each epoch.
@@ -100,7 +100,7 @@ class DataCode:
         return lines
 
     def train_function(self, class_weight: str | None) -> str:
-        """The statement that sets the train function which gathers.
+        """Return the statement that sets the train function which gathers.
 
         :param class_weight: an expression for that of the training, None if it has none.
         """

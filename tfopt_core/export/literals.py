@@ -1,4 +1,4 @@
-"""Specifications and Keras' own objects as Python code."""
+"""Write `tf.TypeSpec` structures and Keras objects as Python code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfopt_core.hooks.plain_code import NoPlainForm
 
 
 def spec_literal(spec: Any) -> str:
-    """A structure of `tf.TypeSpec` or `tf.TensorShape` as code.
+    """Return a structure of `tf.TypeSpec` or `tf.TensorShape` as code.
 
     :raises NoPlainForm: for a kind of specification that is not known here.
     """
@@ -34,7 +34,7 @@ def spec_literal(spec: Any) -> str:
 
 
 def keras_object(thing: Any, prefix: str) -> str:
-    """A Keras object of a public class by its configuration: `keras.optimizers.Adam(...)`.
+    """Return a Keras object of a public class by its configuration: `keras.optimizers.Adam(...)`.
 
     :param prefix: the public module: "keras.optimizers.schedules".
     :raises NoPlainForm: for a class that is not there, and a configuration that is no plain value.

@@ -1,4 +1,4 @@
-"""What the process of an export does with a workload: a dry build, written down as a program."""
+"""The work of an export's process on a factory's workload: dry build, then the program."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def exported(task: Task, send: Send, load: Callable[[Job], Any]) -> dict[str, An
 
 
 def resolved(task: Task, prepared: dict[str, Any]) -> tuple[StackedPlugin, ...]:
-    """The task's plugins with the settings that a preparation has found."""
+    """Return the task's plugins with the settings that a preparation has found."""
     return with_settings(task.job.plugins, [plan["settings"] for plan in prepared["plugins"]])

@@ -1,4 +1,4 @@
-"""How objects of the workload are called in a file that knows nothing of tfopt."""
+"""The expressions by which an exported file, without tfopt, refers to objects of the workload."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def upstream(dataset: Any, *path: int) -> Any:
 
 
 def function_of(dataset: Any) -> Any:
-    """The function that a data set's last stage calls."""
+    """Return the function that a data set's last stage calls."""
     [function] = dataset._functions()
     return function._func
 
@@ -56,11 +56,11 @@ class WorkloadNames:
     _bound: dict[str, Any] = attrs.field(factory=dict)
 
     def data(self, split: str) -> str:
-        """The workload's data of a split."""
+        """Return the workload's data of a split."""
         return f"workload.{split}"
 
     def reference(self, thing: Any) -> str:
-        """An expression for a function of the workload's pipelines.
+        """Return an expression for a function of the workload's pipelines.
 
         :raises NoPlainForm: if it is none of them.
         """
@@ -72,14 +72,14 @@ class WorkloadNames:
         raise NoPlainForm(None, f'the function "{function_name(thing)}" is not in the workload')
 
     def source(self, value: Any) -> str | None:
-        """An expression for the value of a source in a plan of the workload; None if it is not."""
+        """Return an expression for the value of a source in a plan of the workload, or None."""
         for path, stage in self._stages():
             if getattr(stage, "value", None) is value:
                 return f"{path}.value"
         return None
 
     def dataset(self, wanted: Any) -> str:
-        """An expression for a data set from which the workload's were made.
+        """Return an expression for a data set from which the workload's were made.
 
         :raises NoPlainForm: if it is not one of theirs.
         """
@@ -120,7 +120,7 @@ class WorkloadNames:
         raise NoPlainForm(None, f'the function "{thing.__name__}" cannot be reached')
 
     def _imported(self, function: Any) -> str | None:
-        """The name of a function that stands at the top of a module of its own, imported."""
+        """Return the name of a function that stands at the top of a module of its own, imported."""
         if not inspect.isfunction(function) or function.__name__ in RESERVED:
             return None
         module, name = sys.modules.get(function.__module__), function.__name__
@@ -169,7 +169,7 @@ def _given(plan: DataPlan) -> Iterator[tuple[Any, Any]]:
 
 
 def _path_to(wanted: Any, dataset: Any) -> tuple[int, ...] | None:
-    """The numbers of the inputs that lead to a data set; None if it is not below."""
+    """Return the numbers of the inputs that lead to a data set; None if it is not below."""
     left: list[tuple[Any, tuple[int, ...]]] = [(dataset, ())]
     while left:
         current, path = left.pop()

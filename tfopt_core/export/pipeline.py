@@ -1,4 +1,4 @@
-"""Data plans as statements of tf.data, one for each stage; what `data.building` does, in words."""
+"""Write data plans as tf.data statements, one for each stage, as `data.building` builds them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Pipelines:
     _count_known: dict[int, bool] = attrs.field(factory=dict)
 
     def written(self, plan: DataPlan, name: str, split: str) -> list[str]:
-        """The statements that leave the plan's data set in the variable `name`.
+        """Return the statements that leave the plan's data set in the variable `name`.
 
         :raises NoPlainForm: naming the plugin whose stage cannot be written.
         """
@@ -84,7 +84,7 @@ class Pipelines:
         return lines
 
     def stage(self, stage: Stage, name: str) -> list[str]:
-        """The statements of one stage behind the data set in `name`, with its plugin's name.
+        """Return the statements of one stage behind the data set in `name`, with its plugin's name.
 
         :raises NoPlainForm: if it has none.
         """
@@ -212,7 +212,7 @@ class Pipelines:
                     self._count_known[id(stage)] = int(dataset.cardinality()) >= 0
 
     def function(self, stage: Any) -> str:
-        """An expression for a stage's function. :raises NoPlainForm: if there is none."""
+        """Return an expression for a stage's function. :raises NoPlainForm: if there is none."""
         for function, expression in self.functions:
             if function is stage.function:
                 return expression
@@ -226,7 +226,7 @@ class Pipelines:
         raise NoPlainForm(None, "the options of a data set cannot be reached")
 
     def _source(self, source: Source, name: str, split: str) -> tuple[list[str], str]:
-        """Statements before, and the expression of the data set."""
+        """Return statements before, and the expression of the data set."""
         if source.parts:
             return self._together(source, name, split)
         value = self.names.source(source.value) or self._data_of(source, split)
@@ -259,7 +259,7 @@ class Pipelines:
         return lines, f"tf.data.Dataset.zip({_laid_out(layout, parts)})"
 
     def _data_of(self, source: Source, split: str) -> str:
-        """What the workload gives as its data, as this source takes it."""
+        """Return what the workload gives as its data, as this source takes it."""
         data, name = getattr(self.names.workload, split), self.names.data(split)
         if isinstance(data, DataPlan) or (source.origin == "range"):
             return name
@@ -271,7 +271,7 @@ class Pipelines:
 
 
 def _kept(stages: Sequence[Stage], plan: DataPlan) -> int:
-    """How many of the stages are the first ones of a given data set, as they were."""
+    """Return how many of the stages are the first ones of a given data set, as they were."""
     count = 0
     for stage, (own, _) in zip(stages, plan.given, strict=False):
         if stage is not own:

@@ -1,4 +1,4 @@
-"""What an exported file consists of, as plain data. No TensorFlow."""
+"""The parts of an exported file, as plain data. No TensorFlow."""
 
 from __future__ import annotations
 

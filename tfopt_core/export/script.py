@@ -1,4 +1,4 @@
-"""A script with a stack: its own text, changed where the stack changes its training."""
+"""Export a script: its own text, edited where the stack changes its training."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CallPlace:
 
 
 def script_program(built: Built, place: CallPlace, left_out: Mapping[str, str]) -> Program:
-    """The script's text with what its stack does to the fit that was looked at.
+    """Return the script's text with what its stack does to the fit that was looked at.
 
     :raises NoPlainForm: naming a plugin of which something cannot be written down.
     :raises WorkloadError: where nothing can be placed.
@@ -118,7 +118,7 @@ class _ScriptWriter:
         )
 
     def _block(self, start: list[str]) -> list[str]:
-        """What stands behind the script's imports."""
+        """Return what stands behind the script's imports."""
         lines, policy = start, self.built.precision.policy
         if policy != "float32":
             lines.append(f"keras.config.set_dtype_policy({literal(policy)})")
@@ -185,7 +185,7 @@ class _ScriptWriter:
                 self.before_fit.append(f"{model}.{name} = {said[name]}")
 
     def _on_model(self, line: str) -> str:
-        """A statement on `model` as the script calls it."""
+        """Return a statement on `model` as the script calls it."""
         name = self.script.receiver(self.fit)
         if name == "model":
             return line
@@ -266,7 +266,7 @@ class _ScriptWriter:
         return said
 
     def _blamed(self, split: str) -> str | None:
-        """A plugin that changed a split's data: the last one, and so on until none did."""
+        """Return a plugin that changed a split's data: the last one, and so on until none did."""
         found = [
             change.plugin
             for change in self.stack.changes
@@ -296,7 +296,7 @@ def _changed(changes: Mapping[str, str]) -> str:
 
 
 def _is_later(plan: DataPlan) -> bool:
-    """Whether the arrays were given to `fit` itself, and are no data set's."""
+    """Return whether the arrays were given to `fit` itself, and are no data set's."""
     import tensorflow as tf
 
     return not any(isinstance(dataset, tf.data.Dataset) for _, dataset in plan.given)

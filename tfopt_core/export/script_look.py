@@ -1,4 +1,4 @@
-"""An export's process for a script: it runs up to the fit that is looked at."""
+"""The work of an export's process on a script: run it up to the fit that is exported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script's text and the places in it where something is changed. No TensorFlow.
+"""Edit a script's source at single calls and statements. No TensorFlow.
 
 Changes are made at the positions of the syntax tree, so comments and layout stay as they are.
 """
@@ -49,7 +49,7 @@ class ScriptText:
     # Finding.
 
     def method_call(self, method: str, line: int) -> ast.Call:
-        """The one call of a method on this line.
+        """Return the one call of a method on this line.
 
         :raises NoPlace: if there is none, or there are several.
         """
@@ -61,7 +61,7 @@ class ScriptText:
         return found[0]
 
     def compile_of(self, fit: ast.Call) -> ast.Call:
-        """The call of `compile` on what `fit` is called on.
+        """Return the call of `compile` on what `fit` is called on.
 
         :raises NoPlace: where it is not the only one that it can be.
         """
@@ -75,16 +75,16 @@ class ScriptText:
         return call
 
     def receiver(self, call: ast.Call) -> str:
-        """What a method is called on, as the script writes it."""
+        """Return what a method is called on, as the script writes it."""
         assert isinstance(call.func, ast.Attribute)
         return self.source(call.func.value)
 
     def source(self, node: ast.AST) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         return self.text[self._offsets.begin(node) : self._offsets.end(node)]
 
     def arguments(self, call: ast.Call, names: Sequence[str]) -> dict[str, str]:
-        """The text of each argument of a call, by name.
+        """Return the text of each argument of a call, by name.
 
         :param names: those of the positional ones.
         :raises NoPlace: for arguments behind stars.
@@ -155,7 +155,7 @@ class ScriptText:
         self._edits.append((end, end, "\n".join(["", *lines, ""]) + "\n" * gap))
 
     def binds(self, line: str) -> bool:
-        """Whether the script has this import at its top."""
+        """Return whether the script has this import at its top."""
         [wanted] = ast.parse(line).body
         return any(ast.dump(wanted) == ast.dump(statement) for statement in self._tree.body)
 
@@ -171,7 +171,7 @@ class ScriptText:
         ]
 
     def statement(self, node: ast.AST) -> ast.stmt:
-        """The innermost statement that a node is part of, if it begins a line.
+        """Return the innermost statement that a node is part of, if it begins a line.
 
         :raises NoPlace: if it stands behind another on its line.
         """

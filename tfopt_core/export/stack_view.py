@@ -1,4 +1,4 @@
-"""What a built stack did, asked of its changes; and what its plugins write of it themselves."""
+"""What each plugin of a built stack changed, and the code that plugins write of it themselves."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class StackView:
                 raise NoPlainForm(name, f"it does not say how its {_OWN_AFFAIR[hook]} is written")
 
     def options_before(self) -> TrainingOptions:
-        """The options of the training that the first plugin was given."""
+        """Return the options of the training that the first plugin was given."""
         for change in self.changes:
             if change.hook == "configure_training":
                 before: TrainingOptions = change.before
@@ -82,7 +82,7 @@ class StackView:
         return self.built.training
 
     def changer_of(self, field: str) -> str | None:
-        """The plugin that was the last to change a field of the options."""
+        """Return the plugin that was the last to change a field of the options."""
         found = None
         for change in self.changes:
             if change.hook != "configure_training":
@@ -92,7 +92,7 @@ class StackView:
         return found
 
     def owner(self, stage: Stage) -> str | None:
-        """The plugin that put a stage into a plan, in a part of its source too."""
+        """Return the plugin that put a stage into a plan, in a part of its source too."""
         for change in self.changes:
             if change.hook != "build_dataset":
                 continue
@@ -102,7 +102,7 @@ class StackView:
         return None
 
     def became(self, left_out: Mapping[str, str]) -> tuple[Became, ...]:
-        """What each plugin of the recipe is in the file, in order.
+        """Return what each plugin of the recipe is in the file, in order.
 
         :param left_out: why plugins are not in it.
         """

@@ -1,4 +1,4 @@
-"""`RuntimeOptions` as statements: before TensorFlow is imported, and right behind."""
+"""Write `RuntimeOptions` as statements, to run before and right after TensorFlow is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfopt_core.hooks.literals import literal
 
 
 def environment(options: RuntimeOptions) -> Iterator[str]:
-    """What must be set before TensorFlow is imported."""
+    """Yield what must be set before TensorFlow is imported."""
     yield 'os.environ["KERAS_BACKEND"] = "tensorflow"'
     if options.xla_flags:
         flags = literal(" " + " ".join(options.xla_flags))
@@ -22,7 +22,7 @@ def environment(options: RuntimeOptions) -> Iterator[str]:
 
 
 def start(options: RuntimeOptions) -> Iterator[str]:
-    """What TensorFlow takes only before it opens its devices."""
+    """Yield what TensorFlow takes only before it opens its devices."""
     for kind, threads in (
         ("intra", options.intra_op_threads),
         ("inter", options.inter_op_threads),

@@ -1,4 +1,4 @@
-"""The model's precision, `compile` and the train function of a training as statements."""
+"""Write a training's precision, its `compile` call and its train function as statements."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _PASSED = ("loss", "metrics", "weighted_metrics", "loss_weights")
 
 
 def rebuilt(part: Any) -> Any:
-    """An optimizer or metric whose variables belong to the scope that is active now."""
+    """Return an optimizer or metric whose variables belong to the scope that is active now."""
     return type(part).from_config(part.get_config())
 
 
 def in_dict(values: Mapping[str, str]) -> str:
-    """The items of a dictionary, as code."""
+    """Return the items of a dictionary, as code."""
     return ", ".join(f'"{key}": {value}' for key, value in values.items())
 
 
@@ -66,7 +66,7 @@ class Training:
         return loop_of(self.built)
 
     def precision(self) -> list[str]:
-        """What keeps layers of the built model in float32."""
+        """Return statements that keep layers of the built model in float32."""
         policy, lines = self.built.precision, []
         if policy.policy in ("float32", "float64"):
             return []
@@ -118,7 +118,10 @@ class Training:
             )
 
     def train_function(self) -> list[str]:
-        """The train function, where it is not Keras' own; of a resident loop see `Residence`."""
+        """Return the statement that sets a chunked train function; nothing for other loops.
+
+        That of a resident loop comes from `DataCode.train_function`.
+        """
         loop, size = self.loop, self.built.plans["train"].batch_size
         if loop.kind != "chunked":
             return []
@@ -133,7 +136,7 @@ class Training:
     def resident_function(
         self, batch_size: int, maps: list[str], class_weight: str | None, *, drop: bool
     ) -> str:
-        """The train function over the tensors `examples`.
+        """Return the train function over the tensors `examples`.
 
         :param class_weight: an expression for what `fit` cannot be given then.
         """
@@ -152,7 +155,7 @@ class Training:
         return f"model.train_function = {call('resident', 'model', 'examples', *said)}"
 
     def callbacks(self) -> str:
-        """The callbacks of `fit`; empty where there are none.
+        """Return the callbacks of `fit`; empty where there are none.
 
         :raises NoPlainForm: for callbacks that a plugin adds and does not write down.
         """
@@ -165,7 +168,7 @@ class Training:
         return f"[*workload.callbacks(), {', '.join(ours)}]" if ours else "workload.callbacks()"
 
     def optimizer_changes(self) -> dict[str, str]:
-        """What the optimizer's configuration is changed to, by key.
+        """Return what the optimizer's configuration is changed to, by key.
 
         :raises NoPlainForm: naming the plugin whose change cannot be written.
         """
@@ -199,7 +202,7 @@ class Training:
             raise self._unknown("optimizer") from error
 
     def _optimizer(self) -> tuple[list[str], str]:
-        """Statements before `compile`, and its argument."""
+        """Return statements before `compile`, and its argument."""
         expression = self._made("workload.optimizer", self.built.workload.optimizer)
         if "optimizer" in self.written.compile:
             return [], ""
@@ -221,7 +224,7 @@ class Training:
             raise self._unknown("schedule") from error
 
     def _passed(self, name: str) -> str:
-        """An argument of `compile` that is the workload's own; empty where it is None."""
+        """Return an argument of `compile` that is the workload's own; empty where it is None."""
         if name in self.written.compile:
             return ""
         new, old = getattr(self.built.training, name), getattr(self.before, name)
@@ -239,7 +242,7 @@ class Training:
         return f"[{', '.join(parts)}]"
 
     def _made(self, expression: str, part: Any) -> str:
-        """What `training.defaults.rebuilt` makes of a part of the workload."""
+        """Return what `training.defaults.rebuilt` makes of a part of the workload."""
         import keras
 
         kinds = keras.optimizers.Optimizer | keras.metrics.Metric
@@ -253,7 +256,7 @@ class Training:
         return f"{expression}()" if callable(part) and _takes_nothing(part) else expression
 
     def _whole_batches(self, size: int | None) -> bool:
-        """Whether batches can be stacked, and all sizes of a whole one are known."""
+        """Return whether batches can be stacked, and all sizes of a whole one are known."""
         spec = self.built.run.element_spec
         if size is None or stacking.why_not_stacked(spec):
             return False

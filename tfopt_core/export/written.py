@@ -1,4 +1,4 @@
-"""A whole training, written down: what cannot be is left out with its plugin, and said."""
+"""Export a whole training; plugins that cannot be exported are left out and named."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AGAIN = "keras.utils.set_random_seed(seed)  # again: no draw of the data moves a
 
 
 def written(job: Job, workload: Workload) -> Program:
-    """The training of a job whose settings are resolved.
+    """Return the training of a job whose settings are resolved.
 
     :raises WorkloadError: if the workload itself cannot be written down.
     """
@@ -82,7 +82,7 @@ class _Writer:
         self.training = self.data.training
 
     def program(self) -> Program:
-        """The whole file."""
+        """Return the whole file."""
         body = self._body()
         runtime: RuntimeOptions = self.job.runtime
         imports = {

@@ -1,4 +1,4 @@
-"""A stack to begin with that needs no diagnosis: plugins chosen by what they say of themselves."""
+"""The plugins that a stack can begin with, without a diagnosis: chosen by their cards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SafePlugin:
 
 
 def safe_stack(infos: Sequence[PluginInfo]) -> tuple[SafePlugin, ...]:
-    """Every plugin that can be tried on one machine without further words, in order.
+    """Return every plugin that can be tried on one machine without further words, in order.
 
     In the stack are those that leave the training as it is, exactly, and only change how input
     and steps come. Left out are plugins that need more devices or processes, that change the
@@ -41,7 +41,7 @@ def safe_stack(infos: Sequence[PluginInfo]) -> tuple[SafePlugin, ...]:
 
 
 def in_order(said: Mapping[str, Traits]) -> tuple[str, ...]:
-    """The names as `before` and `after` want them, else as they come.
+    """Return the names as `before` and `after` want them, else as they come.
 
     Where these contradict each other, they come as they are: assembling the stack reports it.
     """

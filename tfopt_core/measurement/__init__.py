@@ -1,2 +1,4 @@
 """One measurement from the dry build to its results: rounds, budget, resuming, and the selftest.
-The arithmetic stands in `statistics`."""
+
+The arithmetic is in `statistics`.
+"""

@@ -1,4 +1,4 @@
-"""Scripts that raise, or exit with a status, after the fits that are judged."""
+"""Runs of scripts that raise, or exit with a status, after the fits that are judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the machine is idle before the first run."""
+"""Check that the machine is idle before the first run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMED_SHARE = 0.05
 
 
 def watch_idle(seconds: float = IDLE_SECONDS, root: Path = Path("/")) -> tuple[str, ...]:
-    """Watch the machine while nothing of ours runs; the warning to show, if there is one.
+    """Watch the machine while nothing of ours runs. Return the warning to show, if there is one.
 
     Takes `seconds`, and as long again on a busy machine, to name who is at work.
     """
@@ -33,7 +33,7 @@ def watch_idle(seconds: float = IDLE_SECONDS, root: Path = Path("/")) -> tuple[s
 def busy_causes(
     before: Counters, after: Counters, processes: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The warning at the start, from two readings between which nothing of ours ran.
+    """Return the warning at the start, from two readings between which nothing of ours ran.
 
     :param processes: the names of those that use the CPUs most, if known.
     :returns: one line, or nothing if the machine is idle.

@@ -1,4 +1,4 @@
-"""From the runs of a measurement to its results."""
+"""Build the results of a measurement from its runs: verdict, attribution, warnings, advice."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Stop = Literal["done", "interrupted", "budget"]
 def judgement_of(
     request: Request, prepared: Prepared, state: MeasurementState, runs: Sequence[RunResult]
 ) -> Judgement:
-    """The rules by which the runs are judged, from the recipe, the dry build and the state."""
+    """Return the rules by which the runs are judged, from recipe, dry build and state."""
     measure = request.recipe.measure
     return Judgement(
         metric=prepared.quality_metric,
@@ -138,7 +138,7 @@ def conclude(
 def judged_runs(
     runs: Sequence[RunResult], asked: int | None, stop: Stop, planned: int
 ) -> tuple[RunResult, ...] | None:
-    """The runs that may be judged, None if none may.
+    """Return the runs that may be judged, None if none may.
 
     Whoever stops when he likes the figures must not get a verdict by it: after a stop only the
     last look counts that was reached, or the fixed number of pairs if it was.
@@ -157,7 +157,7 @@ def judged_runs(
 def _too_few(
     recipe: Recipe, prepared: Prepared, pairs: int, stop: Stop, round_seconds: float | None
 ) -> str:
-    """Why there is no verdict, and what budget would bring one."""
+    """Return why there is no verdict, and what budget would bring one."""
     measure = recipe.measure
     first_look = LOOKS[0] if measure.pairs == "auto" else measure.pairs
     if stop == "interrupted":
@@ -179,7 +179,7 @@ def _too_few(
 
 
 def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
-    """What the runs say of the circumstances under which they were made."""
+    """Return what the runs say of the circumstances under which they were made."""
     said = [disturbed_in_words([run for run in runs if run.ok])]
     repeated = {run.round for run in runs if run.status == "repeated"}
     if repeated:
@@ -207,7 +207,7 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
 
 
 def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
-    """What runs that ended before their training did leave open."""
+    """Return what runs that ended before their training did leave open."""
     said = []
     whys = [why for run in runs if (why := not_projected(run)) is not None]
     if whys:
@@ -228,7 +228,7 @@ def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
 
 
 def isolating_seconds(request: Request, runs: Sequence[RunResult], pairs: int) -> float | None:
-    """About what it would take to isolate each plugin; None where there is nothing to isolate."""
+    """Return about how long isolating each plugin takes; None if there is none to isolate."""
     extras, _ = leave_one_out(request.plugins)
     if len(request.plugins) < 2 or not any(run.process_seconds for run in runs):
         return None

@@ -1,4 +1,4 @@
-"""The controls of the measuring itself: a plugin that does nothing, and one that does harm.
+"""The control plugins of `tfopt selftest`: one changes nothing, one makes each step slower.
 
 They are no optimizations and in no entry point: only `tfopt selftest` stacks them.
 """

@@ -1,4 +1,4 @@
-"""What runs must share to belong to one measurement: recipe, code, versions, machine, environment.
+"""What all runs of a measurement must share: recipe, code, versions, machine, environment.
 
 Read without importing TensorFlow. Data files are not covered: whoever changes them between a stop
 and a resume changes what is measured.
@@ -36,7 +36,7 @@ OF_THE_PLACE = frozenset({
 
 
 def fingerprint(request: Request) -> dict[str, str]:
-    """What a measurement depends on, by name; equal values mean the same."""
+    """Return what a measurement depends on, by name; equal values mean the same."""
     machine = request.machine
     found = {
         "tfopt": __version__,
@@ -56,7 +56,7 @@ def fingerprint(request: Request) -> dict[str, str]:
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """What changed, in words; hashes are not shown."""
+    """Return what changed, in words; hashes are not shown."""
     said = []
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name, ABSENT), now.get(name, ABSENT)
@@ -114,7 +114,7 @@ def _code_of_workload(recipe: Recipe) -> dict[str, str]:
 
 
 def _python_below(folder: Path) -> Iterator[Path]:
-    """The Python files in a folder and below it, but for hidden ones and virtual environments."""
+    """Yield the Python files in and below a folder, but no hidden and virtual environments."""
     for place, folders, names in os.walk(folder):
         folders[:] = [
             name
@@ -125,7 +125,7 @@ def _python_below(folder: Path) -> Iterator[Path]:
 
 
 def _files_of_module(top: str) -> Iterator[Path]:
-    """The Python files of a module, or of the package of this name."""
+    """Yield the Python files of a module, or of the package of this name."""
     module = sys.modules.get(top)
     spec = getattr(module, "__spec__", None) or (
         importlib.util.find_spec(top) if top not in sys.modules else None
@@ -139,7 +139,7 @@ def _files_of_module(top: str) -> Iterator[Path]:
 
 
 def shared_facts(fingerprint: Mapping[str, str], recipe_sha256: str, root: str) -> dict[str, str]:
-    """What must be the same for all workers of a training, by name.
+    """Return what must be the same for all workers of a training, by name.
 
     :param fingerprint: what a measurement depends on, see `tfopt_core.measurement.fingerprint`.
     :param root: the folder of the recipe, which may lie elsewhere on another machine.

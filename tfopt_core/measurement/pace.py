@@ -1,4 +1,4 @@
-"""How long a measurement takes, and what still fits its budget. Seconds throughout."""
+"""The time that a measurement has used, and whether more rounds fit its budget. In seconds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Pace:
         return self.budget is not None and self.elapsed > self.budget
 
     def fits(self, seconds: float, slack: float = 1.0) -> bool:
-        """Whether so much more keeps within the budget, or within `slack` times the budget."""
+        """Return whether so much more fits the budget, or `slack` times the budget."""
         return self.budget is None or self.elapsed + seconds <= slack * self.budget
 
 
@@ -83,7 +83,7 @@ def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> flo
 
 
 def estimated_round(prepared: Prepared, variants: int) -> float | None:
-    """What a round of full trainings will take before there was one, if the stack changes
+    """Return what a round of full trainings will take before there was one, if the stack changes
     nothing; None where that is not known."""
     # several processes take many seconds to start, and what they gain is anybody's guess
     if prepared.training_seconds is None or prepared.several_processes:

@@ -1,4 +1,4 @@
-"""What a measurement tells whoever looks on, as frozen events."""
+"""The progress events of a measurement, as frozen data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Ready:
 
 @attrs.frozen
 class Noted:
-    """Something that the one who looks on should know: a change of course, say."""
+    """A message about the measurement, such as that runs are now cut short."""
 
     text: str
 

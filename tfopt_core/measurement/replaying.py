@@ -1,4 +1,4 @@
-"""The equivalence certificate of a stack: two processes replay the same short training."""
+"""Make the equivalence certificate of a stack: two processes replay the same short training."""
 
 from __future__ import annotations
 

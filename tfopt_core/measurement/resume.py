@@ -1,4 +1,4 @@
-"""Taking up a measurement that was stopped: only the run that was under way is made again."""
+"""Resume a measurement that was stopped; only the run that was interrupted is repeated."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _is_of(stopped: Unfinished, recipe: Recipe) -> bool:
 
 
 def _still_stopped(stopped: Unfinished, store: Store) -> Unfinished:
-    """The measurement as it is now that nobody else holds it."""
+    """Return the measurement as it is now that nobody else holds it."""
     for now in store.unfinished():
         if now.id == stopped.id:
             return _undamaged(now)
@@ -110,7 +110,7 @@ def _undamaged(stopped: Unfinished) -> Unfinished:
 
 
 def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, MeasurementState]:
-    """Return what the measurement was prepared with, and what it has decided on its way."""
+    """Return the dry build of the measurement, and its state."""
     with reading(stopped.id, store.path, '"prepared" of its request'):
         prepared = structure(stopped.request["prepared"], Prepared)
     with reading(stopped.id, store.path, '"course" of its request'):
@@ -139,7 +139,7 @@ def _refuse_changes(
 
 
 def recipe_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys of a recipe that mean something else now, with both values."""
+    """Return the keys of a recipe that mean something else now, with both values."""
     old, new = (dict(_leaves(recipe)) for recipe in (before, now))
     return tuple(
         f"recipe: {key} was {_said(old.get(key))}, is {_said(new.get(key))}"

@@ -1,4 +1,4 @@
-"""The rounds of a measurement: which run is next, and when it is enough."""
+"""Run the rounds of a measurement: choose the next run, and decide when to stop."""
 
 from __future__ import annotations
 
@@ -92,19 +92,19 @@ class Rounds:
             self.stop = "interrupted"
 
     def judgement(self) -> Judgement:
-        """The rules by which the runs so far are judged."""
+        """Return the rules by which the runs so far are judged."""
         return judgement_of(self.request, self.prepared, self.state, self.runs)
 
     def seconds_a_round(self) -> float | None:
-        """What another round would take, None before there was a run."""
+        """Return what another round would take, None before there was a run."""
         return round_seconds(self._alike(), self._variants()) if self._alike() else None
 
     def _alike(self) -> list[RunResult]:
-        """The runs that are as long as the next one."""
+        """Return the runs that are as long as the next one."""
         return [run for run in self.runs if run.round >= self.state.same_length_from]
 
     def variants_a_round(self) -> int:
-        """How many runs a round has."""
+        """Return how many runs a round has."""
         return len(self._variants())
 
     # Rounds
@@ -180,7 +180,7 @@ class Rounds:
         return longest_seconds(self.request.recipe.measure.budget_seconds)
 
     def _teller(self) -> Callable[[dict[str, Any]], None]:
-        """What turns a process' messages into events."""
+        """Return a function that turns a process' messages into events."""
         metrics: dict[str, float] = {}
 
         def tell(message: dict[str, Any]) -> None:
@@ -269,7 +269,7 @@ class Rounds:
         return not self.pace.fits(rest)
 
     def _worth_isolating(self) -> bool:
-        """Whether leaving each plugin out in turn fits the budget, judged by the first pair."""
+        """Return whether leaving each plugin out in turn fits the budget, by the first pair."""
         if len(self.request.plugins) < 2 or not pairs_of(self.runs):
             return False
         variants = [*self._variants(), *leave_one_out(self.request.plugins)[0]]
@@ -297,7 +297,7 @@ class Rounds:
 
 
 def isolating(request: Request) -> tuple[list[Variant], list[Contrast]]:
-    """The variants and contrasts that isolate each plugin."""
+    """Return the variants and contrasts that isolate each plugin."""
     ways = [leave_one_out]
     if request.recipe.measure.attribution == "full":
         ways.append(one_alone)

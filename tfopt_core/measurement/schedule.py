@@ -1,4 +1,4 @@
-"""Which variants are run, in which order, under which seed."""
+"""The schedule of a measurement: its variants, their order in each round, and their seeds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tfopt_core.records.variants import BASELINE, FULL, Contrast, Turn, Variant
 
 
 def baseline_and_full(plugins: Sequence[StackedPlugin]) -> tuple[Variant, Variant]:
-    """The two variants of every measurement."""
+    """Return the two variants of every measurement."""
     return Variant(BASELINE, ()), Variant(FULL, tuple(plugins))
 
 
 def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
-    """The full stack without each plugin in turn: what must be run, and what it tells.
+    """Return the variants that leave out each plugin in turn, and their contrasts.
 
     A plugin that another one requires is taken out together with it; where nothing is left, the
     baseline is that variant. A single plugin is judged by the comparison itself.
@@ -36,7 +36,7 @@ def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list
 
 
 def one_alone(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
-    """Each plugin alone, as far as it stands without the others."""
+    """Return the variants of each plugin alone, where it can stand alone, and their contrasts."""
     variants, contrasts = [], []
     for stacked in plugins if len(plugins) > 1 else ():
         if not traits(stacked.name, type(stacked.plugin)).requires:
@@ -47,7 +47,7 @@ def one_alone(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Con
 
 
 def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:
-    """The plugin and all that cannot stand without it, in recipe order."""
+    """Return the plugin and all that cannot stand without it, in recipe order."""
     group = {name}
     grown = True
     while grown:
@@ -64,7 +64,7 @@ class Schedule:
     seed: int
 
     def turns(self, round_: int, variants: Sequence[Variant]) -> list[Turn]:
-        """One round: every variant once, all under the round's own seed.
+        """Return one round: every variant once, all under the round's own seed.
 
         Each two rounds of two variants are ABBA or BAAB: a linear drift of the machine's speed
         biases neither. Which one is drawn anew, since a load that comes and goes would otherwise

@@ -1,4 +1,4 @@
-"""Whether the measuring tells nothing from harm on this machine (MEASUREMENT.md, section 11)."""
+"""Check that measuring tells a slowdown from a no-op here (MEASUREMENT.md, section 11)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ControlTrial:
 
 
 def controls() -> dict[ControlName, StackedPlugin]:
-    """The stacks of one plugin that are measured, by name."""
+    """Return the stacks of one plugin that are measured, by name."""
     return {
         "nothing": StackedPlugin("nothing", Nothing()),
         "sleeps": StackedPlugin("sleeps", Sleeps()),

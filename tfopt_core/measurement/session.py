@@ -1,4 +1,4 @@
-"""A whole measurement: prepare, rounds, looks, verdict. Each run is stored before the next."""
+"""Make a whole measurement: dry build, rounds, looks, verdict. Each run is stored at its end."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
 def kept_request(
     request: Request, prepared: Prepared, state: MeasurementState, code: dict[str, str]
 ) -> dict[str, object]:
-    """What the store keeps of a measurement beside its runs: enough to resume it."""
+    """Return what the store keeps of a measurement beside its runs: enough to resume it."""
     return {
         "recipe": request.recipe.to_dict(),
         "recipe_path": recipe_path(request.recipe),
@@ -134,14 +134,14 @@ def kept_request(
 
 
 def recipe_path(recipe: Recipe) -> str | None:
-    """Where a recipe lies, by which its measurements are found again."""
+    """Return where a recipe lies, by which its measurements are found again."""
     return None if recipe.path is None else str(recipe.path.resolve())
 
 
 def keeper(
     store: Store, request: Request, prepared: Prepared, code: dict[str, str]
 ) -> Callable[[MeasurementState], None]:
-    """What stores a change of course."""
+    """Return a function that stores the state of a measurement."""
 
     def keep(state: MeasurementState) -> None:
         kept = kept_request(request, prepared, state, code)
@@ -156,7 +156,7 @@ def budget_of(request: Request) -> float | None:
 
 
 def _length(request: Request, prepared: Prepared) -> Length:
-    """Whether runs train to the end: "auto" does if four pairs of that fit the budget."""
+    """Return whether runs train to the end: "auto" does if four pairs of that fit the budget."""
     asked = request.recipe.measure.length
     budget, round_ = budget_of(request), estimated_round(prepared, 2)
     if not prepared.can_be_cut_short or asked == "full":
@@ -187,7 +187,7 @@ def _certificate(
 
 
 def _dearer_than_worth(request: Request, prepared: Prepared) -> str | None:
-    """Why no steps are replayed: they would take more than their share of the measuring."""
+    """Return why no steps are replayed: they would take more than their share of the measuring."""
     whole, steps = prepared.training_seconds, prepared.steps_per_epoch
     if whole is None or steps is None:
         return None

@@ -1,4 +1,4 @@
-"""What a measurement decides on its way; kept with it, so that it can be resumed."""
+"""The state of a measurement: its decisions so far, stored so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _converter = Converter()
 
 @attrs.frozen(kw_only=True)
 class MeasurementState:
-    """The decisions so far.
+    """What a measurement has decided so far.
 
     :param seed: draws the order and the seeds of all rounds.
     :param length: whether runs train to the end, or stop once their step time is known.
@@ -40,5 +40,5 @@ class MeasurementState:
 
     @classmethod
     def from_dict(cls, data: Any) -> MeasurementState:
-        """The state that `to_dict` wrote."""
+        """Return the state that `to_dict` wrote."""
         return _converter.structure(data, cls)

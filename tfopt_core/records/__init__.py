@@ -1,1 +1,1 @@
-"""What rooms hand to each other: frozen results, readings and messages. No I/O, no decisions."""
+"""Frozen results, readings and messages that folders of core exchange. No I/O, no decisions."""

@@ -1,4 +1,4 @@
-"""Readings of what a machine counts, at one moment. No I/O."""
+"""A reading of the machine's counters: CPU time, pressure, throttling, swapping. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss without its penalties, as a metric: its name, and whether it is one of its own."""
+"""The loss without penalties, as a metric: its name, and whether it differs from the loss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAME_LOSS = 1e-6
 
 
 def differs_from_loss(metrics: Mapping[str, float], prefix: str = "") -> bool:
-    """Whether the data loss is another figure than the loss, so that the model has penalties."""
+    """Return whether the data loss differs from the loss, so that the model has penalties."""
     loss, data_loss = metrics.get(f"{prefix}loss"), metrics.get(f"{prefix}{NAME}")
     if loss is None or data_loss is None:
         return False

@@ -1,4 +1,4 @@
-"""What `tfopt diagnose` found, as plain data: what is printed, and its `--json`."""
+"""The result of `tfopt diagnose` as plain data: what is printed, and its `--json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dry build found: the ground for a measurement, and what `tfopt plan` prints."""
+"""The result of a dry build: what a measurement starts from, and what `tfopt plan` prints."""
 
 from __future__ import annotations
 

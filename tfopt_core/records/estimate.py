@@ -1,4 +1,4 @@
-"""What a training will take, as data. No TensorFlow."""
+"""The estimated duration of a training, as data. No TensorFlow."""
 
 from __future__ import annotations
 

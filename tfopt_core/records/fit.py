@@ -1,4 +1,4 @@
-"""What is known of a fit once it is over, as data. No TensorFlow."""
+"""The timings and the history of a finished fit, as data. No TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an in-run contrast found: two exact train functions that alternated in one training."""
+"""The result of an in-run contrast: two exact train functions that alternated in one training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What memory a run will take: its process, and what its input pipelines hold. Pure arithmetic."""
+"""The memory that a run will need: its process and its input pipelines. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MemoryPlan:
 
 
 def held_by(split: str, stages: Sequence[StageLine]) -> Iterator[HeldBytes]:
-    """What caches in memory and shuffle buffers hold when they are full.
+    """Yield what caches in memory and shuffle buffers hold when they are full.
 
     A shuffle right behind a cache in memory holds the very same tensors, so it adds nothing.
     """

@@ -1,4 +1,4 @@
-"""What one side of a replay wrote down, as plain data. No TensorFlow."""
+"""The record of one side of a replay: digests of its data, losses, weights. No TensorFlow."""
 
 from __future__ import annotations
 

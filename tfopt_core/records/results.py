@@ -1,4 +1,4 @@
-"""What was measured, as frozen plain data. The field names are those of `--json`."""
+"""The results of a measurement, as frozen plain data. The field names are those of `--json`."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class RunResult:
         return self.fits[-1 if self.judged is None else self.judged]
 
     def value_of(self, metric: str) -> float | None:
-        """A metric of the judged fit; where none is named, of the last one that reports it."""
+        """Return a metric of the judged fit; where none is named, of the last that reports it."""
         reported = (fit.metrics.get(metric) for fit in reversed(self.timed_fits))
         return next((value for value in reported if value is not None), None)
 
@@ -308,7 +308,7 @@ class Results:
     resumed: int = 0
 
     def of_variant(self, variant: str) -> tuple[RunResult, ...]:
-        """The runs of a variant that count."""
+        """Return the runs of a variant that count."""
         return tuple(run for run in self.runs if run.variant == variant and run.ok)
 
     @property

@@ -1,4 +1,4 @@
-"""From which checkpoint a training resumes."""
+"""The checkpoint from which a training resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The equivalence certificate: whether a replay shows the same training. Pure."""
+"""The equivalence certificate: whether a replay with the stack trains the same. Pure functions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Certificate:
 
 
 def impossible(cause: str) -> Certificate:
-    """The certificate of a replay that could not be made, or shows nothing."""
+    """Return the certificate of a replay that could not be made, or shows nothing."""
     return Certificate(kind="impossible", statement=f"no certificate: {cause}")
 
 
@@ -102,7 +102,7 @@ def _declared(math: Math) -> str:
 
 
 def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:
-    """The largest relative difference of the losses at any step that both sides report.
+    """Return the largest relative difference of the losses at any step that both sides report.
 
     None where they report none in common.
     """
@@ -160,7 +160,7 @@ def _share(difference: float) -> str:
 
 
 def _not_shown(baseline: Replayed, stack: Replayed) -> str | None:
-    """Why equal losses and weights do not make a certificate."""
+    """Return why equal losses and weights do not make a certificate."""
     if baseline.unread or stack.unread:
         return baseline.unread or stack.unread
     if stack.left_out:
@@ -171,7 +171,7 @@ def _not_shown(baseline: Replayed, stack: Replayed) -> str | None:
 
 
 def _scope(baseline: Replayed) -> str:
-    """What was compared of the data."""
+    """Return what was compared of the data."""
     if not baseline.epochs:
         return "; Keras itself reads the PyDataset, on both sides"
     examples = f"{baseline.epochs[0].examples:,} examples"

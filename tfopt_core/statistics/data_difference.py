@@ -1,4 +1,4 @@
-"""Whether two sides train on the same data, by the digests of their first epochs. Pure."""
+"""Whether two sides train on the same data, by digests of their first epochs. Pure functions."""
 
 from __future__ import annotations
 

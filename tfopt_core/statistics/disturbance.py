@@ -1,4 +1,4 @@
-"""What disturbed a run, from two readings of the machine's counters. Pure functions.
+"""Disturbances of a run, from two readings of the machine's counters. Pure functions.
 
 A run may be repeated without bias only for a cause from outside: what others took of the CPUs.
 Memory, heat and a quota may be the run's own doing (MEASUREMENT.md, section 5): they are named, and
@@ -46,7 +46,7 @@ OWN = (
 def disturbance(
     before: Counters, after: Counters, own_cpu_seconds: float | None
 ) -> dict[str, float]:
-    """What happened beside the run between two readings, as `RunResult.disturbance` holds it.
+    """Return what happened beside the run between two readings, as `RunResult.disturbance`.
 
     Shares lie between 0 and 1, and a key is there only where the system tells the figure:
     "steal_share" and "other_cpu_share" of the CPUs' time; "throttled_share", "cpu_pressure_share"
@@ -77,7 +77,7 @@ def disturbance(
 
 
 def causes(disturbance: Mapping[str, float]) -> tuple[str, ...]:
-    """Why a run counts as disturbed, in words with figures; empty if it does not.
+    """Return why a run counts as disturbed, in words with figures; empty if it does not.
 
     The pressure on the CPUs and on the disk is recorded but never a cause: the run's own threads
     and its own reading make it.
@@ -161,7 +161,7 @@ def no_difference_claimed(runs: Sequence[RunResult], figures: str, of_kind: str 
 
 
 def _worst(runs: Sequence[RunResult]) -> tuple[str, str] | None:
-    """The causes with the worst run's figures, and in how many of how many runs that count."""
+    """Return the causes with the worst run's figures, and in how many runs of how many."""
     counted = [run for run in runs if run.ok]
     disturbed = [run.disturbance for run in counted if causes(run.disturbance)]
     if not disturbed:
@@ -187,7 +187,7 @@ def _cpu_shares(
 
 
 def _stalled(before: Counters, after: Counters, name: str) -> float | None:
-    """The larger of the machine's and the own control group's: either holds the run up."""
+    """Return the larger of the machine's and the own control group's: either holds the run up."""
     rises = [
         _rise(earlier.get(name), later.get(name))
         for earlier, later in (

@@ -13,7 +13,7 @@ from tfopt_core.statistics.pairs import Pair, wall_seconds
 def compared_seconds(
     pairs: Sequence[Pair], judgement: Judgement
 ) -> tuple[list[float], list[float]] | str:
-    """Both sides' seconds, per pair; or why there are none to compare.
+    """Return both sides' seconds, per pair; or why there are none to compare.
 
     A run that never reaches the target counts as the slowest, two of one side void the result,
     as MLPerf has it.
@@ -40,7 +40,7 @@ def compared_seconds(
 
 
 def total_seconds(run: RunResult) -> float:
-    """The wall time of a whole training: measured, or projected where the run was cut short."""
+    """Return the wall time of a whole training: measured, or projected for a run cut short."""
     if run.complete:
         return wall_seconds(run)
     told = [fit.wall_seconds if fit.complete else fit.projected_seconds for fit in run.timed_fits]

@@ -1,7 +1,8 @@
-"""What an in-run contrast may say: two exact train functions, alternating in one training.
+"""Judge an in-run contrast: two exact train functions that alternate in one training.
 
 Blocks of the two alternate in quads. Each quad gives one log ratio, and their interval is that of
-the paired design, at looks after 4, 8 and 12 quads. Pure functions; `alternate` makes the quads.
+the paired design, at looks after 4, 8 and 12 quads. Pure functions.
+`tfopt_core/trials/alternate.py` forms the quads while a training runs.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def conclude(
 
 
 def _interval(quads: Sequence[Quad], level: float) -> Interval:
-    """The t interval of the quads' log ratios, widened to the spread within quads.
+    """Return the t interval of the quads' log ratios, widened to the spread within quads.
 
     A load that comes back every few blocks may hit the same side in every quad: then the log ratios
     agree though the blocks of one side do not.
@@ -85,7 +86,7 @@ def not_compared(
     *,
     verdict: Verdict = "not compared",
 ) -> InRun:
-    """An alternative without a figure, and why."""
+    """Return an alternative without a figure, and why."""
     said = "dropped" if verdict == "dropped" else "not compared"
     return InRun(
         alternative=alternative, reference=reference, verdict=verdict,

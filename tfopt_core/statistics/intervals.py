@@ -98,7 +98,7 @@ def shown_direction(interval: Interval) -> Literal["faster", "slower"] | None:
 
 
 def pairs_needed(interval: Interval) -> int:
-    """About how many pairs in all it takes until the interval no longer holds the mean's
+    """Return about how many pairs in all it takes until the interval no longer holds the mean's
     opposite sign: (t s / |mean|)^2, by the interval's own t; as many as a small gain takes at
     least, where it does not hold it now."""
     if not interval.low <= 0 <= interval.high:
@@ -134,7 +134,7 @@ def _noncentrality(probability: float, freedom: int) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value, the mean of the two middle ones for an even count."""
+    """Return the middle value, the mean of the two middle ones for an even count."""
     import statistics
 
     return statistics.median(values)

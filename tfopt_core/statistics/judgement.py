@@ -1,4 +1,4 @@
-"""What a comparison is judged by: fixed before the first run."""
+"""The rules by which a comparison is judged, fixed before the first run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Judgement:
         return "steady" if self.projected else "end-to-end"
 
     def tolerance_for(self, baseline: float) -> float:
-        """The tolerance, given the baseline's mean of the metric."""
+        """Return the tolerance, given the baseline's mean of the metric."""
         if self.tolerance is not None:
             return self.tolerance
         if self.direction == "max":

@@ -1,4 +1,4 @@
-"""Runs put side by side: a pair comes from one round, so it shares its seed."""
+"""Pairs of runs from one round, which share its seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pair:
 def pairs_of(
     runs: Sequence[RunResult], without: str = BASELINE, with_: str = FULL
 ) -> tuple[Pair, ...]:
-    """The rounds in which both variants ended well, in order."""
+    """Return the rounds in which both variants ended well, in order."""
     found: dict[int, dict[str, RunResult]] = {}
     for run in runs:
         if run.ok:
@@ -39,13 +39,13 @@ def pairs_of(
 
 
 def wall_seconds(run: RunResult) -> float:
-    """The wall time of a run that ended well."""
+    """Return the wall time of a run that ended well."""
     assert run.wall_seconds is not None
     return run.wall_seconds
 
 
 def applied_plugins(runs: Sequence[RunResult]) -> tuple[str, ...]:
-    """The plugins whose effect every one of these runs confirmed."""
+    """Return the plugins whose effect every one of these runs confirmed."""
     if not runs:
         return ()
     return tuple(

@@ -1,4 +1,4 @@
-"""The interval of a difference of two means, of independent samples whose variances differ."""
+"""Welch's interval: the difference of two means of independent samples with unequal variances."""
 
 from __future__ import annotations
 

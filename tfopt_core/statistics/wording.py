@@ -1,4 +1,4 @@
-"""Durations and intervals in words, for statements."""
+"""Durations and intervals as text, for statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training is told of its checkpoints. No TensorFlow."""
+"""Where and when a training writes checkpoints, and from which it resumes. No TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps checkpoints of a training, and has it go on from one."""
+"""Write training checkpoints and resume from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Tell = Callable[[dict[str, Any]], None]
 
 @attrs.define(eq=False)
 class Checkpointer:
-    """One training's checkpoints.
+    """Writes the checkpoints of one training, and restores its state from one.
 
     :param writes: whether this process writes them; of several that train together, one does.
     :param start: the checkpoint to go on from, with all that it holds.
@@ -192,7 +192,7 @@ class Checkpointer:
             )
 
     def write(self, steps: int, *, finished: bool = False) -> str | None:
-        """Write a checkpoint, if this process is the one that does; its name.
+        """Write a checkpoint. Return its name, or None if another process writes.
 
         Workers that train together all call it: what differs among them is gathered.
 
@@ -298,7 +298,7 @@ class Checkpointer:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON gives back what it was given."""
+    """Return whether JSON gives back what it was given."""
     try:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):

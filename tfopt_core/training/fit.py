@@ -1,4 +1,4 @@
-"""One fit: Keras' `fit` drives, and a `FitMonitor` looks on."""
+"""Run one fit: Keras' `fit` trains the model, and a `FitMonitor` times and records it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def train(
     :param known: told of the blocks so far; once it says that the step time is known, the training
         is cut short.
     :param adapt: makes what compares exact loops while the training goes on, and keeps one.
-    :param checkpointer: writes checkpoints, and has the training go on from one; not together with
+    :param checkpointer: writes checkpoints, and resumes from one; not together with
         `adapt`, which trains in an order of calls that no checkpoint holds.
     :raises TrainingDiverged: once the training loss is no finite number.
     :raises PluginError: if a plugin's `on_epoch_end` fails.

@@ -1,4 +1,4 @@
-"""What looks on while Keras trains: the clock, the history, the epoch's notifications."""
+"""Time the steps, record the history and run the epoch hooks of one fit."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class TrainingListener(Protocol):
 
 @attrs.define(eq=False)
 class FitMonitor:
-    """Has a model's train function timed and calls the plugins after each epoch.
+    """Times a model's train function, records its history and calls the plugins' epoch hooks.
 
     :param known: asked now and then, with the blocks so far, whether the step time is known;
         then the training is cut short. None trains to the end.
-    :param kept: what earlier fits of the model have left, and later ones will find.
+    :param kept: the train functions that the model's fits share.
     :param one_call: whether there is but one call of `fit`: then no plugin may ask for other data.
     :param validate_again: makes one more validation, where the run's data do not tell how.
     :param tolerant: whether a loss that is no finite number is noted in `diverged` only.
@@ -131,7 +131,7 @@ class FitMonitor:
         return [StepsEnd(), *callbacks, self.callback()]
 
     def callback(self) -> Any:
-        """The Keras callback that tells this monitor of epochs and validations; put it last."""
+        """Return the Keras callback that reports to this monitor; it must be the last one."""
         import keras
 
         monitor = self

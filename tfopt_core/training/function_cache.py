@@ -1,4 +1,4 @@
-"""Train functions that a model keeps from one fit to the next, as Keras keeps its own."""
+"""A cache of the train functions that a model's fits reuse, as Keras reuses its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.define(eq=False)
 class FunctionCache:
-    """What is left of a fit for the next one of the same model, as long as nobody compiles it anew.
+    """The train function that the fits of a model share until it is compiled anew.
 
     A script that calls `fit` again and again would otherwise trace each time.
 

@@ -21,7 +21,7 @@ class HeldBatches:
     batches: list[Any] = attrs.field(factory=list)
 
     def again(self) -> Any:
-        """A new iterator over the batches that are held when it is used."""
+        """Return a new iterator over the batches that are held when it is used."""
         import tensorflow as tf
 
         dataset = tf.data.Dataset.from_generator(

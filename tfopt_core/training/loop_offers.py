@@ -1,4 +1,4 @@
-"""Which exact loops a built training may be switched to, and why not others."""
+"""Which exact loops a built training can switch to, and why not to others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALLS_AN_EPOCH = 4
 
 
 def offer_loops(built: Built) -> Offer:
-    """What may be compared while this training goes on; nothing is built or traced yet."""
+    """Return what may be compared while this training goes on; nothing is built or traced yet."""
     run, reference = built.run, loop_of(built)
     reason = nothing_to_adapt(built)
     if reason:
@@ -37,7 +37,7 @@ def offer_loops(built: Built) -> Offer:
 
 
 def nothing_to_adapt(built: Built) -> str:
-    """Why no other loop may take the place of the one there is, "" if one may."""
+    """Return why the loop cannot be replaced; empty if it can."""
     model, run = built.model, built.run
     reason = why_only_keras(model, run.replicas)
     if reason:
@@ -55,7 +55,7 @@ def nothing_to_adapt(built: Built) -> str:
 
 
 def _batch_bytes(built: Built) -> int:
-    """What a batch takes in memory; unknown sizes, but for that of the batch, count as 1."""
+    """Return what a batch takes in memory; unknown sizes, but for that of the batch, count as 1."""
     import tensorflow as tf
 
     total = 0

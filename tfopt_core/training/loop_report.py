@@ -1,4 +1,4 @@
-"""What became of a loop that a stack asked for: counted by the train function itself."""
+"""Which training loop ran, and why, as counted by the train function itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BY_MODEL: WeakKeyDictionary[Any, LoopReport] = WeakKeyDictionary()
 
 @attrs.define(kw_only=True)
 class LoopReport:
-    """The loop that trained a model, counted while it did.
+    """Which loop trained a model, and how many steps and calls it made.
 
     :param kind: "keras", "chunked" or "resident".
     :param why_not: why Keras' own loop trained in place of the one that was asked for, or "".
@@ -51,7 +51,7 @@ class LoopReport:
 
 
 def loop_report(model: Any) -> LoopReport:
-    """Which loop trained this model, read back from what trained it; for `report_effect`.
+    """Return which loop trained this model, read back from what trained it; for `report_effect`.
 
     A model that tfopt did not train has Keras' own loop and no steps.
     """
@@ -59,7 +59,7 @@ def loop_report(model: Any) -> LoopReport:
 
 
 def continued(model: Any, made: LoopReport) -> LoopReport:
-    """What counts from now on: the counts so far, if a like loop has trained the model before."""
+    """Return the report to count in: the one so far, if a like loop has trained the model."""
     before = _BY_MODEL.get(model)
     if before is not None and (before.kind, before.steps_per_call) == (
         made.kind,

@@ -1,6 +1,6 @@
 """The loops around a step that a diagnosis times: Keras' `fit`, and the step alone in a graph.
 
-What their figures mean is worked out in `measure.step_parts`.
+`tfopt_core/diagnosis/step_parts.py` computes the parts of a step from their figures.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class BlockTimer:
     _steps: int = 0
 
     def before_call(self) -> float | None:
-        """The seconds a step of a block that has just ended; the next one has begun then."""
+        """Return the seconds a step of a block that has just ended; the next one has begun then."""
         if self._start is None:
             if self._warm:
                 self._start = self._edge()
@@ -75,7 +75,7 @@ class BlockTimer:
 
 
 def block_steps(step_seconds: float, steps_per_call: int = 1) -> int:
-    """The steps that a block takes at this speed, in whole calls."""
+    """Return the steps that a block takes at this speed, in whole calls."""
     steps = max(BLOCK_STEPS, math.ceil(BLOCK_NANOSECONDS / 1e9 / step_seconds))
     return math.ceil(steps / steps_per_call) * steps_per_call
 
@@ -90,7 +90,7 @@ class InRunContrast:
     :param source: draws each quad's order.
     :param alternative_steps: steps that a call of the alternative makes.
     :param reference_step_seconds: of a step of the reference, as last seen; None where unknown.
-    :param widest: see `conclude`.
+    :param widest: see `tfopt_core.statistics.in_run.conclude`.
     :param screen: whether the alternative's first block is enough, which tells if it is hopeless.
     :param result: set once there is one.
     """
@@ -114,7 +114,7 @@ class InRunContrast:
         self._order = self._drawn()
 
     def choose(self) -> bool:
-        """Whether the alternative makes the next call, unless there is a `result` now."""
+        """Return whether the alternative makes the next call, unless there is a `result` now."""
         step_seconds = self.timer.before_call()
         if step_seconds is not None:
             self._end_block(step_seconds)
@@ -162,7 +162,7 @@ class InRunContrast:
             self.timer.cut()
 
     def _hopeless(self) -> bool:
-        """Whether the first block has lasted so long already that it can only end too slow."""
+        """Return whether the first block has lasted so long that it can only end too slow."""
         if self.reference_step_seconds is None:
             return False
         steps = block_steps(self.reference_step_seconds, self.alternative_steps)

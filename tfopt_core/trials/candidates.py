@@ -1,4 +1,4 @@
-"""Which exact loops a training compares, in what order, and which of them it keeps. Pure."""
+"""Which exact loops a training compares, in what order, and which it keeps. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LoopTrial:
 def candidates(
     offer: Offer, step_seconds: float, *, steps_first: bool = False
 ) -> Generator[LoopTrial, InRun, None]:
-    """What to compare with the reference, given what came of the loops before.
+    """Yield what to compare with the reference, given what came of the loops before.
 
     The other choice of XLA comes first, since it matters most; where steps are long, one block of
     a few must show that it is not far behind. Then as many steps a call without it, unless XLA has
@@ -60,7 +60,7 @@ def candidates(
 
 
 def _enough_steps(offer: Offer, step_seconds: float) -> int:
-    """The fewest steps on offer that make a long call, the most if none does; 0 for none at all."""
+    """Return the fewest offered steps that make a long call, the most if none does, 0 for none."""
     if offer.reference.steps * step_seconds >= LONG_CALL_SECONDS:
         return 0
     long = (size for size in offer.steps if size * step_seconds >= LONG_CALL_SECONDS)
@@ -68,14 +68,14 @@ def _enough_steps(offer: Offer, step_seconds: float) -> int:
 
 
 def fastest(results: Mapping[Loop, InRun]) -> Loop | None:
-    """The loop whose gain is surely the largest, by the low end; None if none is faster."""
+    """Return the loop whose gain is surely the largest, by the low end; None if none is faster."""
     # by the means a loop that was timed in a noisy moment would win as often as not
     sure = {loop: r.low for loop, r in results.items() if r.verdict == "faster" and r.low}
     return max(sure, key=lambda loop: sure[loop], default=None)
 
 
 def why_kept(offer: Offer, kept: Loop, results: Sequence[InRun]) -> str:
-    """Why this loop is kept, in a phrase."""
+    """Return why this loop is kept, in a phrase."""
     judged = sum(result.speedup is not None for result in results)
     if offer.empty:
         return "; ".join(offer.left_out) or "nothing to adapt"

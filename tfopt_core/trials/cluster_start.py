@@ -1,4 +1,4 @@
-"""One process of several joins the others, and agrees with them on what is trained."""
+"""Join the other processes of a cluster, and agree with them on what is trained."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
 
 
 def _with_settings(stacked: StackedPlugin, settings: Mapping[str, Any]) -> StackedPlugin:
-    """The plugin with the chief's settings: "auto" may have been resolved otherwise here."""
+    """Return the plugin with the chief's settings: "auto" may have been resolved otherwise here."""
     fields = {
         name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
     }

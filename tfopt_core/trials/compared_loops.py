@@ -1,4 +1,4 @@
-"""Loops compared with Keras' own within one training, for a first look: the in-run contrast."""
+"""Compare other loops with Keras' own within one training, for a first look (in-run contrasts)."""
 
 from __future__ import annotations
 

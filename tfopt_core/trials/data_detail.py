@@ -1,4 +1,4 @@
-"""What a dry build can tell of its data and memory in detail: for `tfopt plan`."""
+"""The stages and the memory of a dry build in detail, for `tfopt plan`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ STEPS = 4
 
 
 def stage_lines(plan: DataPlan) -> tuple[StageLine, ...]:
-    """Every stage of a plan, as far as tf.data reads it; () for a PyDataset."""
+    """Return every stage of a plan, as far as tf.data reads it; () for a PyDataset."""
     if plan.source.origin == "pydataset":
         return ()
     return tuple(_line(facts) for facts in anatomy(plan))
 
 
 def memory_plan(built: Built, stages: dict[str, tuple[StageLine, ...]]) -> MemoryPlan:
-    """The memory that a run will take, from a few steps on one batch; the model is trained by it.
+    """Return the memory that a run will take, from a few steps that train the model on one batch.
 
     What the stages hold once they are full is added by arithmetic, so that nothing is filled.
     """

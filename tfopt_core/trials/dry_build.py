@@ -150,7 +150,7 @@ def _plan_of(
 
 
 def default_metric(workload: Workload, metrics: Sequence[str]) -> str:
-    """The workload's metric of quality; without validation data, its counterpart in training."""
+    """Return the workload's metric of quality; without validation data, that in training."""
     if isinstance(workload, BuildsItself):
         return workload.judged_by(tuple(metrics))
     metric = workload.quality_metric
@@ -160,7 +160,7 @@ def default_metric(workload: Workload, metrics: Sequence[str]) -> str:
 
 
 def _metrics(built: Built) -> tuple[str, ...]:
-    """What a finished epoch will report.
+    """Return what a finished epoch will report.
 
     :raises WorkloadError: if one batch cannot be evaluated: the model, its loss and its data do
         not fit together.
@@ -174,7 +174,7 @@ def _metrics(built: Built) -> tuple[str, ...]:
 
 
 def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:
-    """How many validation examples there are, for the resolution of a share among them."""
+    """Return how many validation examples there are, for the resolution of a share among them."""
     plan = plans.get("validation")
     return None if plan is None or plan.source.batched else plan.count
 

@@ -1,6 +1,6 @@
-"""The deciding half of `tfopt train --adapt`: compares what is on offer, within a budget.
+"""Compare the loops that a training can use, within a budget, for `tfopt train --adapt`.
 
-The switching half is tfopt_core/training/switching.py.
+`tfopt_core/training/switching.py` switches between them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ CHANGES_A_QUAD = 2.5
 
 @attrs.define(eq=False)
 class Explorer:
-    """Compares what is on offer with the reference, one loop after another; keeps the fastest.
+    """Compares the offered loops with the reference, one after another; keeps the fastest.
 
-    `adapted.candidates` says which and in what order. Levels are divided by the number of loops on
-    offer (Bonferroni).
+    `tfopt_core.trials.candidates.candidates` chooses which, and in what order. Levels are divided
+    by the number of offered loops (Bonferroni).
 
     :param sync: waits for the device, None where a call has waited already.
     :param seed: of the random order of blocks.
@@ -76,7 +76,7 @@ class Explorer:
             self.kept = self.offer.reference
 
     def choose(self) -> Loop:
-        """The loop that makes the next call; `kept` once that is settled."""
+        """Return the loop that makes the next call; `kept` once that is settled."""
         self._count_time()
         self._chosen = self._next_loop()
         return self._chosen
@@ -105,11 +105,11 @@ class Explorer:
             )
 
     def summary(self) -> dict[str, Any]:
-        """An `Adapted` as plain data."""
+        """Return an `Adapted` as plain data."""
         return dict(unstructure(self.adapted()))
 
     def adapted(self) -> Adapted:
-        """What is known by now."""
+        """Return what was compared so far, and which loop is kept."""
         results = dict(self.results)
         if self.kept is None and self._contrast is not None and self._loop is not None:
             results[self._loop] = self._contrast.end("the training ended before")
@@ -180,7 +180,7 @@ class Explorer:
             return None
 
     def _why_not(self, trial: LoopTrial) -> str:
-        """Why comparing this loop is not affordable, "" if it is."""
+        """Return why comparing this loop is not affordable, "" if it is."""
         loop = trial.loop
         reference, seconds = self.offer.reference, self._reference_seconds
         blocks = block_steps(seconds, reference.steps) + block_steps(seconds, loop.steps)
@@ -202,7 +202,7 @@ class Explorer:
         return ""
 
     def _why_end(self) -> str:
-        """Why comparing must end now, "" if it may go on."""
+        """Return why comparing must end now, "" if it may go on."""
         allowed, total = self._steps_allowed(), self.offer.total_steps
         if total is not None and 2 * self._steps >= total:
             return "half of all steps is used up"

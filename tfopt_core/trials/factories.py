@@ -1,4 +1,4 @@
-"""The function of a worker process for workloads that a factory builds."""
+"""The entry function of a worker process for workloads that a factory builds."""
 
 from __future__ import annotations
 

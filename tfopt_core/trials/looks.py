@@ -1,4 +1,4 @@
-"""What a process that trains nothing does with a workload once it is loaded."""
+"""The work of a worker process that trains no run: the dry build, and one side of a replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds of a step in each of several loops, timed in turns: the machine drifts meanwhile."""
+"""Time a step in each of several loops, in turns, since the machine's speed drifts."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class _Timing:
 
 
 def _calling(built: Built, loop: Loop, iterator: Any) -> Callable[[], int]:
-    """What makes one call of this loop and says how many steps it made."""
+    """Return a function that makes one call of this loop and returns its number of steps."""
     if loop.kind == "keras":
         function = keras_function(built, loop.jit_compile)
         attributes = vars(built.model)
@@ -200,7 +200,7 @@ def _calling(built: Built, loop: Loop, iterator: Any) -> Callable[[], int]:
 
 
 def _resident(built: Built, loop: Loop) -> ResidentFunction:
-    """The train function of a resident loop, with one step a call at first."""
+    """Return the train function of a resident loop, with one step a call at first."""
     made = made_function(built, loop)
     assert isinstance(made, ResidentFunction)
     made.steps = 1
@@ -208,7 +208,7 @@ def _resident(built: Built, loop: Loop) -> ResidentFunction:
 
 
 def _calling_resident(made: ResidentFunction) -> Callable[[], int]:
-    """What makes one call over data on the device and says how many steps it made."""
+    """Return a function that makes one call over data on the device and returns its steps."""
     epoch = _an_iterator()
 
     def call_resident() -> int:
@@ -256,7 +256,7 @@ def _an_iterator() -> Any:
 
 
 def _endless(built: Built, shared: Synchronous | None) -> Any:
-    """An iterator over the training data again and again; one for all, as a cache may allow."""
+    """Return an endless iterator over the training data; one for all, as a cache may allow."""
     import tensorflow as tf
 
     if shared is not None:

@@ -1,4 +1,4 @@
-"""What `resolve` may ask, answered by building and running a little of the training."""
+"""The `Probe` that a plugin's `resolve` asks: it builds and times a little of the training."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ProcessProbe:
         return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.count
 
     def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
-        """The same, with what the tensors of an example take beside their values once kept.
+        """Return the same, with the memory that tensors take beside their values once kept.
 
         :raises ValueError: if the workload has no data for the split.
         """
@@ -87,7 +87,7 @@ class ProcessProbe:
         return size + overhead_bytes(as_plan(getattr(self.workload, split), split)), count
 
     def available_disk_bytes(self) -> int:
-        """What is left on the disk where the runs keep their files."""
+        """Return what is left on the disk where the runs keep their files."""
         return shutil.disk_usage(self.job.folder).free
 
     def available_memory_bytes(self) -> int:
@@ -135,7 +135,7 @@ class ProcessProbe:
 
 
 def _sizes(plan: DataPlan) -> Iterator[int]:
-    """Bytes of some examples, as the longest deterministic prefix of the plan yields them."""
+    """Yield bytes of some examples, as the longest deterministic prefix of the plan yields them."""
 
     # the order of examples does not change their size, and a shuffle may have to count them
     still = DataPlan(tuple(stage for stage in plan.stages if not isinstance(stage, Shuffle)))
@@ -149,7 +149,7 @@ def _sizes(plan: DataPlan) -> Iterator[int]:
 
 
 def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
-    """The ops of a stage that may yield something else the next time; () if it has none."""
+    """Return the ops of a stage that may yield something else the next time; () if it has none."""
     stage = plan.stages[index]
     if isinstance(stage, Map) or stage.deterministic is not True:
         return random_ops(plan, index)

@@ -1,4 +1,4 @@
-"""Tasks put together and their outcomes turned into results."""
+"""Start a worker process for each task of a measurement, and turn its outcome into a result."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def _with_outcome(
 
 
 def _why_script_failed(said: dict[str, Any]) -> str | None:
-    """Why a script's run counts for nothing though it came to an end, None if it counts."""
+    """Return why a script's run counts for nothing though it came to an end, None if it counts."""
     error, diverged = said.pop("script_error", None), said.pop("diverged", None)
     if error is not None:
         return str(error)
@@ -258,7 +258,7 @@ def _why_script_failed(said: dict[str, Any]) -> str | None:
 
 
 def last_words(output: str) -> list[str]:
-    """The lines of an output that say best how it ended: where it crashed, else the last ones."""
+    """Return the lines of an output that tell how it ended: its crash, else the last ones."""
     lines = [line for line in output.splitlines() if not _NOISE.match(line)]
     crash = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
     if crash is None:
@@ -299,7 +299,7 @@ def _shorten(output: Path) -> None:
 
 
 def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
-    """The private folder of one run, below that of its measurement."""
+    """Return the private folder of one run, below that of its measurement."""
     return folder / f"{round_:02d}-{position}-{variant}".replace(" ", "-")
 
 

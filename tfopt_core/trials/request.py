@@ -1,4 +1,4 @@
-"""What is to be measured; and the dry build that every measurement begins with."""
+"""The request of a measurement, and the dry build with which every measurement begins."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def prepare(
 
 
 def prepare_in_detail(request: Request, runner: Runner) -> Prepared:
-    """The dry build, with a look at each stage of the data and at the memory of a run.
+    """Return the dry build, with a look at each stage of the data and at the memory of a run.
 
     Where settings of "auto" had to be found out, that took memory too: what a run takes is then
     looked at in a new process, which has them.
@@ -94,7 +94,7 @@ def prepare_in_detail(request: Request, runner: Runner) -> Prepared:
 
 
 def with_prepared(request: Request, prepared: Prepared) -> Request:
-    """The request with the resolved plugins, on the machine as TensorFlow sees it."""
+    """Return the request with the resolved plugins, on the machine as TensorFlow sees it."""
     resolved = with_settings(request.plugins, [plan.settings for plan in prepared.plugins])
     machine = attrs.evolve(request.machine, gpus=prepared.gpus)
     return attrs.evolve(request, plugins=resolved, machine=machine)
@@ -103,7 +103,7 @@ def with_prepared(request: Request, prepared: Prepared) -> Request:
 def with_settings(
     plugins: Sequence[StackedPlugin], settings: Sequence[Mapping[str, Any]]
 ) -> tuple[StackedPlugin, ...]:
-    """The plugins with these settings, as a process has sent them."""
+    """Return the plugins with these settings, as a process has sent them."""
     return tuple(
         StackedPlugin(stacked.name, type(stacked.plugin)(**_as_fields(told)))
         for stacked, told in zip(plugins, settings, strict=True)
@@ -136,7 +136,7 @@ def _check_metrics(request: Request, prepared: Prepared) -> None:
 
 
 def processes_of(request: Request, runner: Runner) -> Processes:
-    """The processes of a measurement, each in a private folder below the request's."""
+    """Return the processes of a measurement, each in a private folder below the request's."""
     return Processes(
         recipe=request.recipe,
         machine=request.machine,
@@ -149,7 +149,7 @@ def processes_of(request: Request, runner: Runner) -> Processes:
 
 
 def _starts_alike(request: Request) -> bool:
-    """Whether no plugin of the stack changes the environment that a process starts with."""
+    """Return whether no plugin of the stack changes the environment that a process starts with."""
     environments = []
     for plugins in ((), request.plugins):
         stack = Stack(plugins, Defaults())

@@ -1,4 +1,4 @@
-"""The work of a process that trains once: the run's figures."""
+"""Train once in a worker process, and return the figures of the run."""
 
 from __future__ import annotations
 

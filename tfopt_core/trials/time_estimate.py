@@ -1,4 +1,4 @@
-"""About how long a training will take, before there was one."""
+"""Estimate how long a training will take, from its first steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALIDATION_SHARE = 1 / 3
 
 
 def estimated(job: Job, workload: Workload, *, stacked: bool = False) -> Estimate | None:
-    """What one training without the stack will take, from its first steps; good for "about".
+    """Return what one training without the stack will take, from its first steps; good for "about".
 
     :param stacked: with the stack.
     :returns: None where the number of steps is unknown.
@@ -46,7 +46,7 @@ def estimated(job: Job, workload: Workload, *, stacked: bool = False) -> Estimat
 
 
 def training_seconds(job: Job, workload: Workload) -> float | None:
-    """The seconds of `estimated` without the stack."""
+    """Return the seconds of `estimated` without the stack."""
     found = estimated(job, workload)
     return None if found is None else found.seconds
 

@@ -1,2 +1,4 @@
-"""Worker processes: their tasks and messages, how they are started, watched and ended. What a task
-does is not known here: it names a function of a higher room."""
+"""Worker processes: their tasks and messages, how they are started, watched and ended.
+
+A task names the function that its process calls; the functions are in folders that import this one.
+"""

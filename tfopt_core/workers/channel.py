@@ -1,4 +1,4 @@
-"""The private socket to one process: a task goes one way, lines of JSON the other."""
+"""The private socket to a worker process: it carries a task one way, lines of JSON the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cheap runs: processes forked from one that has imported TensorFlow already.
+"""Fork runs from a process that has imported TensorFlow already, so that they start fast.
 
 Importing takes seconds and is no part of a training. A fork server, one for each distinct
 environment, imports once and never touches a device; each run is a fork of it.
@@ -33,7 +33,7 @@ PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
 
 
 def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
-    """Why a task must have a process of its own from the first line on, None if it need not.
+    """Return why a task must have a process of its own from the first line on, None if it need not.
 
     Where a fork is not known to be equal to a new process, it is not used.
     """

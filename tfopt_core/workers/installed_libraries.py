@@ -1,4 +1,4 @@
-"""Imports of the libraries that tfopt needs itself: always the installed ones.
+"""Import the libraries that tfopt requires from where they are installed, never a file of a user.
 
 A run's process has the folder of its script or workload first on its import path, as Python does
 it. A file that lies there must not take the place of a library that tfopt imports later on.

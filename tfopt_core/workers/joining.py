@@ -1,4 +1,4 @@
-"""Who of a cluster has come, while one of its processes waits for the others.
+"""Find which processes of a cluster are missing, while one of them waits for the others.
 
 That process waits in native code and can tell nothing: its parent looks at the addresses.
 """
@@ -61,7 +61,7 @@ class Gathering:
         self._over.set()
 
     def cause(self) -> str:
-        """Why it took too long: who did not come, or went again, as of a last look."""
+        """Return why it took too long: who did not come, or went again, as of a last look."""
         self.end()
         there = self._look(self.others)
         within = seconds_in_words(self.seconds)

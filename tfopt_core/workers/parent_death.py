@@ -1,4 +1,4 @@
-"""A process that waits in native code dies with its parent too."""
+"""End a process when its parent dies, even while it waits in native code."""
 
 from __future__ import annotations
 

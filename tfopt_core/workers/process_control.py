@@ -1,4 +1,4 @@
-"""Control of a process whose parent is another process of tfopt: start, status, what it left."""
+"""Control a process whose parent is another process of tfopt: start, exit status, leftovers."""
 
 from __future__ import annotations
 

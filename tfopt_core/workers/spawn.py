@@ -1,4 +1,4 @@
-"""A process for each run: started, listened to, and never left behind.
+"""Start a new process for each run, pass on its messages, and never leave it behind.
 
 The result travels on a private socket with a schema; what the workload prints goes to a file
 and is never parsed.
@@ -98,7 +98,7 @@ class SpawnRunner:
 
 
 def tail_of(path: Path) -> str:
-    """The end of what a process wrote."""
+    """Return the end of what a process wrote."""
     with path.open("rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""Listening to one process until its last word, and ending it where it does not end itself."""
+"""Supervise a worker process: read its messages, apply the time limits, and end it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def converse(
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended that said nothing: "killed by SIGKILL", "ended with status 3"."""
+    """Return how a process ended that said nothing: "killed by SIGKILL", "ended with status 3"."""
     if code >= 0:
         return f"ended with status {code} without a result"
     try:
@@ -191,7 +191,7 @@ class _Patience:
 
 
 def _lines(process: Process, channel: socket.socket, waiting: _Patience) -> Iterator[bytes]:
-    """The lines that the process sends, until it closes its end or is gone."""
+    """Yield the lines that the process sends, until it closes its end or is gone."""
     channel.settimeout(POLL_SECONDS)
     pending = b""
     while True:

@@ -1,4 +1,4 @@
-"""What a worker process is asked to do, and what it may answer. No TensorFlow."""
+"""The task that a worker process is given, and the messages that it may send. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def named_function(name: str) -> Callable[..., Any]:
 
 
 def error_message(error: BaseException) -> dict[str, Any]:
-    """The last word of a process that failed; an expected error says itself what is wrong."""
+    """Return the last message of a process that failed; expected errors explain themselves."""
     expected = isinstance(error, TfoptError)
     return {
         "type": "error",
@@ -112,7 +112,7 @@ def error_message(error: BaseException) -> dict[str, Any]:
 
 
 def checked_message(data: Any, kind: Kind) -> dict[str, Any]:
-    """A message as the pipe brought it.
+    """Return a message as the pipe brought it.
 
     :param kind: of the task that the process carries out.
     :raises ValueError: if it is none of the known ones, lacks a key, or answers another task.

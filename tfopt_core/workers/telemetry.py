@@ -1,4 +1,4 @@
-"""What the machine counts beside a run: read from Linux's files, absent where they are."""
+"""Read the machine's counters from Linux's files; a counter that is missing is left out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_counters(root: Path = Path("/")) -> Counters:
 
 
 def usable_cpus() -> frozenset[int] | None:
-    """The numbers of the CPUs that this process may use, None where the system does not tell.
+    """Return the numbers of the CPUs that this process may use, None where unknown.
 
     What happens on the other CPUs of a large machine is no disturbance here.
     """
@@ -72,7 +72,7 @@ def parse_cpu_ticks(text: str, cpus: frozenset[int] | None) -> dict[str, int]:
 
 
 def parse_pressure(text: str) -> dict[str, float]:
-    """Seconds of a pressure-stall file, by "some" (a task waited) and "full" (all of them did)."""
+    """Return the seconds of a pressure-stall file, by "some" (a task waited) and "full" (all)."""
     found = {}
     for line in text.splitlines():
         kind, *fields = line.split() or [""]
@@ -99,7 +99,7 @@ def parse_swapped_pages(text: str) -> int | None:
 
 
 def own_groups(text: str, mount: Path) -> tuple[Path, ...]:
-    """The folders of this process' control groups, each with its ancestors, innermost first.
+    """Return the folders of this process' control groups, each with its ancestors, innermost first.
 
     :param text: of /proc/self/cgroup: lines of hierarchy number, controllers and path.
     """
@@ -121,7 +121,7 @@ def own_groups(text: str, mount: Path) -> tuple[Path, ...]:
 
 
 def _throttled(groups: Iterable[Path]) -> float | None:
-    """A quota may be that of any ancestor, so all are added up."""
+    """Return the throttled seconds of all groups together: any ancestor may set a quota."""
     figures = [parse_throttled(_text(group / "cpu.stat")) for group in groups]
     known = [figure for figure in figures if figure is not None]
     return sum(known) if known else None

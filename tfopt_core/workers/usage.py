@@ -1,4 +1,4 @@
-"""What this process has used so far, from the operating system and from TensorFlow."""
+"""The memory and CPU time that this process has used so far."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def peak_rss_bytes() -> int:
-    """The largest resident memory of this process so far, from the operating system."""
+    """Return the largest resident memory of this process so far, from the operating system."""
     # ru_maxrss of a started process begins with that of its parent; VmHWM is this program's own
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
@@ -20,13 +20,13 @@ def peak_rss_bytes() -> int:
 
 
 def cpu_seconds() -> float:
-    """What this process and those that it waited for have computed, user and system together."""
+    """Return the CPU seconds of this process and those it waited for, user and system time."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def peak_device_bytes() -> int | None:
-    """The largest memory taken on the GPUs together, None without one."""
+    """Return the largest memory taken on the GPUs together, None without one."""
     import tensorflow as tf
 
     gpus = tf.config.list_logical_devices("GPU")

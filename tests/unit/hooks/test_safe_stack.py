@@ -1,4 +1,4 @@
-"""A stack to begin with: by what plugins say of themselves, never by their names."""
+"""The safe stack: chosen by what plugins say of themselves, never by their names."""
 
 from __future__ import annotations
 

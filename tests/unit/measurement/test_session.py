@@ -412,7 +412,7 @@ def test_auto_stops_runs_once_they_are_steady_where_four_pairs_do_not_fit(world)
     assert "(projected)" in results.comparison.statement
 
 
-def test_auto_changes_its_course_when_the_first_pair_took_too_long(world):
+def test_auto_cuts_later_runs_short_when_the_first_pair_took_too_long(world):
     runner = FakeRunner(training_seconds=5.0)
     # the estimate was far too short; what is cut short takes a tenth
     runner.walls = {name: lambda task, w=w: w / 10 if task.longest_seconds else w
@@ -530,7 +530,7 @@ def test_a_resumed_measurement_makes_the_runs_that_an_undisturbed_one_makes(worl
     assert made[0] == made[1]
 
 
-def test_resuming_keeps_what_was_decided_on_the_way(world):
+def test_resuming_keeps_the_state_of_the_measurement(world):
     plan = {"plugins": ("p", "q"), "attribution": "auto"}
     walls = {"without p": 9.9, "without q": 8.0}
     with pytest.raises(Killed):

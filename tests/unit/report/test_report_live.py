@@ -184,6 +184,6 @@ def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
     assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))
 
 
-def test_a_change_of_course_is_said() -> None:
+def test_a_note_is_printed_with_escapes_made_visible() -> None:
     assert list(lines_of(Noted("round 2 is \x1brepeated"))) == ["round 2 is \\x1brepeated"]
     assert "replaying" in show(render_state(after(State(), Certifying(), 0.0), 0.0))

@@ -1,1 +1,1 @@
-"""Two measurements that were made apart, compared."""
+"""The comparison of two measurements that were made separately."""

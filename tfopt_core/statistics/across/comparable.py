@@ -1,4 +1,4 @@
-"""Whether two measurements may be compared: every reason why not, all at once."""
+"""Whether two measurements may be compared; if not, all reasons at once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Measured:
         return log_ratios(*self.seconds())
 
     def judged_runs(self) -> tuple[RunResult, ...]:
-        """The runs of its pairs."""
+        """Return the runs of its pairs."""
         return tuple(run for pair in self.pairs for run in (pair.without, pair.with_))
 
 
@@ -78,7 +78,7 @@ def _judgement(comparison: Comparison) -> Judgement:
 
 
 def refusals(a: Measured, b: Measured) -> tuple[str, ...]:
-    """Why the two say nothing of each other; empty if they may be compared."""
+    """Return why the two say nothing of each other; empty if they may be compared."""
     return tuple(
         reason
         for found in (
@@ -136,7 +136,7 @@ def _workload(a: Measured, b: Measured) -> Iterator[str]:
 
 
 def _constant(side: Measured, name: str) -> int | None:
-    """A figure of the baseline's trainings, None where it varies or nothing tells it."""
+    """Return a figure of the baseline's trainings, None where it varies or nothing tells it."""
     fits = [run.fit for run in side.results.of_variant(BASELINE) if run.fits]
     values = {getattr(fit, name) for fit in fits if fit.complete or name == "trainable_parameters"}
     return values.pop() if len(values) == 1 else None

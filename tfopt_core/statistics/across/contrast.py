@@ -1,4 +1,4 @@
-"""Two stacks that were measured apart, each against its own baseline: the contrast of the two.
+"""The contrast of two stacks, each measured separately against its own baseline.
 
 Pure functions of stored results. A pair shares its seed and its minutes on the machine; pairs of
 two measurements share neither: the samples are independent, and their variances may differ.
@@ -137,7 +137,7 @@ def _side(measured: Measured) -> Side:
 
 
 def _notes(a: Side, b: Side) -> tuple[str, ...]:
-    """What a reader must know beside the verdict."""
+    """Return what a reader must know beside the verdict."""
     notes = []
     for label, side in (("A", a), ("B", b)):
         if side.comparison.verdict in ("worse", "quality open"):

@@ -59,7 +59,7 @@ def contrast_quality(a: Measured, b: Measured, level: float) -> QualityContrast:
 
 
 def _changes(side: Measured, metric: str) -> list[float] | str:
-    """The metric with the stack less that without, per pair; or why there is none."""
+    """Return the metric with the stack less that without, per pair; or why there is none."""
     runs = [(pair.without, pair.with_) for pair in side.pairs]
     fits = [(without.fit, with_.fit) for without, with_ in runs]
     if not all(fit.complete for pair in fits for fit in pair):

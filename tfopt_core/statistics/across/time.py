@@ -19,7 +19,7 @@ _GOALS = {"time-to-target": " to the target", "steady": " (projected)", "steps":
 
 
 def level_of(a: Comparison, b: Comparison) -> float:
-    """The two-sided nominal level: 0.05, or that of a look where a measurement stopped at one.
+    """Return the two-sided nominal level: 0.05, or a look's where a measurement stopped at one.
 
     Whoever stops as soon as a side looks clear has a mean that is too far out: a 95% interval of
     the contrast then misses up to 9% of the time, a 98% interval at most 5% (simulated in
@@ -33,7 +33,7 @@ def level_of(a: Comparison, b: Comparison) -> float:
 def judge(
     interval: WelchInterval, kind: str, runs: Sequence[RunResult]
 ) -> tuple[StacksVerdict, str]:
-    """The verdict on the times, and its sentence.
+    """Return the verdict on the times, and its sentence.
 
     "No difference" only if the interval lies within the band and no run was disturbed.
 

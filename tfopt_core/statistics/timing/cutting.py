@@ -1,4 +1,4 @@
-"""When a training may be cut short, because its step time is known (MEASUREMENT.md, section 3)."""
+"""When a run may be cut short because its step time is known (MEASUREMENT.md, section 3)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class CutRule:
     def _waits_for_epoch(
         self, blocks: Sequence[TimedBlock], seconds_left: float, step_seconds: float
     ) -> bool:
-        """Whether the start of an epoch was not seen yet, and will be within the seconds left."""
+        """Return whether no start of an epoch was seen yet, but one will be in the seconds left."""
         if self.epochs < 2 or first_of_later_epochs(blocks):
             return False
         done = sum(block.steps for block in blocks if block.epoch == blocks[-1].epoch)

@@ -1,4 +1,4 @@
-"""What a whole training would take, from one that was cut short (MEASUREMENT.md, section 3)."""
+"""Project a whole training's time from one that was cut short (MEASUREMENT.md, section 3)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def project(outcome: FitOutcome) -> Projection:
 
 
 def _but_first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
-    """An epoch begins where its number changes."""
+    """Return the blocks without the first of each later epoch, where the number changes."""
     return [
         block
         for before, block in zip((None, *blocks), blocks, strict=False)
@@ -98,7 +98,7 @@ def _but_first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]
 
 
 def _relative_error(blocks: Sequence[TimedBlock], step_seconds: float) -> float:
-    """The standard error of a ratio of two means, seconds over steps, relative to it."""
+    """Return the standard error of a ratio of two means, seconds over steps, relative to it."""
     count = len(blocks)
     if count < 2:
         return math.inf
@@ -108,7 +108,7 @@ def _relative_error(blocks: Sequence[TimedBlock], step_seconds: float) -> float:
 
 
 def _validations(outcome: FitOutcome) -> float:
-    """The seconds of all validations: the first one traces, the later ones take their mean."""
+    """Return the seconds of all validations: the first traces, the others take their mean."""
     first, *later = outcome.validation_seconds or (0.0,)
     return first + (outcome.planned_epochs - 1) * (_mean(later) if later else first)
 

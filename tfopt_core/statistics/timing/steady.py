@@ -1,4 +1,4 @@
-"""From timed blocks to a steady step time (MEASUREMENT.md, sections 3 and 4)."""
+"""The steady step time of a fit, from its timed blocks (MEASUREMENT.md, sections 3 and 4)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def steady_from(warm: Blocks) -> int:
 
 
 def _samples(warm: Blocks) -> list[tuple[int, Block | TimedBlock]]:
-    """The blocks that are long enough, or all of them if none is, with their indices."""
+    """Return the blocks that are long enough, or all of them if none is, with their indices."""
     timed = [(i, block) for i, block in enumerate(warm) if block.steps and block.seconds > 0]
     full = [(i, b) for i, b in timed if b.steps >= FULL_STEPS and b.seconds >= FULL_SECONDS]
     return full or timed
@@ -65,7 +65,7 @@ def _is_enough(last: Sequence[float], times: Sequence[float]) -> bool:
 
 
 def last_segment(times: Sequence[float]) -> Sequence[float]:
-    """The times since the last change of level, segments within 1% of the last one included.
+    """Return the times since the last change of level, segments within 1% of the last one included.
 
     Change points: Killick et al. 2012 (PELT; with the linear kernel the cost is that of a mean's
     shift, in the implementation of ruptures that is not written in Python) on log times with a

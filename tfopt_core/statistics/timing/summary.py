@@ -1,4 +1,4 @@
-"""From what a fit took to the figures that are kept of it."""
+"""Summarize the timings of a fit as the figures that are stored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def summed_up(run: Mapping[str, Any], target: TargetSpec | None) -> dict[str, An
 
 
 def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
-    """The figures of one fit.
+    """Return the figures of one fit.
 
     :param target: where the recipe has one, the epochs and seconds to it are read from the
         history, at the ends of epochs.
@@ -95,7 +95,7 @@ def one_time_seconds(
 
 
 def epochs_to_target(history: dict[str, list[float]], target: TargetSpec) -> int | None:
-    """The first epoch, counted from 1, whose metric meets the target; None if none does."""
+    """Return the first epoch, counted from 1, whose metric meets the target; None if none does."""
     for epoch, value in enumerate(history.get(target.metric, []), start=1):
         if target.at_least is not None and value >= target.at_least:
             return epoch
@@ -105,7 +105,7 @@ def epochs_to_target(history: dict[str, list[float]], target: TargetSpec) -> int
 
 
 def _seconds_to(epoch: int | None, outcome: FitOutcome) -> float | None:
-    """When this epoch ended; what a resumed training took before is not known."""
+    """Return when this epoch ended; what a resumed training took before is not known."""
     if epoch is None or outcome.resumed:
         return None
     return outcome.epoch_end_seconds[epoch - 1]

@@ -1,1 +1,1 @@
-"""From the pairs of a measurement to what may be said of them, and when it is enough."""
+"""Verdict, attribution and advice from the pairs of a measurement, and when to stop it."""

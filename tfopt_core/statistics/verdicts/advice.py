@@ -1,4 +1,4 @@
-"""What to try next, from what was measured; plugins are named only as the recipe names them."""
+"""Advice on what to try next; plugins are named only as the recipe names them."""
 
 from __future__ import annotations
 

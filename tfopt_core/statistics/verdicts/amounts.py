@@ -1,4 +1,4 @@
-"""Whether both sides of the pairs have made the same training: as long, and with finite metrics."""
+"""Whether both sides of the pairs trained equally long, and ended with finite metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each plugin contributes: contrasts that differ by it alone (MEASUREMENT.md, section 8)."""
+"""Each plugin's contribution: contrasts that differ by it alone (MEASUREMENT.md, section 8)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def attribute(
     alone: Sequence[Contrast],
     judgement: Judgement,
 ) -> tuple[Attribution, ...]:
-    """The contribution of every plugin for which a contrast was run.
+    """Return the contribution of every plugin for which a contrast was run.
 
     The level is divided by the number of contrasts (Bonferroni). With both contrasts the credit
     is half their sum in log time, which equals the Shapley value where interactions are pairwise
@@ -125,7 +125,7 @@ def _credits(
     alone: Sequence[Contrast],
     judgement: Judgement,
 ) -> dict[int, float]:
-    """A plugin's credit in log time, by round."""
+    """Return a plugin's credit in log time, by round."""
     removed, added = (
         next((pairs_of(runs, c.without, c.with_) for c in contrasts if c.plugin == name), ())
         for contrasts in (left_out, alone)
@@ -136,7 +136,7 @@ def _credits(
 def _credits_of(
     removed: Sequence[Pair], added: Sequence[Pair], judgement: Judgement
 ) -> dict[int, float]:
-    """The mean of both contrasts in log time, by round; the first one where it is the only one."""
+    """Return the mean of both contrasts, or the only one, in log time, by round."""
     when_removed, when_added = _by_round(removed, judgement), _by_round(added, judgement)
     if not added:
         return when_removed
@@ -144,7 +144,7 @@ def _credits_of(
 
 
 def _by_round(pairs: Sequence[Pair], judgement: Judgement) -> dict[int, float]:
-    """The pairs' log ratios by their rounds; none where there are no seconds to compare."""
+    """Return the pairs' log ratios by their rounds; none where there are no seconds to compare."""
     figures = compared_seconds(pairs, judgement) if pairs else ""
     if isinstance(figures, str):
         return {}
@@ -191,7 +191,7 @@ def _statement(
 
 
 def _interval(pairs: Sequence[Pair], judgement: Judgement, level: float) -> Interval | str:
-    """The interval of the log speedup, or why there is none."""
+    """Return the interval of the log speedup, or why there is none."""
     figures = compared_seconds(pairs, judgement)
     if isinstance(figures, str):
         return figures

@@ -1,4 +1,4 @@
-"""What else the pairs show: how evenly the loss falls, and how many epochs the target takes.
+"""Further findings from the pairs: how evenly the loss falls, and how many epochs the target takes.
 
 Like the verdict these are paired contrasts with intervals, and pure functions of the runs; they
 say what was measured, and judge nothing.
@@ -23,7 +23,7 @@ MINIMUM_EPOCHS = 3
 
 
 def observations(runs: Sequence[RunResult], judgement: Judgement) -> tuple[str, ...]:
-    """The sentences that these runs support, none where they are too few."""
+    """Return the sentences that these runs support, none where they are too few."""
     pairs = pairs_of(runs)
     if len(pairs) < MINIMUM_PAIRS:
         return ()

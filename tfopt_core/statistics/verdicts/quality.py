@@ -30,8 +30,6 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
     bound; it is called worse only if it surely is, for then the replay missed something. A metric
     that is no finite number at the end of a run establishes nothing, certificate or not.
 
-    A metric that is no finite number at the end of a run establishes nothing, certificate or not.
-
     :returns: None without a certificate, where a finished run lacks the metric or there are fewer
         than two pairs.
     """
@@ -59,7 +57,7 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
 
 
 def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
-    """The statistics alone; None where a run was cut short or lacks the metric."""
+    """Return the statistics alone; None where a run was cut short or lacks the metric."""
     metric = judgement.metric
     if len(pairs) < 2 or any(
         run.value_of(metric) is None or not run.complete
@@ -109,12 +107,12 @@ def _without_figures(judgement: Judgement, why: str) -> Quality:
 
 
 def _cut_short(pairs: Sequence[Pair]) -> bool:
-    """Whether some run ended once its step time was known: its metrics are no result."""
+    """Return whether some run ended once its step time was known: its metrics are no result."""
     return any(not run.complete for pair in pairs for run in (pair.without, pair.with_))
 
 
 def _resolution(share: float, judgement: Judgement) -> float | None:
-    """The standard error of a share that the size of the validation set allows."""
+    """Return the standard error of a share that the size of the validation set allows."""
     is_share = judgement.direction == "max" and 0 <= share <= 1
     if not is_share or not judgement.examples or not judgement.metric.startswith("val_"):
         return None

@@ -1,4 +1,4 @@
-"""What more replicas brought, against one device. Pure."""
+"""The gain from training on more replicas than the baseline. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfopt_core.statistics.intervals import median
 def scaling(
     runs: Sequence[RunResult], comparison: Comparison, rows: Sequence[Attribution]
 ) -> Scaling | None:
-    """The scaling of a stack that trains on more replicas than the baseline, None for another.
+    """Return the scaling of a stack with more replicas than the baseline, None for another.
 
     The speedup is that of the plugin that brings the replicas, where it was left out in turn, and
     else that of the whole stack.

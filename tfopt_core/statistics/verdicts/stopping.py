@@ -1,4 +1,4 @@
-"""Whether it is worth going on, from the runs so far. Pure functions."""
+"""When to stop a measurement, and which rounds to repeat, from its runs so far. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_REPEATED_ROUNDS = 2
 
 
 def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
-    """The variants that failed twice and never ended well."""
+    """Return the variants that failed twice and never ended well."""
     return {
         name
         for name in {run.variant for run in runs}
@@ -31,18 +31,18 @@ def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
 
 
 def hopeless(runs: Sequence[RunResult]) -> bool:
-    """Whether there will never be a pair."""
+    """Return whether there will never be a pair."""
     return bool({BASELINE, FULL} & failed_for_good(runs))
 
 
 def is_complete(runs: Sequence[RunResult], round_: int) -> bool:
-    """Whether both sides of a round were run, well or not."""
+    """Return whether both sides of a round were run, well or not."""
     made = {run.variant for run in runs if run.round == round_ and run.status != "repeated"}
     return {BASELINE, FULL} <= made
 
 
 def rounds_in_a_row(runs: Sequence[RunResult]) -> int:
-    """How many rounds from the first on are complete."""
+    """Return how many rounds from the first on are complete."""
     round_ = 0
     while is_complete(runs, round_):
         round_ += 1
@@ -50,7 +50,7 @@ def rounds_in_a_row(runs: Sequence[RunResult]) -> int:
 
 
 def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> bool:
-    """Whether more pairs could change nothing that is printed, at a look after so many rounds."""
+    """Return whether more pairs could change nothing printed, at a look after so many rounds."""
     if rounds == LOOKS[-1]:
         return True
     looked_at = [run for run in runs if run.round < rounds]
@@ -76,7 +76,7 @@ def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:
 
 
 def speedup_so_far(runs: Sequence[RunResult], judgement: Judgement) -> float | None:
-    """The mean speedup over complete pairs, None before the first."""
+    """Return the mean speedup over complete pairs, None before the first."""
     pairs = pairs_of(runs)
     figures = compared_seconds(pairs, judgement) if pairs else ""
     if isinstance(figures, str):

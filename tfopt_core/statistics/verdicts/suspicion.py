@@ -1,4 +1,4 @@
-"""Timings that real runs never have: a result that was copied, not measured."""
+"""Timings more alike than those of real runs: a result that was copied, not measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfopt_core.statistics.pairs import Pair
 def identical_timings(
     pairs: Sequence[Pair], sides: tuple[Sequence[float], Sequence[float]], interval: Interval
 ) -> bool:
-    """Whether the timings agree as those of real runs never do.
+    """Return whether the timings agree as those of real runs never do.
 
     All pairs have the same ratio; or all runs of a side the same seconds; or two runs agree to
     the nanosecond in their wall time and in each of their blocks: one was replayed.
@@ -30,7 +30,7 @@ def identical_timings(
 
 
 def _timing(run: RunResult) -> tuple[float | None, ...] | None:
-    """All that was timed in a run; None without blocks, as the wall time alone may agree by
+    """Return all that was timed in a run; None without blocks, as the wall time alone may agree by
     chance where the clock is coarse."""
     blocks = [block.seconds for fit in run.fits for block in fit.blocks]
     return (run.wall_seconds, *blocks) if blocks else None

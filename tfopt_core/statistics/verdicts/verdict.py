@@ -1,4 +1,4 @@
-"""The verdict: a pure function of the runs. Each statement of MEASUREMENT.md, section 10."""
+"""The verdict of a measurement, a pure function of its runs (MEASUREMENT.md, section 10)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _judged(
 def _statement(
     measured: Comparison, interval: Interval, pairs: Sequence[Pair], judgement: Judgement
 ) -> tuple[str, str]:
-    """The verdict that the figures alone support."""
+    """Return the verdict that the figures alone support."""
     assert measured.low is not None
     assert measured.high is not None
     figures = interval_in_words(interval)
@@ -180,7 +180,7 @@ def _fell(quality: Quality) -> str:
 def _no_claim(
     statement: str, pairs: Sequence[Pair], runs: Sequence[RunResult]
 ) -> tuple[str, str] | None:
-    """The verdict in place of a gain that may not be claimed; None if it may be."""
+    """Return the verdict in place of a gain that may not be claimed; None if it may be."""
     failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
     if failed:
         return "none", (
@@ -200,7 +200,7 @@ def _no_claim(
 
 
 def _unlike(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
-    """How the trainings of both sides differ in what they trained on; None if they do not."""
+    """Return how both sides differ in what they trained on; None if they do not."""
     amounts = unlike_amounts(pairs)
     if amounts is not None:
         return f"training of unlike length: {amounts}"

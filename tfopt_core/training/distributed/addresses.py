@@ -1,4 +1,4 @@
-"""Before a process waits for the others: is its own address free, and who is waited for?"""
+"""The addresses of a cluster: whether this process' own is free, and which others it waits for."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Joining:
 
 
 def to_dict(cluster: Cluster) -> dict[str, Any]:
-    """The cluster as plain data."""
+    """Return the cluster as plain data."""
     addresses = {job: list(found) for job, found in cluster.addresses.items()}
     return {"addresses": addresses, "job": cluster.job, "index": cluster.index}
 
 
 def from_dict(data: Mapping[str, Any]) -> Cluster:
-    """The cluster that plain data describe."""
+    """Return the cluster that plain data describe."""
     addresses = {job: tuple(found) for job, found in data["addresses"].items()}
     return Cluster(addresses=addresses, job=data["job"], index=data["index"])
 

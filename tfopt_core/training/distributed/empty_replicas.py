@@ -8,7 +8,7 @@ from typing import Any
 
 
 def with_a_row(data: Any) -> Any:
-    """The data, or one row of zeros in place of none.
+    """Return the data, or one row of zeros in place of none.
 
     oneDNN's kernels for convolutions and pooling return wrong shapes for no rows, and averages
     over none are no numbers. Ragged and sparse tensors stay as they are.

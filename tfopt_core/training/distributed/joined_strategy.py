@@ -1,4 +1,4 @@
-"""A strategy that comes first: before TensorFlow opens its devices and the workload is loaded."""
+"""A strategy that is built before TensorFlow opens its devices and the workload is loaded."""
 
 from __future__ import annotations
 

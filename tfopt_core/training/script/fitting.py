@@ -1,4 +1,4 @@
-"""One fit of a script, trained with the stack while a `FitMonitor` looks on."""
+"""Train one fit of a script with the stack, timed and recorded by a `FitMonitor`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The same for an unmodified script."""
+"""The trials of an unmodified script."""

@@ -1,4 +1,4 @@
-"""The function of a worker process for scripts."""
+"""The entry function of a worker process for scripts."""
 
 from __future__ import annotations
 

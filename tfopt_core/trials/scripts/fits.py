@@ -1,4 +1,4 @@
-"""The figures of a script's run, from what its fits took."""
+"""The figures of a script's run, from the timings of its fits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_by
 
 
 def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str, Any]:
-    """A `RunResult`'s figures as plain data.
+    """Return a `RunResult`'s figures as plain data.
 
     :param fits: in the order of their calls; one that is named in the recipe is judged alone.
     :raises WorkloadError: if the fit that is named did not come.

@@ -1,4 +1,4 @@
-"""A script that is run up to one of its fits, which is taken apart."""
+"""Run a script up to one of its fits, and examine that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of a script: where it runs, what is set in it, and how it ends."""
+"""One run of a script: its folder, the settings made in it, and how it ends."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class ScriptRun(abc.ABC):
         return end
 
     def in_words(self, text: str) -> str:
-        """A message with the user's own paths."""
+        """Return a message with the user's own paths."""
         return text if self.private is None else self.private.in_words(text)
 
     def why_nothing(self, end: ScriptEnd) -> str:
-        """Why the fit that was to be looked at never came."""
+        """Return why the fit that was to be looked at never came."""
         backend = os.environ.get("KERAS_BACKEND", "tensorflow")
         if backend != "tensorflow":
             return _other_backend(backend)
@@ -119,12 +119,12 @@ class ScriptRun(abc.ABC):
         self._noting(self.session.begin)
 
     def _job(self) -> Job:
-        """What the script's fits are built by; Keras is imported."""
+        """Return what the script's fits are built by; Keras is imported."""
         return self.task.job
 
     @abc.abstractmethod
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        """What happens in place of a call of `fit`; what the script gets back.
+        """Do what replaces a call of `fit`. Return what the script gets back.
 
         :param started: `perf_counter_ns` when the script called it.
         """

@@ -1,4 +1,4 @@
-"""A script that is trained: each of its fits with the stack, and what the run has to say."""
+"""Train a script with the stack in each of its fits, and report the run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ScriptTraining(ScriptRun):
     _last_model: Any = None
 
     def result(self, end: ScriptEnd) -> dict[str, Any]:
-        """The run's figures as plain data.
+        """Return the run's figures as plain data.
 
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """

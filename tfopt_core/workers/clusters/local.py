@@ -1,4 +1,4 @@
-"""A training over several processes, all of them on this machine."""
+"""Run a training over several processes, all of them on this machine."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class _Together:
             self._end_others(self._cluster.served_seconds if serve else self._cluster.end_seconds)
 
     def _forgiven(self) -> tuple[RoleEnd, ...]:
-        """The ends, without the failures of servers that their chief's good end has caused.
+        """Return the ends, without the failures of servers that their chief's good end has caused.
 
         They may notice it before this process does.
         """
@@ -227,7 +227,7 @@ class _Together:
 
 
 def _outcome(ends: Sequence[RoleEnd], seconds: float, computed: float) -> ProcessOutcome:
-    """The chief's, or why the training failed: what went wrong first.
+    """Return the chief's outcome, or why the training failed: what went wrong first.
 
     :param computed: the CPU seconds of all processes together.
     """
@@ -249,6 +249,6 @@ def _outcome(ends: Sequence[RoleEnd], seconds: float, computed: float) -> Proces
 
 
 def _computed_seconds() -> float:
-    """What all processes that this one waited for have computed."""
+    """Return the CPU seconds of all processes that this one waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

@@ -41,13 +41,13 @@ class Role:
 
 
 def is_role_folder(name: str) -> bool:
-    """Whether a folder of this name within that of a run is a role's."""
+    """Return whether a folder of this name within that of a run is a role's."""
     job, _, index = name.rpartition("-")
     return job in ("chief", "worker", SERVING_JOB) and index.isdecimal()
 
 
 def roles_of(options: ClusterOptions) -> tuple[Role, ...]:
-    """The roles of a cluster on this machine, the chief first, at addresses that are free now."""
+    """Return the roles of a cluster on this machine, the chief first, at addresses free now."""
     places = [("worker", index) for index in range(options.workers)]
     if options.parameter_servers:
         servers = [(SERVING_JOB, index) for index in range(options.parameter_servers)]
@@ -72,7 +72,7 @@ def free_addresses(count: int) -> tuple[str, ...]:
 def environment_of(
     role: Role, roles: Sequence[Role], environment: Mapping[str, str], gpus: int
 ) -> dict[str, str]:
-    """The environment of a role's process: TF_CONFIG, and its share of the GPUs.
+    """Return the environment of a role's process: TF_CONFIG, and its share of the GPUs.
 
     :param gpus: how many this machine has.
     """
@@ -88,14 +88,14 @@ def environment_of(
 
 
 def cluster_of(role: Role, roles: Sequence[Role]) -> Cluster:
-    """The cluster as this role sees it."""
+    """Return the cluster as this role sees it."""
     jobs = dict.fromkeys(each.job for each in roles)
     addresses = {job: tuple(each.address for each in roles if each.job == job) for job in jobs}
     return Cluster(addresses=addresses, job=role.job, index=role.index)
 
 
 def _gpu_share(role: Role, roles: Sequence[Role], visible: str | None, gpus: int) -> dict[str, str]:
-    """Each that computes steps takes its own GPUs; too few of them are shared by all."""
+    """Return the variable that gives each computing role its own GPUs; too few are shared."""
     if not gpus:
         return {}
     workers = cluster_of(role, roles).workers

@@ -14,7 +14,7 @@ from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.pace import Pace, World
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.rounds import Rounds
-from tfopt_core.measurement.session import budget_of, conduct, keeper, recipe_path
+from tfopt_core.measurement.session import budget_of, conduct, recipe_path, state_writer
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.recipe import Recipe
 from tfopt_core.records.dry_build import Prepared
@@ -64,7 +64,7 @@ def resume(
         request = with_prepared(request, prepared)
         runs = store.runs(stopped.id)
         spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
-        keep = keeper(store, request, prepared, code)
+        keep = state_writer(store, request, prepared, code)
         keep(state)
         rounds = Rounds(
             request=request, prepared=prepared, state=state, runner=runner, store=store,

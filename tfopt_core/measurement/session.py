@@ -86,7 +86,7 @@ def measure(
         rounds = Rounds(
             request=request, prepared=prepared, state=state, pace=pace, runner=runner,
             store=store, observer=observer, world=world,
-            keep_state=keeper(store, request, prepared, code),
+            keep_state=state_writer(store, request, prepared, code),
         )  # fmt: skip
         return conduct(rounds, created_at)
 
@@ -138,7 +138,7 @@ def recipe_path(recipe: Recipe) -> str | None:
     return None if recipe.path is None else str(recipe.path.resolve())
 
 
-def keeper(
+def state_writer(
     store: Store, request: Request, prepared: Prepared, code: dict[str, str]
 ) -> Callable[[MeasurementState], None]:
     """Return a function that stores the state of a measurement."""

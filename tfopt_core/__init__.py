@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         hookimpl,
     )
     from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
-    from tfopt_core.training.loop_report import LoopReport, loop_report
+    from tfopt_core.training.loops.report import LoopReport, loop_report
     from tfopt_core.training.workload import Workload
 
 __version__ = "0.1.0"
@@ -50,7 +50,7 @@ _PLACES = {
         "Serve", "TrainingOptions", "hookimpl",
     ),
     "tfopt_core.training.callbacks": ("EVERY_BATCH", "batch_callbacks"),
-    "tfopt_core.training.loop_report": ("LoopReport", "loop_report"),
+    "tfopt_core.training.loops.report": ("LoopReport", "loop_report"),
     "tfopt_core.training.workload": ("Workload",),
 }  # fmt: skip
 

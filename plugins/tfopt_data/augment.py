@@ -21,7 +21,7 @@ from tfopt_core.data import (
     Prefetch,
     Resident,
 )
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.private_api import why_without
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import (

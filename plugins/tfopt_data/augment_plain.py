@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfopt_core.hooks.literals import keywords, literal
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.literals import keywords, literal
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_data.augment_draws import count_in_one_step, seed_generators
 from tfopt_data.augment_layers import COMMON_ARGUMENTS, parameters
 

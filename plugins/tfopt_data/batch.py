@@ -20,7 +20,7 @@ from tfopt_core import (
 from tfopt_core.data import Batch as BatchStage
 from tfopt_core.data import MapBatches
 from tfopt_core.data.lower import element_spec
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.training.layers import nested_layers
 from tfopt_data.batch_padding import _as_float, padding, unfit_for_padding, why_not_weighted
 from tfopt_data.rewrite import Rewrite, effect_if, remember

@@ -12,7 +12,7 @@ from attrs import field, validators
 from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, Probe, RunContext, hookimpl
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data import Map
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_data.cache_partial import fitting_part, hybrid_source
 from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
 from tfopt_data.cache_results import with_kept_results

@@ -25,7 +25,7 @@ from tfopt_core.data import (
     Stage,
 )
 from tfopt_core.data.resident import COMPUTED_FROM
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,

@@ -13,7 +13,7 @@ from tfopt_core.data import Batch, MapBatches, MapExamples, PaddedBatch, RaggedB
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.sampling import still
 from tfopt_core.data.stages import function_name
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, seen_through
 from tfopt_data.vectorizing import AS_IT_IS, vectorized

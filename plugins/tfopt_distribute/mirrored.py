@@ -17,8 +17,8 @@ from tfopt_core import (
     TrainingOptions,
     hookimpl,
 )
-from tfopt_core.hooks.literals import call, literal
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.literals import call, literal
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.private_api import why_without
 from tfopt_distribute.batch_rule import (
     BATCH_HELP,

@@ -8,8 +8,8 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Effect, Machine, PluginRefused, Probe, RunContext, hookimpl
-from tfopt_core.hooks.literals import literal
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.literals import literal
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_distribute.cluster_settings import others
 
 

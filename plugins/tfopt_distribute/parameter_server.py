@@ -18,7 +18,7 @@ from tfopt_core import (
     Serve,
     hookimpl,
 )
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.private_api import why_without
 from tfopt_distribute.cluster_settings import (
     CLUSTER_HELP,

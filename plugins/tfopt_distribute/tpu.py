@@ -9,7 +9,7 @@ import attrs
 from attrs import field
 
 from tfopt_core import DataPlan, Effect, PluginRefused, RunContext, RuntimeOptions, hookimpl
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_distribute.cluster_settings import others
 
 

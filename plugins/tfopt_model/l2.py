@@ -9,7 +9,7 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Effect, PluginRefused, RunContext, hookimpl
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.private_api import why_without
 
 

@@ -9,7 +9,7 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Effect, PluginRefused, RunContext, TrainingOptions, hookimpl
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
 from tfopt_training.warm_up import warm_up, write_warm_up
 

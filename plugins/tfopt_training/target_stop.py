@@ -9,8 +9,8 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core import Control, Effect, RunContext, hookimpl
-from tfopt_core.hooks.literals import literal
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.literals import literal
+from tfopt_core.hooks.code.plain_code import PlainCode
 
 # What `export` writes: Keras' own EarlyStopping knows no target.
 STOP_AT_TARGET = '''

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from tfopt_core.hooks.literals import keywords
-from tfopt_core.hooks.plain_code import PlainCode
+from tfopt_core.hooks.code.literals import keywords
+from tfopt_core.hooks.code.plain_code import PlainCode
 
 
 def warm_up(schedule: Any, peak: float, steps: int) -> Any:

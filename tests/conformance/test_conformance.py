@@ -14,8 +14,8 @@ import attrs
 import pytest
 
 from tfopt_core.hooks.card import HEADINGS, MATHS, card, math_of, traits
-from tfopt_core.hooks.discovery import registrations
-from tfopt_core.hooks.settings import plain
+from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.testing import check_plugin
 
@@ -103,7 +103,7 @@ def test_it_is_frozen_and_compares_by_identity(name):
 def test_all_are_imported_and_made_without_tensorflow():
     code = """
         import sys
-        from tfopt_core.hooks.discovery import registrations
+        from tfopt_core.hooks.installed.discovery import registrations
         for name, found in registrations().items():
             if found[0].distribution == "tfopt":
                 found[0].load()

@@ -90,6 +90,6 @@ def _expected(error: TfoptError, *, debug: bool) -> int:
 
 
 def _say(text: str) -> None:
-    from tfopt_core.report.console import plain
+    from tfopt_core.report.style.console import plain
 
     print(f"error: {plain(text)}" if text != "interrupted" else text, file=sys.stderr)

@@ -12,8 +12,8 @@ import pytest
 
 from tfopt_core.hooks.card import card, math_of, traits
 from tfopt_core.hooks.contract import check_class, check_hooks
-from tfopt_core.hooks.discovery import registrations
-from tfopt_core.hooks.settings import field_types, mismatch
+from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.installed.settings import field_types, mismatch
 
 # The shipped ones, from where they are registered: a new one is tested without being named here.
 PLUGINS = {

@@ -19,7 +19,7 @@ import attrs
 
 from tfopt_core import __version__
 from tfopt_core.errors import InputError
-from tfopt_core.hooks.discovery import Registration
+from tfopt_core.hooks.installed.discovery import Registration
 
 TEMPLATES = Path(__file__).parent / "templates"
 ENDING = ".template"

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, RunContext, hookimpl
 from tfopt_core.data import (
     Autotune,
     Batch,
@@ -21,8 +20,17 @@ from tfopt_core.data import (
     Prefetch,
     Resident,
 )
-from tfopt_core.hooks.plain_code import PlainCode
-from tfopt_core.private_api import why_without
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    PlainCode,
+    PluginRefused,
+    RunContext,
+    at_least_one_or,
+    hookimpl,
+    why_without,
+)
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
@@ -33,7 +41,7 @@ from tfopt_data.augment_layers import (
 )
 from tfopt_data.augment_plain import write_function, write_layers
 from tfopt_data.callables import is_place, load_function
-from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
+from tfopt_data.rewrite import Rewrite, effect, remember
 
 # Sequential is what makes the order of the random numbers that of the examples.
 SEQUENTIAL = 1
@@ -124,13 +132,8 @@ class Augment:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
     # what it moves behind the batch would be computed from what is augmented, not the other way
     before: ClassVar[tuple[str, ...]] = ("vectorize-map",)
-    after: ClassVar[tuple[str, ...]] = ()
 
     layers: tuple[dict[str, Any], ...] = field(
         default=(),
@@ -155,7 +158,7 @@ class Augment:
     )
     parallel: int | Literal["auto"] = field(
         default="auto",
-        validator=positive_or_auto,
+        validator=at_least_one_or("auto"),
         metadata={"help": "Calls at once; auto lets tf.data tune it, 1 is reproducible."},
     )
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfopt_core import PluginRefused
-from tfopt_core.errors import describe, did_you_mean
-from tfopt_data.augment_draws import count_in_one_step
+from tfopt_core.plugins import PluginRefused, describe, did_you_mean
+from tfopt_data.augment_draws import count_in_one_step, seed_of
 
 # By name, so that a recipe is checked without importing Keras; a test compares them with Keras.
 RANDOM_LAYERS = (
@@ -133,7 +131,7 @@ def function_of(function: Callable[..., Any], seed: str) -> Element:
         return (*result, *rest) if len(element) > 1 else result[0]
 
     made = _as_it_is(augmented, name)
-    made.takes, made.seeded = count, generator is not None  # for who writes it down
+    vars(made).update(takes=count, seeded=generator is not None)  # for who writes it down
     return made
 
 
@@ -161,7 +159,7 @@ def _made(table: Mapping[str, Any], seed: str) -> Any:
     # the policy of the model is not that of its data
     arguments.setdefault("dtype", "float32")
     if "seed" in takes:
-        arguments.setdefault("seed", _number(seed))
+        arguments.setdefault("seed", seed_of(seed))
     try:
         with tf.device("CPU:0"):  # where tf.data runs: the state of the random numbers lies there
             return layer_class(**arguments)
@@ -206,11 +204,6 @@ def _generator(seed: str) -> Any:
     import tensorflow as tf
 
     with tf.device("CPU:0"):
-        generator = keras.random.SeedGenerator(_number(seed))
+        generator = keras.random.SeedGenerator(seed_of(seed))
     count_in_one_step(generator)
     return generator
-
-
-def _number(seed: str) -> int:
-    # a string's seed is the same in every process, unlike its hash
-    return random.Random(seed).getrandbits(31)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfopt_core.hooks.literals import keywords, literal
-from tfopt_core.hooks.plain_code import PlainCode
-from tfopt_data.augment_draws import count_in_one_step, seed_generators
+from tfopt_core.plugins import PlainCode, keywords, literal
+from tfopt_data.augment_draws import count_in_one_step, seed_generators, seed_of
 from tfopt_data.augment_layers import COMMON_ARGUMENTS, parameters
 
 
@@ -36,7 +34,7 @@ def augmenting(layers: Sequence[Any]) -> Callable[..., Any]:
             x = tf.cast(x, given)
         return (x, y, *rest[1:]) if rest else x
 
-    return tf.autograph.experimental.do_not_convert(augmented)
+    return tf.autograph.experimental.do_not_convert(augmented)  # type: ignore[no-any-return]
 
 
 def augmenting_by(function: Any, count: int, generator: Any = None) -> Callable[..., Any]:
@@ -57,12 +55,7 @@ def augmenting_by(function: Any, count: int, generator: Any = None) -> Callable[
             result = (result,)
         return (*result, *element[count:]) if len(element) > 1 else result[0]
 
-    return tf.autograph.experimental.do_not_convert(augmented)
-
-
-def seed_of(text: str) -> int:
-    """A number out of a text, the same in every process."""
-    return random.Random(text).getrandbits(31)
+    return tf.autograph.experimental.do_not_convert(augmented)  # type: ignore[no-any-return]
 
 
 def write_layers(code: PlainCode, function: Any, tables: Sequence[Mapping[str, Any]]) -> None:

@@ -8,10 +8,18 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Autotune as AutotuneStage
-from tfopt_core.data.autotune_model import tuning_of
-from tfopt_data.rewrite import Rewrite, effect_if, input_matters, positive_or_auto, remember
+from tfopt_core.data import tuning_of
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    Probe,
+    RunContext,
+    at_least_one_or,
+    hookimpl,
+)
+from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
 RAM_SHARE = 0.5
@@ -61,12 +69,6 @@ class Autotune:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     mode: Literal["budget", "off"] = field(
         default="budget",
@@ -74,12 +76,12 @@ class Autotune:
     )
     cpu_budget: int | Literal["auto"] = field(
         default="auto",
-        validator=positive_or_auto,
+        validator=at_least_one_or("auto"),
         metadata={"help": "CPUs that tuning plans with; auto takes those this process may use."},
     )
     ram_budget_mib: int | Literal["auto"] = field(
         default="auto",
-        validator=positive_or_auto,
+        validator=at_least_one_or("auto"),
         metadata={"help": "Memory for buffers in MiB; auto takes half of what is free."},
     )
 

@@ -8,18 +8,23 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Interleave as InterleaveStage
-from tfopt_core.data import Stage
-from tfopt_core.data.determinism import function_graph
-from tfopt_core.data.graphs import all_ops
+from tfopt_core.data import Stage, all_ops, function_graph
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    Probe,
+    RunContext,
+    at_least_one_or,
+    hookimpl,
+)
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
+    costly_input,
     effect,
     in_parts,
-    input_matters,
-    positive_or_auto,
     remember,
     stages_of,
 )
@@ -100,16 +105,10 @@ class Interleave:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     cycle_length: int | Literal["auto"] = field(
         default="auto",
-        validator=positive_or_auto,
+        validator=at_least_one_or("auto"),
         metadata={"help": "Files that are read at once; auto takes two for each CPU, 16 at most."},
     )
     ordered: bool = field(
@@ -125,8 +124,8 @@ class Interleave:
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where several elements are made into data sets one by one, and input takes time."""
-        plan = diagnosis.plans.get("train")
-        if plan is None or not input_matters(diagnosis):
+        plan = costly_input(diagnosis)
+        if plan is None:
             return None
         return {} if any(s.cycle_length == 1 for s in stages_of(plan, InterleaveStage)) else None
 

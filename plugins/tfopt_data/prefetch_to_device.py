@@ -8,9 +8,17 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import DataPlan, Diagnosis, Effect, Machine, RunContext, hookimpl
 from tfopt_core.data import Prefetch as PrefetchStage
-from tfopt_data.rewrite import Rewrite, effect, input_matters, positive_or_auto, remember
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    Machine,
+    RunContext,
+    at_least_one_or,
+    hookimpl,
+)
+from tfopt_data.rewrite import Rewrite, effect, input_matters, remember
 
 FIRST_GPU = "/gpu:0"
 
@@ -55,11 +63,6 @@ class PrefetchToDevice:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = (
         "autotune", "batch", "cache", "interleave", "parallel-map", "prefetch", "shard", "shuffle",
         "vectorize-map",
@@ -72,7 +75,7 @@ class PrefetchToDevice:
     )
     buffer_size: int | Literal["auto"] = field(
         default="auto",
-        validator=positive_or_auto,
+        validator=at_least_one_or("auto"),
         metadata={"help": "Batches that are held there; auto lets tf.data tune it (AUTOTUNE)."},
     )
 

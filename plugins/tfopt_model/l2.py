@@ -8,9 +8,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, PluginRefused, RunContext, hookimpl
-from tfopt_core.hooks.plain_code import PlainCode
-from tfopt_core.private_api import why_without
+from tfopt_core.plugins import Effect, PlainCode, PluginRefused, RunContext, hookimpl, why_without
 
 
 def add_l2(model: Any, strength: float) -> tuple[str, ...]:
@@ -71,12 +69,7 @@ class L2:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    role: ClassVar[str] = "optimization"
     model_change: ClassVar[str] = "in-place"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     strength: float = field(
         default=1e-4,

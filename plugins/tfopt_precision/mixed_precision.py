@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
@@ -17,9 +17,9 @@ from tfopt_core import (
     Probe,
     RunContext,
     hookimpl,
+    nested_layers,
+    why_without,
 )
-from tfopt_core.private_api import why_without
-from tfopt_core.training.layers import nested_layers
 
 # CUDA compute capability from which tensor cores do float16 (Volta) and bfloat16 (Ampere).
 FLOAT16_CAPABILITY = (7, 0)
@@ -73,12 +73,6 @@ class MixedPrecision:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "memory")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     policy: Policy = field(
         default="auto",

@@ -7,28 +7,27 @@ from collections.abc import Callable, Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Probe,
     RunContext,
     TrainingOptions,
     hookimpl,
-    loop_report,
 )
-from tfopt_runtime.choosing import (
+from tfopt_runtime.loops import (
     LEAST_GAIN,
     best_compared,
     candidates,
+    loop_effect,
     smallest_good,
+    steps_setting,
     why_not,
-    with_missing_xla,
     with_xla,
     worth_a_loop,
+    xla_setting,
 )
-from tfopt_runtime.steps_setting import XLA_VALUES, at_least_one_or
 
 Times = Callable[[list[tuple[int, bool]]], list[float]]
 
@@ -90,23 +89,10 @@ class Chunked:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("dispatch", "compute")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = ("steps-per-execution", "resident")
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
-    steps: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."},
-    )
-    xla: bool | Literal["auto"] = field(
-        default="auto",
-        validator=validators.in_(XLA_VALUES),
-        metadata={"help": "Whether XLA compiles a chunk as a whole; auto times both."},
-    )
+    steps: int | Literal["auto"] = steps_setting("auto", "times 1, 4, 16 and 64")
+    xla: bool | Literal["auto"] = xla_setting("a chunk")
 
     def math(self) -> Literal["exact", "rounding"]:
         """The same steps; under XLA fused sums are taken in another order."""
@@ -155,10 +141,4 @@ class Chunked:
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the train function how many steps its calls made, and how."""
-        made = loop_report(model)
-        reason = run.state.get("reason") or made.why_not
-        if reason:
-            return Effect.not_applied(reason)
-        if made.kind != "chunked" or not made.steps:
-            return Effect.not_applied("no chunk was trained on")
-        return Effect.applied_as(with_missing_xla(made, model, self.xla))
+        return loop_effect(run, model, "chunked", self.xla, "no chunk was trained on")

@@ -6,11 +6,9 @@ from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import field
 
-from tfopt_core import Diagnosis, Effect, Probe, RunContext, TrainingOptions, hookimpl
-from tfopt_runtime.choosing import LEAST_GAIN, candidates, smallest_good, why_not
-from tfopt_runtime.steps_setting import at_least_one_or
+from tfopt_core.plugins import Diagnosis, Effect, Probe, RunContext, TrainingOptions, hookimpl
+from tfopt_runtime.loops import LEAST_GAIN, candidates, smallest_good, steps_setting, why_not
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -34,18 +32,9 @@ class StepsPerExecution:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("dispatch",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = ("chunked", "resident")
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
-    steps: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."},
-    )
+    steps: int | Literal["auto"] = steps_setting("auto", "times 1, 4, 16 and 64")
 
     def math(self) -> Literal["exact"]:
         """The same steps."""

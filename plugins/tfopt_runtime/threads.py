@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Diagnosis, Effect, Machine, RunContext, RuntimeOptions, hookimpl
+from tfopt_core.plugins import Diagnosis, Effect, Machine, RunContext, RuntimeOptions, hookimpl
 
 
 def thread_counts(machine: Machine, intra_op: int | None, inter_op: int | None) -> tuple[int, int]:
@@ -46,12 +46,6 @@ class Threads:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     intra_op: int | None = field(
         default=None,

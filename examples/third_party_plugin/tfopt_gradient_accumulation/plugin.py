@@ -46,7 +46,6 @@ class GradientAccumulation:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("memory",)
-    model_change: ClassVar[str] = "none"
 
     steps: int = field(
         default=4,

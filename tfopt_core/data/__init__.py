@@ -3,6 +3,7 @@
 What is listed here is public: plugins import it, and nothing below it. No TensorFlow is imported.
 """
 
+from tfopt_core.data.anatomy import StageFacts, stage_facts
 from tfopt_core.data.autotune_model import tuning_of
 from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import datasets, has_stage, stage_names
@@ -75,6 +76,7 @@ __all__ = [
     "Skip",
     "Source",
     "Stage",
+    "StageFacts",
     "Take",
     "TakeWhile",
     "Unbatch",
@@ -90,6 +92,7 @@ __all__ = [
     "overhead_bytes",
     "random_ops",
     "rows_of",
+    "stage_facts",
     "stage_names",
     "still",
     "tensor_bytes",

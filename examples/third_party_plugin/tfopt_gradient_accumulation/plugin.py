@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, RunContext, TrainingOptions, hookimpl
+from tfopt_core.plugins import Effect, RunContext, TrainingOptions, hookimpl
 
 
 def with_accumulation(options: TrainingOptions, steps: int) -> TrainingOptions:

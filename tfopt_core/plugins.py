@@ -19,9 +19,10 @@ from tfopt_core.hooks import (
     RuntimeOptions,
     Serve,
     TrainingOptions,
+    ValueHook,
     hookimpl,
 )
-from tfopt_core.hooks.helpers import at_least_one_or, size_in_words
+from tfopt_core.hooks.helpers import number_or, size_in_words
 from tfopt_core.hooks.literals import call, keywords, literal
 from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_core.hooks.specs import Split
@@ -48,6 +49,7 @@ __all__ = [
     "Serve",
     "Split",
     "TrainingOptions",
+    "ValueHook",
     # what `suggest` and `resolve` are asked with
     "ComparedLoop",
     "Diagnosis",
@@ -66,8 +68,8 @@ __all__ = [
     "nested_layers",
     "why_without",
     # settings and messages
-    "at_least_one_or",
     "describe",
     "did_you_mean",
+    "number_or",
     "size_in_words",
 ]

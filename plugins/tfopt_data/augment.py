@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -27,8 +27,9 @@ from tfopt_core.plugins import (
     PlainCode,
     PluginRefused,
     RunContext,
-    at_least_one_or,
+    ValueHook,
     hookimpl,
+    number_or,
     why_without,
 )
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
@@ -156,10 +157,8 @@ class Augment:
         default="examples",
         metadata={"help": "What is changed at a time: single examples, or whole batches."},
     )
-    parallel: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Calls at once; auto lets tf.data tune it, 1 is reproducible."},
+    parallel: int | Literal["auto"] = number_or(
+        "auto", "Calls at once; auto lets tf.data tune it, 1 is reproducible."
     )
 
     def __attrs_post_init__(self) -> None:
@@ -180,7 +179,7 @@ class Augment:
         return
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Augment the training data.
 
         :raises PluginRefused: for layers or a function that cannot be made, and see

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -16,8 +15,9 @@ from tfopt_core.plugins import (
     Effect,
     Probe,
     RunContext,
-    at_least_one_or,
+    ValueHook,
     hookimpl,
+    number_or,
 )
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember
 
@@ -74,15 +74,11 @@ class Autotune:
         default="budget",
         metadata={"help": "Tune within the budgets, or do not tune while the pipeline runs."},
     )
-    cpu_budget: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "CPUs that tuning plans with; auto takes those this process may use."},
+    cpu_budget: int | Literal["auto"] = number_or(
+        "auto", "CPUs that tuning plans with; auto takes those this process may use."
     )
-    ram_budget_mib: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Memory for buffers in MiB; auto takes half of what is free."},
+    ram_budget_mib: int | Literal["auto"] = number_or(
+        "auto", "Memory for buffers in MiB; auto takes half of what is free."
     )
 
     def math(self) -> Literal["exact"]:
@@ -112,7 +108,7 @@ class Autotune:
         return attrs.evolve(self, cpu_budget=cpus, ram_budget_mib=memory)
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Set the options on every split."""
         plan = yield
         # unresolved budgets are tf.data's own choice: a dry use of the hook, without a probe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -18,6 +18,7 @@ from tfopt_core.plugins import (
     PluginRefused,
     RunContext,
     TrainingOptions,
+    ValueHook,
     hookimpl,
     nested_layers,
 )
@@ -131,7 +132,7 @@ class Batch:
         return {} if examples > size and examples % size else None
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Change the last batch of the training data."""
         plan = yield
         if self.last == "keep":
@@ -143,9 +144,7 @@ class Batch:
         return remember(run, split, change(plan))
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext, model: Any
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
         """Refuse padding where weights would not undo it.
 
         :raises PluginRefused: naming what in the model or its loss stands against it.

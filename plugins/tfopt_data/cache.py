@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -20,8 +19,9 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     Split,
-    at_least_one_or,
+    ValueHook,
     hookimpl,
+    number_or,
 )
 from tfopt_data.cache_partial import fitting_part, hybrid_source
 from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
@@ -143,10 +143,8 @@ class Cache:
             "refused where something of it is random."
         },
     )
-    memory_mib: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Memory for examples in MiB; auto takes half of what is free."},
+    memory_mib: int | Literal["auto"] = number_or(
+        "auto", "Memory for examples in MiB; auto takes half of what is free."
     )
     splits: tuple[Split, ...] = splits_setting(
         ("train", "validation"),
@@ -186,7 +184,7 @@ class Cache:
         return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Cache the split if it is among `splits`."""
         plan = yield
         if split not in self.splits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, TypeGuard
 
 import attrs
@@ -32,6 +32,7 @@ from tfopt_core.plugins import (
     PluginRefused,
     Probe,
     RunContext,
+    ValueHook,
     hookimpl,
     size_in_words,
 )
@@ -270,7 +271,7 @@ class DataService:
         return attrs.evolve(self, sharding=self._sharding())
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Start the service, and have it compute the training data.
 
         :raises PluginRefused: if the port is taken, if no service is where one should be, and for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -16,8 +15,9 @@ from tfopt_core.plugins import (
     Effect,
     Probe,
     RunContext,
-    at_least_one_or,
+    ValueHook,
     hookimpl,
+    number_or,
 )
 from tfopt_data.rewrite import (
     Rewrite,
@@ -106,10 +106,8 @@ class Interleave:
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
 
-    cycle_length: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Files that are read at once; auto takes two for each CPU, 16 at most."},
+    cycle_length: int | Literal["auto"] = number_or(
+        "auto", "Files that are read at once; auto takes two for each CPU, 16 at most."
     )
     ordered: bool = field(
         default=True,
@@ -136,7 +134,7 @@ class Interleave:
         return attrs.evolve(self, cycle_length=files_at_once(probe.machine.cpu_count))
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Read the files of every split at once."""
         plan = yield
         length = self.cycle_length

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
 from tfopt_core.data import Map, Stage, random_ops
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, at_least_one_or, hookimpl
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
@@ -90,10 +97,8 @@ class ParallelMap:
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
 
-    calls: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Examples computed at once; auto lets tf.data tune it (AUTOTUNE)."},
+    calls: int | Literal["auto"] = number_or(
+        "auto", "Examples computed at once; auto lets tf.data tune it (AUTOTUNE)."
     )
     ordered: bool = field(
         default=True,
@@ -126,7 +131,7 @@ class ParallelMap:
         return {} if any(stage.parallel is None for stage in stages_of(plan, Map)) else None
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Make the maps of every split parallel."""
         plan = yield
         return remember(run, split, self._rewritten(plan))

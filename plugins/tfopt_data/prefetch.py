@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import field
 
 from tfopt_core.data import Options, stage_names
 from tfopt_core.data import Prefetch as PrefetchStage
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, at_least_one_or, hookimpl
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
 from tfopt_data.rewrite import Rewrite, costly_input, effect, remember
 
 
@@ -63,10 +69,8 @@ class Prefetch:
     targets: ClassVar[tuple[str, ...]] = ("input",)
     after: ClassVar[tuple[str, ...]] = ("cache", "parallel-map")
 
-    buffer_size: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Batches that are held ready; auto lets tf.data tune it (AUTOTUNE)."},
+    buffer_size: int | Literal["auto"] = number_or(
+        "auto", "Batches that are held ready; auto lets tf.data tune it (AUTOTUNE)."
     )
 
     def math(self) -> Literal["exact"]:
@@ -79,7 +83,7 @@ class Prefetch:
         return None if plan is None or already_prefetched(plan) else {}
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Prefetch every split."""
         plan = yield
         return remember(run, split, with_prefetch(plan, self.buffer_size))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -15,8 +14,9 @@ from tfopt_core.plugins import (
     Effect,
     Machine,
     RunContext,
-    at_least_one_or,
+    ValueHook,
     hookimpl,
+    number_or,
 )
 from tfopt_data.rewrite import Rewrite, effect, input_matters, remember
 
@@ -73,10 +73,8 @@ class PrefetchToDevice:
         validator=validators.matches_re(r"auto|/.*"),
         metadata={"help": 'Where the batches go, such as "/gpu:0"; auto is the first GPU.'},
     )
-    buffer_size: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Batches that are held there; auto lets tf.data tune it (AUTOTUNE)."},
+    buffer_size: int | Literal["auto"] = number_or(
+        "auto", "Batches that are held there; auto lets tf.data tune it (AUTOTUNE)."
     )
 
     def math(self) -> Literal["exact"]:
@@ -90,7 +88,7 @@ class PrefetchToDevice:
         return {}
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Prefetch every split into the device's memory."""
         plan = yield
         reason = self._refusal(run.machine, run.replicas)

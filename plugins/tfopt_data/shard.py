@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -18,8 +18,9 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     Split,
-    at_least_one_or,
+    ValueHook,
     hookimpl,
+    number_or,
 )
 from tfopt_data.rewrite import Rewrite, effect, remember, splits_setting
 
@@ -90,10 +91,8 @@ class Shard:
     # a cache in part becomes the source, and would keep what others read
     before: ClassVar[tuple[str, ...]] = ("cache",)
 
-    count: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "How many workers share the data; auto reads TF_CONFIG."},
+    count: int | Literal["auto"] = number_or(
+        "auto", "How many workers share the data; auto reads TF_CONFIG."
     )
     index: int | Literal["auto"] = field(
         default="auto",
@@ -144,7 +143,7 @@ class Shard:
         return count, index
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Take this worker's part of the splits."""
         plan = yield
         if split not in self.splits:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -10,7 +9,7 @@ from attrs import field
 
 from tfopt_core.data import Filter, Map, random_ops
 from tfopt_core.data import Shuffle as ShuffleStage
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, hookimpl
+from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, ValueHook, hookimpl
 from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, chosen_otherwise, effect, remember
 
@@ -144,7 +143,7 @@ class Shuffle:
         return {} if held > HEAVY_SHARE * diagnosis.available_memory_bytes else None
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Move the shuffle of every split that has one."""
         plan = yield
         return remember(run, split, with_shuffle_up(plan, self.buffer_size))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -19,7 +18,15 @@ from tfopt_core.data import (
     stage_names,
     still,
 )
-from tfopt_core.plugins import DataPlan, Diagnosis, Effect, PlainCode, RunContext, hookimpl
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    PlainCode,
+    RunContext,
+    ValueHook,
+    hookimpl,
+)
 from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, costly_input, effect_if, remember, seen_through
 from tfopt_data.vectorizing import AS_IT_IS, vectorized
@@ -140,7 +147,7 @@ class VectorizeMap:
         return None if isinstance(_maps_before_batch(plan), str) else {}
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Vectorize the maps of every split."""
         plan = yield
         return remember(run, split, with_vectorized_maps(plan, self.rounding))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -17,6 +17,7 @@ from tfopt_core.plugins import (
     RuntimeOptions,
     Split,
     TrainingOptions,
+    ValueHook,
     call,
     hookimpl,
     literal,
@@ -72,7 +73,7 @@ def check_communication(communication: Communication, devices: Sequence[str]) ->
 
 
 def cross_device_ops(communication: Communication, packs: int) -> Any:
-    """The `tf.distribute.CrossDeviceOps` that sum gradients, None for TensorFlow's own choice."""
+    """Return the `tf.distribute.CrossDeviceOps` that sums gradients, None for TensorFlow's own."""
     import tensorflow as tf
 
     match communication:
@@ -83,16 +84,6 @@ def cross_device_ops(communication: Communication, packs: int) -> Any:
         case "reduce-to-one":
             return tf.distribute.ReductionToOneDevice()
     return None
-
-
-def cross_device_code(communication: Communication, packs: int) -> str:
-    """The same as code; empty for TensorFlow's own choice."""
-    return {
-        "auto": "",
-        "nccl": f"tf.distribute.NcclAllReduce(num_packs={packs})",
-        "hierarchical": f"tf.distribute.HierarchicalCopyAllReduce(num_packs={packs})",
-        "reduce-to-one": "tf.distribute.ReductionToOneDevice()",
-    }[communication]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -156,7 +147,7 @@ class Mirrored:
         return "rounding" if self.batch_size == "global" else "changes"
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
         """Split the CPU where that is asked for."""
         options = yield
         if self.logical_cpu_devices is None:
@@ -175,12 +166,11 @@ class Mirrored:
         devices = choose_devices(self.devices, self.logical_cpu_devices, gpus)
         check_devices(devices)
         check_communication(self.communication, devices)
-        return tf.distribute.MirroredStrategy(
-            list(devices), cross_device_ops(self.communication, self.packs)
-        )
+        operations = cross_device_ops(self.communication, self.packs)
+        return tf.distribute.MirroredStrategy(list(devices), operations)
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Make the training batches larger where that is asked for.
 
         :raises PluginRefused: for batches that cannot be made larger.
@@ -191,9 +181,7 @@ class Mirrored:
         return with_larger_batch(plan, run.replicas, run)
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Scale the learning rate by the rule.
 
         :raises PluginRefused: for a schedule whose rates cannot be scaled.
@@ -205,8 +193,11 @@ class Mirrored:
         """The strategy, under Keras' own loop."""
         [strategy] = [c.after for c in code.changes if c.hook == "build_strategy"]
         devices = [f"/{device.lower()}" for device in devices_of(strategy)]
-        operations = cross_device_code(self.communication, self.packs)
-        more = {"cross_device_ops": operations} if operations else {}
+        operations = cross_device_ops(self.communication, self.packs)
+        more = {}
+        if operations is not None:
+            packs = f"num_packs={self.packs}" if self.communication in PACKING else ""
+            more["cross_device_ops"] = f"tf.distribute.{type(operations).__name__}({packs})"
         code.strategy(call("tf.distribute.MirroredStrategy", literal(devices), **more))
         code.note(
             "in Keras' own loop, which reads a batch before the first epoch and weighs a smaller "

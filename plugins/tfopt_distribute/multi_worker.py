@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -21,6 +20,7 @@ from tfopt_core.plugins import (
     RuntimeOptions,
     Split,
     TrainingOptions,
+    ValueHook,
     hookimpl,
     why_without,
 )
@@ -147,7 +147,7 @@ class MultiWorker:
         return self
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
         """Announce a strategy over several processes."""
         options = yield
         cluster = ClusterOptions(workers=self.workers, join_seconds=self.join_seconds)
@@ -179,7 +179,7 @@ class MultiWorker:
         return tf.distribute.MultiWorkerMirroredStrategy(found, options)
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Take this worker's part of the data; before the cluster is joined, all parts together.
 
         :raises PluginRefused: for data that cannot be shared out.
@@ -193,9 +193,7 @@ class MultiWorker:
         return plan
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Scale the learning rate by the rule.
 
         :raises PluginRefused: for a schedule whose rates cannot be scaled.

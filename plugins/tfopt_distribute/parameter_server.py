@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -17,6 +16,7 @@ from tfopt_core.plugins import (
     RunContext,
     RuntimeOptions,
     Serve,
+    ValueHook,
     hookimpl,
     why_without,
 )
@@ -85,7 +85,7 @@ class ParameterServer:
         return "changes"
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
         """Announce a strategy over several processes."""
         options = yield
         cluster = ClusterOptions(

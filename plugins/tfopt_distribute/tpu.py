@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -17,6 +16,7 @@ from tfopt_core.plugins import (
     RunContext,
     RuntimeOptions,
     Split,
+    ValueHook,
     hookimpl,
 )
 from tfopt_distribute.cluster_settings import others
@@ -75,7 +75,7 @@ class Tpu:
         return "rounding"
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
         """A TPU must be initialized before anything is computed."""
         options = yield
         return attrs.evolve(options, strategy_first=True)
@@ -105,7 +105,7 @@ class Tpu:
         return tf.distribute.TPUStrategy(found)
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Refuse training data whose batches differ in size.
 
         :raises PluginRefused: with what to do.

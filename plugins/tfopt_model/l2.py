@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core.plugins import Effect, PlainCode, PluginRefused, RunContext, hookimpl, why_without
+from tfopt_core.plugins import (
+    Effect,
+    PlainCode,
+    PluginRefused,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    why_without,
+)
 
 
 def add_l2(model: Any, strength: float) -> tuple[str, ...]:
@@ -82,7 +90,7 @@ class L2:
         return "changes"
 
     @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> Generator[None, Any, Any]:
+    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
         """Add the penalties to the model that comes."""
         model = yield
         missing = why_without("nested-layers")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -16,6 +16,7 @@ from tfopt_core.plugins import (
     PrecisionPolicy,
     Probe,
     RunContext,
+    ValueHook,
     hookimpl,
     nested_layers,
     why_without,
@@ -119,9 +120,7 @@ class MixedPrecision:
         return attrs.evolve(self, policy=self._policy(probe.machine))
 
     @hookimpl(wrapper=True)
-    def configure_precision(
-        self, run: RunContext
-    ) -> Generator[None, PrecisionPolicy, PrecisionPolicy]:
+    def configure_precision(self, run: RunContext) -> ValueHook[PrecisionPolicy]:
         """Set the policy; float32 leaves it as it was."""
         before = yield
         policy = self._policy(run.machine)

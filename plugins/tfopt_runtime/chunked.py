@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -14,7 +14,9 @@ from tfopt_core.plugins import (
     Probe,
     RunContext,
     TrainingOptions,
+    ValueHook,
     hookimpl,
+    number_or,
 )
 from tfopt_runtime.loops import (
     LEAST_GAIN,
@@ -22,7 +24,6 @@ from tfopt_runtime.loops import (
     candidates,
     loop_effect,
     smallest_good,
-    steps_setting,
     why_not,
     with_xla,
     worth_a_loop,
@@ -91,7 +92,9 @@ class Chunked:
     targets: ClassVar[tuple[str, ...]] = ("dispatch", "compute")
     conflicts: ClassVar[tuple[str, ...]] = ("steps-per-execution", "resident")
 
-    steps: int | Literal["auto"] = steps_setting("auto", "times 1, 4, 16 and 64")
+    steps: int | Literal["auto"] = number_or(
+        "auto", "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."
+    )
     xla: bool | Literal["auto"] = xla_setting("a chunk")
 
     def math(self) -> Literal["exact", "rounding"]:
@@ -122,9 +125,7 @@ class Chunked:
         return attrs.evolve(self, steps=steps, xla=xla)
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
         options = yield
         reason = run.state["reason"] = why_not(run.replicas, options.callbacks)

@@ -14,7 +14,6 @@ from tfopt_core.plugins import (
     Effect,
     RunContext,
     TrainingOptions,
-    at_least_one_or,
     batch_callbacks,
     loop_report,
 )
@@ -23,15 +22,6 @@ from tfopt_core.plugins import (
 CANDIDATES = (1, 4, 16, 64)
 # A smaller gain is not worth coarser callbacks and a longer first call, and drowns in noise.
 LEAST_GAIN = 0.03
-
-
-def steps_setting(word: str, meaning: str) -> Any:
-    """Return the setting `steps`: a whole number, or the word, which is the default."""
-    return field(
-        default=word,
-        validator=at_least_one_or(word),
-        metadata={"help": f"Training steps in one call, at least 1; {word} {meaning}."},
-    )
 
 
 def xla_setting(what: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -17,13 +16,14 @@ from tfopt_core.plugins import (
     RunContext,
     Split,
     TrainingOptions,
+    ValueHook,
     hookimpl,
+    number_or,
     size_in_words,
 )
 from tfopt_runtime.loops import (
     LEAST_GAIN,
     loop_effect,
-    steps_setting,
     why_not,
     with_xla,
     worth_a_loop,
@@ -84,7 +84,9 @@ class Resident:
     conflicts: ClassVar[tuple[str, ...]] = ("steps-per-execution", "chunked")
     after: ClassVar[tuple[str, ...]] = ("cache", "parallel-map", "augment", "vectorize-map")
 
-    steps: int | Literal["epoch"] = steps_setting("epoch", "makes a whole epoch")
+    steps: int | Literal["epoch"] = number_or(
+        "epoch", "Training steps in one call, at least 1; epoch makes a whole epoch."
+    )
     xla: bool | Literal["auto"] = xla_setting("a call")
 
     def math(self) -> Literal["exact", "rounding"]:
@@ -126,7 +128,7 @@ class Resident:
         return attrs.evolve(self, xla=compiled < plain * (1 - LEAST_GAIN))
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Keep the training data."""
         plan = yield
         if split != "train":
@@ -139,9 +141,7 @@ class Resident:
         return placed.plan
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
         options = yield
         reason = run.state.get("reason") or why_not(run.replicas, options.callbacks)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 
-from tfopt_core.plugins import Diagnosis, Effect, Probe, RunContext, TrainingOptions, hookimpl
-from tfopt_runtime.loops import LEAST_GAIN, candidates, smallest_good, steps_setting, why_not
+from tfopt_core.plugins import (
+    Diagnosis,
+    Effect,
+    Probe,
+    RunContext,
+    TrainingOptions,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
+from tfopt_runtime.loops import LEAST_GAIN, candidates, smallest_good, why_not
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -34,7 +42,9 @@ class StepsPerExecution:
     targets: ClassVar[tuple[str, ...]] = ("dispatch",)
     conflicts: ClassVar[tuple[str, ...]] = ("chunked", "resident")
 
-    steps: int | Literal["auto"] = steps_setting("auto", "times 1, 4, 16 and 64")
+    steps: int | Literal["auto"] = number_or(
+        "auto", "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."
+    )
 
     def math(self) -> Literal["exact"]:
         """The same steps."""
@@ -61,9 +71,7 @@ class StepsPerExecution:
         return attrs.evolve(self, steps=smallest_good(dict(zip(sizes, seconds, strict=True))))
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the steps, unless a callback acts on every batch."""
         options = yield
         reason = run.state["reason"] = why_not(1, options.callbacks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -12,6 +11,7 @@ from tfopt_core.plugins import (
     Effect,
     RunContext,
     TrainingOptions,
+    ValueHook,
     hookimpl,
     nested_layers,
     why_without,
@@ -73,9 +73,7 @@ class Xla:
         return "rounding"
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Ask `compile` for XLA."""
         options = yield
         reason = run.state["reason"] = why_not(run.replicas, options)

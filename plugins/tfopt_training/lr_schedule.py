@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -14,6 +14,7 @@ from tfopt_core.plugins import (
     PluginRefused,
     RunContext,
     TrainingOptions,
+    ValueHook,
     hookimpl,
 )
 from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
@@ -144,9 +145,7 @@ class LrSchedule:
         )
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Plan the schedule.
 
         :raises PluginRefused: beside a callback that sets the learning rate, and if the steps or

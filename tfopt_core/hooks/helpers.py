@@ -1,19 +1,20 @@
-"""Helpers for plugins: a validator of settings, and amounts of memory in words."""
+"""Helpers for plugins: settings that are a number or a word, and amounts of memory in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from attrs import field
 
-def at_least_one_or(word: str) -> Callable[[Any, Any, Any], None]:
-    """Return an attrs validator: a whole number of at least 1, or this word."""
+
+def number_or(word: str, help: str) -> Any:
+    """Return a setting that is a whole number of at least 1, or this word, which is the default."""
 
     def validate(_: Any, attribute: Any, value: Any) -> None:
         if value != word and (isinstance(value, str) or value < 1):
             raise ValueError(f'{attribute.name} must be at least 1 or "{word}", got {value}')
 
-    return validate
+    return field(default=word, validator=validate, metadata={"help": help})
 
 
 def size_in_words(size: float) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core.plugins import Effect, RunContext, TrainingOptions, hookimpl
+from tfopt_core.plugins import Effect, RunContext, TrainingOptions, ValueHook, hookimpl
 
 
 def with_accumulation(options: TrainingOptions, steps: int) -> TrainingOptions:
@@ -58,9 +57,7 @@ class GradientAccumulation:
         return "changes"
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Have the optimizer accumulate."""
         options = yield
         run.state["own"] = accumulated(options.optimizer)

@@ -55,7 +55,7 @@ def built_here(name: str, folder: Path, smoke: bool) -> Any:
 def line(name: str, seconds: float, smoke: bool = False) -> str:
     """One model: what was kept, and how far it is from the best."""
     from tfopt_core.training.fit import train
-    from tfopt_core.training.loops import Loop
+    from tfopt_core.training.loops.exact_loops import Loop
     from tfopt_core.trials.explore import Explorer
     from tfopt_core.trials.loop_timing import time_loops
 

@@ -147,7 +147,7 @@ def compare(workload: str, rounds: int, smoke: bool = False) -> bool:
 def main() -> int:
     """Print the table; 1 if a bound was exceeded."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from tfopt_core.hooks.discovery import registrations
+    from tfopt_core.hooks.installed.discovery import registrations
 
     shipped = [
         name

@@ -57,9 +57,9 @@ class ByTfopt:
     def __init__(self, recipe: Any, workload: Any) -> None:
         from tfopt_core.hooks import read_machine
         from tfopt_core.training.build import build
+        from tfopt_core.training.checkpoints.segments import segmented_callbacks
         from tfopt_core.training.fit_monitor import FitMonitor
         from tfopt_core.training.job import Job
-        from tfopt_core.training.segments import segmented_callbacks
 
         job = Job(recipe=recipe, plugins=(), variant="baseline", seed=SEED,
                   machine=read_machine(), folder=Path(tempfile.mkdtemp()))  # fmt: skip

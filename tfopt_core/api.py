@@ -25,7 +25,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import check_environment
-from tfopt_core.training.script.in_process import Stacked, optimized_dataset, stacked_here
+from tfopt_core.training.scripts.in_process import Stacked, optimized_dataset, stacked_here
 
 if TYPE_CHECKING:
     from tfopt_core.records.results import Results

@@ -22,14 +22,14 @@ from tfopt_core.hooks import (
     ValueHook,
     hookimpl,
 )
+from tfopt_core.hooks.code.literals import call, keywords, literal
+from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.hooks.helpers import number_or, size_in_words
-from tfopt_core.hooks.literals import call, keywords, literal
-from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_core.hooks.specs import Split
 from tfopt_core.private_api import why_without
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.layers import nested_layers
-from tfopt_core.training.loop_report import LoopReport, loop_report
+from tfopt_core.training.loops.report import LoopReport, loop_report
 
 __all__ = [
     # the hooks, and what they take and return

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfopt_core.hooks.card import MATHEMATICS, MATHS, math_of
-from tfopt_core.hooks.discovery import find, registrations
-from tfopt_core.hooks.inspection import PluginInfo, Setting, inspect_plugins
+from tfopt_core.hooks.installed.discovery import find, registrations
+from tfopt_core.hooks.installed.inspection import PluginInfo, Setting, inspect_plugins
 
 DISTRIBUTION = "tfopt"
 FOLDER = Path(__file__).parent.parent / "docs" / "plugins"

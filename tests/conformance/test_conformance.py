@@ -13,8 +13,8 @@ import attrs
 import pytest
 
 from tfopt_core.hooks.card import HEADINGS, card, traits
-from tfopt_core.hooks.discovery import registrations
-from tfopt_core.hooks.settings import field_types, mismatch, plain
+from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.installed.settings import field_types, mismatch, plain
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.testing import check_plugin

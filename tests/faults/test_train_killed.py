@@ -14,7 +14,7 @@ import psutil
 import pytest
 from support.real_process import alive, descendants, make_project, started, wait_until
 
-from tfopt_core.training.checkpoint_folder import names_in, newest_in
+from tfopt_core.training.checkpoints.folder import names_in, newest_in
 
 pytestmark = pytest.mark.slow
 

@@ -20,9 +20,9 @@ from tfopt_core import Workload
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import hookimpl
 from tfopt_core.training.fit import train
-from tfopt_core.training.loop_offers import offer_loops
-from tfopt_core.training.loops import Loop, Offer
-from tfopt_core.training.switching import SwitchingLoop, restarting_changes_nothing
+from tfopt_core.training.loops.exact_loops import Loop, Offer
+from tfopt_core.training.loops.offers import offer_loops
+from tfopt_core.training.loops.switching import SwitchingLoop, restarting_changes_nothing
 from tfopt_core.trials.explore import Explorer
 
 pytestmark = pytest.mark.tensorflow
@@ -476,7 +476,7 @@ def test_xla_that_fails_on_the_epochs_smaller_last_batch_is_given_up(plain, tmp_
 
 
 def test_batches_that_would_not_fit_in_memory_are_not_held(tmp_path, monkeypatch):
-    monkeypatch.setattr("tfopt_core.training.loop_offers.HELD_BYTES", 100)
+    monkeypatch.setattr("tfopt_core.training.loops.offers.HELD_BYTES", 100)
     offer = offer_loops(build_here(workload(), folder=tmp_path, batch_size=BATCH_SIZE))
     assert offer.steps == ()
     assert any("would take" in reason for reason in offer.left_out)

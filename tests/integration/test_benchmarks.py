@@ -16,7 +16,7 @@ from support.stored_measurements import FIRST_RESULTS
 
 from tfopt_core.app.request import make_request
 from tfopt_core.records.results import Block
-from tfopt_core.report.as_json import to_json
+from tfopt_core.report.results.as_json import to_json
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What the benchmarks share, and none itself.

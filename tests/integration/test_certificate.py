@@ -25,9 +25,9 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.replaying import certify, replay_both
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
-from tfopt_core.training import replay_data
 from tfopt_core.training.job import Job
-from tfopt_core.training.replay import replay
+from tfopt_core.training.replay.replay import data as replay_data
+from tfopt_core.training.replay.replay import replay
 from tfopt_core.trials.processes import Processes
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
@@ -437,7 +437,11 @@ def test_a_replay_that_fails_is_no_error_of_the_measurement(project, tmp_path):
 def test_weights_of_any_type_come_back(tmp_path):
     import keras
 
-    from tfopt_core.training.weights import restore_variables, save_variables, weight_difference
+    from tfopt_core.training.replay.weights import (
+        restore_variables,
+        save_variables,
+        weight_difference,
+    )
 
     variables = [
         keras.Variable(np.array([1.5, -2.0]), dtype="bfloat16"),

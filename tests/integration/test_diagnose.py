@@ -15,8 +15,8 @@ from support.real_process import make_distribution, make_project
 from tfopt_core.cli.main import run
 from tfopt_core.diagnosis import request as diagnosing
 from tfopt_core.diagnosis import step_rounds
+from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.errors import PreparationFailed
-from tfopt_core.training.recorder import RecordingLimits
 from tfopt_core.workers.spawn import ProcessOutcome
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,8 @@ from support.forked_command import runs_forked
 from tfopt_core.app.request import make_request
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Turn, Variant
-from tfopt_core.training.checkpoint_config import CheckpointConfig
-from tfopt_core.training.checkpoint_folder import make_ours, newest_in
+from tfopt_core.training.checkpoints.config import CheckpointConfig
+from tfopt_core.training.checkpoints.folder import make_ours, newest_in
 from tfopt_core.trials.processes import MODEL_FILE, run_folder
 from tfopt_core.trials.request import processes_of
 from tfopt_core.workers.clusters.local import Listener, LocalCluster

@@ -7,7 +7,7 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
 from tfopt_core import DataPlan, Workload
-from tfopt_core.training.train_functions import loop_of
+from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.trials.loop_timing import time_loops
 from tfopt_core.trials.probing import timed_steps
 from tfopt_core.trials.time_estimate import estimated

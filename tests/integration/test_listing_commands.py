@@ -10,7 +10,7 @@ from support.real_process import TINY, environment, make_project, run, tfopt, tf
 
 from tfopt_core import __version__
 from tfopt_core.app.check import check_recipe
-from tfopt_core.hooks.discovery import registrations
+from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe import shipped_recipes
 
 PLAN = """

@@ -144,8 +144,8 @@ def test_a_recurrent_model_is_compiled_whole(loop, tmp_path):
 
 def test_no_call_but_the_first_is_compiled(tmp_path):
     """XLA would compile anew for each value of an argument that says where a slice begins."""
-    from tfopt_core.training.loops import Loop
-    from tfopt_core.training.train_functions import made_function
+    from tfopt_core.training.loops.exact_loops import Loop
+    from tfopt_core.training.loops.train_functions import made_function
 
     built = build_here(unvalidated(), RESIDENT, folder=tmp_path, batch_size=4)
     for kind in ("resident", "chunked"):
@@ -306,7 +306,7 @@ def test_ragged_batches_are_stepped_on_one_by_one(tmp_path):
     _, plain = trained(tmp_path, ragged())
     built, outcome = trained(tmp_path, ragged(), CHUNKED)
     assert outcome.history["loss"] == pytest.approx(plain.history["loss"], abs=1e-6)
-    from tfopt_core.training.stacking import why_not_stacked
+    from tfopt_core.training.loops.stacking import why_not_stacked
 
     assert why_not_stacked(built.run.element_spec) == "batches hold a RaggedTensor"
 
@@ -527,7 +527,7 @@ def test_a_callback_may_train_on_a_batch_of_its_own(loop, tmp_path):
 @over(RESIDENT, CHUNKED)
 def test_training_can_be_replayed_for_a_certificate_by_the_loop_itself(loop, tmp_path):
     from tfopt_core.hooks.stack import StackedPlugin
-    from tfopt_core.training import replay as replaying
+    from tfopt_core.training.replay.replay import replay as replaying
 
     built = build_here(unvalidated(), folder=tmp_path, seed=5, batch_size=BATCH_SIZE)
 

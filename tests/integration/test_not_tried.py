@@ -14,7 +14,7 @@ from tfopt_runtime.chunked import Chunked
 from tfopt_core import DataPlan, Workload
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.training.script.fit_workload import FitWorkload
+from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.trials.compared_loops import compare_loops
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import Task

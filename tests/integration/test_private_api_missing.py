@@ -30,11 +30,14 @@ from tfopt_core.export import script_look
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.training import graphs, penalties, precision, random_state, segments
-from tfopt_core.training.distributed import kinds, models
+from tfopt_core.training import penalties, precision
+from tfopt_core.training.checkpoints import random_state, segments
+from tfopt_core.training.distributed import models
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.script.fit_workload import FitWorkload
-from tfopt_core.training.train_functions import own_strategy, why_no_loop
+from tfopt_core.training.graphs.operations import operations as graphs
+from tfopt_core.training.loops.train_functions import own_strategy, why_no_loop
+from tfopt_core.training.scripts.fit_workload import FitWorkload
+from tfopt_core.training.strategy import kinds
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import Task
 

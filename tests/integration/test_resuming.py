@@ -20,9 +20,9 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_core import DataPlan, Workload, hookimpl
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
-from tfopt_core.training.checkpoint_config import CheckpointConfig
-from tfopt_core.training.checkpoint_folder import names_in
-from tfopt_core.training.checkpointer import Checkpointer
+from tfopt_core.training.checkpoints.checkpointer import Checkpointer
+from tfopt_core.training.checkpoints.config import CheckpointConfig
+from tfopt_core.training.checkpoints.folder import names_in
 from tfopt_core.training.fit import train
 
 pytestmark = pytest.mark.tensorflow

@@ -70,7 +70,7 @@ def test_its_wheel_registers_a_plugin_that_tfopt_finds_and_describes(
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     asked = (
-        "import json; from tfopt_core.hooks.inspection import inspect_plugins as i; "
+        "import json; from tfopt_core.hooks.installed.inspection import inspect_plugins as i; "
         "[p] = i(['loss-watch']); print(json.dumps([p.error, p.distribution, p.summary, p.math]))"
     )
     env = environment(PYTHONPATH=tmp_path / "site")

@@ -23,8 +23,8 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.training.script.fitting import train_fit
-from tfopt_core.training.script.session import Session
+from tfopt_core.training.scripts.fitting import train_fit
+from tfopt_core.training.scripts.session import Session
 
 pytestmark = pytest.mark.tensorflow
 
@@ -567,7 +567,7 @@ def test_a_dry_build_makes_a_few_steps_however_many_a_call_makes(tmp_path, plugi
 def test_effects_of_several_fits_say_where_a_plugin_had_none(tmp_path):
     import keras
 
-    from tfopt_core.training.script.fitting import effects_of
+    from tfopt_core.training.scripts.fitting import effects_of
 
     class EachBatch(keras.callbacks.Callback):
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

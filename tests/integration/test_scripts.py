@@ -261,7 +261,7 @@ from tfopt_core.trials import compared_loops
 from tfopt_core.trials import time_estimate as estimate
 from tfopt_core.trials import loop_timing
 from tfopt_core.diagnosis import step_rounds
-from tfopt_core.training.recorder import RecordingLimits
+from tfopt_core.diagnosis.recorder import RecordingLimits
 
 moment = RecordingLimits(seconds=0.05, at_most=0.2)
 step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment

@@ -23,7 +23,7 @@ from support.real_process import TINY as TINY_WORKLOAD
 from support.real_process import make_project
 
 from tfopt_core.cli.main import run
-from tfopt_core.hooks.discovery import registrations
+from tfopt_core.hooks.installed.discovery import registrations
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "third_party_plugin"
 PLUGIN, DISTRIBUTION = "gradient-accumulation", "tfopt-gradient-accumulation"

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from support.real_process import make_project, tfopt
 
-from tfopt_core.training.checkpoint_folder import names_in, newest_in
+from tfopt_core.training.checkpoints.folder import names_in, newest_in
 
 pytestmark = pytest.mark.slow
 

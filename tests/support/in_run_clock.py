@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from tfopt_core.records.in_run import InRun
-from tfopt_core.training.loops import Loop
+from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.trials.alternate import BlockTimer, InRunContrast
 from tfopt_core.trials.explore import Explorer
 

@@ -19,7 +19,7 @@ from tfopt_core.records.results import (
     Results,
     RunResult,
 )
-from tfopt_core.report.console import make_console
+from tfopt_core.report.style.console import make_console
 
 
 def show(page: RenderableType, width: int = 80) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.errors import Problem
-from tfopt_core.hooks.assemble import assemble
 from tfopt_core.hooks.card import math_of, traits
+from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Reading, Recipe, WorkloadSpec, read_recipe
 from tfopt_core.training.factory import missing_workload

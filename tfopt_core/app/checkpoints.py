@@ -16,8 +16,8 @@ from tfopt_core.measurement.fingerprint import OF_THE_PLACE, differences, finger
 from tfopt_core.measurement.resume import recipe_differences
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.resume_point import ResumePoint
-from tfopt_core.training.checkpoint_config import CheckpointConfig
-from tfopt_core.training.checkpoint_folder import make_ours, names_in, newest_in
+from tfopt_core.training.checkpoints.config import CheckpointConfig
+from tfopt_core.training.checkpoints.folder import make_ours, names_in, newest_in
 from tfopt_core.trials.request import Request, with_prepared
 
 FOLDER = "checkpoints"

@@ -15,7 +15,7 @@ import attrs
 
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
-from tfopt_core.hooks.discovery import registrations
+from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.private_api import FEATURES
 from tfopt_core.training.runtime import check_environment
 

@@ -75,7 +75,7 @@ def first_contact(
         try_seconds,
     )
     from tfopt_core.diagnosis.request import diagnose
-    from tfopt_core.hooks.inspection import inspect_plugins
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.recipe.writing import write_file
     from tfopt_core.trials.request import prepare
     from tfopt_core.workers.spawn import SpawnRunner

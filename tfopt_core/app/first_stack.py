@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tfopt_core.diagnosis.draft import proposed, why_chosen
 from tfopt_core.errors import InputError, did_you_mean
 from tfopt_core.hooks.card import MATHEMATICS
-from tfopt_core.hooks.discovery import registrations
-from tfopt_core.hooks.inspection import PluginInfo, inspect_plugins
-from tfopt_core.hooks.safe_stack import in_order, safe_stack
+from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.installed.inspection import PluginInfo, inspect_plugins
+from tfopt_core.hooks.installed.safe_stack import in_order, safe_stack
 from tfopt_core.recipe.writing import PlannedPlugin
 from tfopt_core.records.diagnosis import Diagnosed
 

@@ -20,7 +20,7 @@ from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.records.variants import FULL, Turn, Variant
-from tfopt_core.training.distributed.addresses import from_dict
+from tfopt_core.training.strategy.addresses import from_dict
 from tfopt_core.trials.processes import MODEL_FILE, replace_file, run_folder
 from tfopt_core.trials.request import Request, prepare, processes_of
 from tfopt_core.workers.spawn import Runner

@@ -81,10 +81,10 @@ def apply(
     """
     from tfopt_core.app.apply import Asked, NothingToMeasure, conduct
     from tfopt_core.app.script_options import ScriptOptions
-    from tfopt_core.report.as_json import write_json
-    from tfopt_core.report.console import make_console
     from tfopt_core.report.first_contact import render_nothing
-    from tfopt_core.report.summary import render_summary
+    from tfopt_core.report.results.as_json import write_json
+    from tfopt_core.report.results.summary import render_summary
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.report.terminal import Terminal
 
     results = conduct(

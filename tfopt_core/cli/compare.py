@@ -27,7 +27,7 @@ def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug:
     that `tfopt apply --json` wrote. Whatever makes them not comparable is said.
     """
     from tfopt_core.cli.output import show
-    from tfopt_core.report.across import render_across
+    from tfopt_core.report.results.across import render_across
     from tfopt_core.statistics.across.contrast import compare_stacks
 
     across = compare_stacks(_measured(a, project), _measured(b, project))

@@ -34,10 +34,10 @@ def diagnose(
     from tfopt_core.app.request import make_request
     from tfopt_core.cli.output import show
     from tfopt_core.diagnosis.request import diagnose as take_apart
-    from tfopt_core.hooks.inspection import inspect_plugins
-    from tfopt_core.report.console import make_console
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.diagnosis import render_diagnosis
-    from tfopt_core.report.phases import make_phases
+    from tfopt_core.report.live.phases import make_phases
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.workers.spawn import SpawnRunner
 
     request, _ = make_request(

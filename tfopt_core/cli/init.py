@@ -178,9 +178,9 @@ def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
     from tfopt_core.app.first_stack import proposed_plugins
     from tfopt_core.app.request import make_request
     from tfopt_core.diagnosis.request import diagnose
-    from tfopt_core.hooks.inspection import inspect_plugins
-    from tfopt_core.report.console import make_console
-    from tfopt_core.report.phases import make_phases
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.report.live.phases import make_phases
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.workers.spawn import SpawnRunner
 
     with (

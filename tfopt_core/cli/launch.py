@@ -35,8 +35,8 @@ def launch(
     """
     from tfopt_core.app.request import make_cluster_request
     from tfopt_core.app.train import train_once
-    from tfopt_core.report.console import make_console
     from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import epoch_line, render_training
     from tfopt_core.workers.clusters.local import Listener, LocalCluster, RoleEnd
     from tfopt_core.workers.spawn import SpawnRunner

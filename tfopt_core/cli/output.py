@@ -7,8 +7,8 @@ from pathlib import Path
 import attrs
 from rich.console import RenderableType
 
-from tfopt_core.report.as_json import STANDARD_OUTPUT, write_json
-from tfopt_core.report.console import make_console
+from tfopt_core.report.results.as_json import STANDARD_OUTPUT, write_json
+from tfopt_core.report.style.console import make_console
 
 
 def show(page: RenderableType, data: attrs.AttrsInstance, json_path: Path | None) -> None:

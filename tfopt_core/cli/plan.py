@@ -22,8 +22,8 @@ def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     after.
     """
     from tfopt_core.app.request import make_request
-    from tfopt_core.report.console import make_console
     from tfopt_core.report.plan import render_plan
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.trials.request import prepare_in_detail
     from tfopt_core.workers.spawn import SpawnRunner
 

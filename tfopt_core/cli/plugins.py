@@ -16,9 +16,9 @@ def plugins(context: click.Context) -> None:
     """List the installed plugins with a line each, show one, or begin a new one."""
     if context.invoked_subcommand is not None:
         return
-    from tfopt_core.hooks.inspection import inspect_plugins
-    from tfopt_core.report.console import make_console
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.listing import PluginRow, render_plugins
+    from tfopt_core.report.style.console import make_console
 
     rows = [
         PluginRow(
@@ -39,10 +39,10 @@ def plugins(context: click.Context) -> None:
 @debug_option
 def show(name: str, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
-    from tfopt_core.hooks.discovery import registrations
-    from tfopt_core.hooks.inspection import inspect_plugins
-    from tfopt_core.report.console import make_console
+    from tfopt_core.hooks.installed.discovery import registrations
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.listing import SettingRow, render_card
+    from tfopt_core.report.style.console import make_console
 
     known = registrations()
     if name not in known:
@@ -70,7 +70,7 @@ def show(name: str, debug: bool) -> None:
 def new(name: str, into: Path | None, debug: bool) -> None:
     """Write a distribution with a plugin NAME that works, to be changed."""
     from tfopt_core.cli.scaffold import check_name, write_distribution
-    from tfopt_core.hooks.discovery import registrations
+    from tfopt_core.hooks.installed.discovery import registrations
 
     names = check_name(name, registrations())
     folder = into or Path(names.distribution)

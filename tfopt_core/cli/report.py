@@ -21,8 +21,8 @@ def report(asked: str, json_path: Path | None, project: Path | None, debug: bool
     """
     from tfopt_core.app.stored import find_id, open_stored
     from tfopt_core.cli.output import show
-    from tfopt_core.report.runs import render_interim
-    from tfopt_core.report.summary import render_summary
+    from tfopt_core.report.results.runs import render_interim
+    from tfopt_core.report.results.summary import render_summary
     from tfopt_core.store.overview import Interim
 
     with open_stored(project) as store:

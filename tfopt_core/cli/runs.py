@@ -18,7 +18,7 @@ def runs(json_path: Path | None, project: Path | None, debug: bool) -> None:
     """List the measurements of this project, the newest last."""
     from tfopt_core.app.stored import place_of
     from tfopt_core.cli.output import show
-    from tfopt_core.report.runs import render_runs
+    from tfopt_core.report.results.runs import render_runs
     from tfopt_core.store.database import Store
     from tfopt_core.store.overview import Listing
 

@@ -26,10 +26,10 @@ def schema(output: Path, debug: bool) -> None:
     An editor uses recipe.schema.json beside a recipe whose first line is `#:schema
     ./recipe.schema.json`. Write it anew when plugins are installed.
     """
-    from tfopt_core.hooks.inspection import inspect_plugins
-    from tfopt_core.hooks.schema import installed_schema
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.hooks.installed.schema import installed_schema
     from tfopt_core.recipe.writing import write_file
-    from tfopt_core.report.console import plain
+    from tfopt_core.report.style.console import plain
 
     infos = inspect_plugins()
     for info in infos:

@@ -26,9 +26,9 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     from tfopt_core.app.request import new_id
     from tfopt_core.hooks import read_machine
     from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
-    from tfopt_core.report.console import make_console
-    from tfopt_core.report.live import make_observer
-    from tfopt_core.report.selftest import render_selftest
+    from tfopt_core.report.live.display import make_observer
+    from tfopt_core.report.results.selftest import render_selftest
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.training.runtime import check_environment
     from tfopt_core.workers.fork import ForkRunner
 

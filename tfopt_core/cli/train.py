@@ -61,7 +61,7 @@ def train(
     from tfopt_core.app.clustered import cluster_of
     from tfopt_core.app.request import checkpoints_of, make_request
     from tfopt_core.app.train import train_once
-    from tfopt_core.report.console import make_console
+    from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
         render_adapted,

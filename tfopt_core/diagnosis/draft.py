@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
-from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
 from tfopt_core.records.diagnosis import Diagnosed

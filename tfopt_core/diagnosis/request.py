@@ -11,8 +11,8 @@ import attrs
 from cattrs import structure
 
 from tfopt_core.errors import InputError, PreparationFailed, RecipeError, WorkloadError
-from tfopt_core.hooks.inspection import PluginInfo
-from tfopt_core.hooks.suggest import NoAnswer
+from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.hooks.installed.suggest import NoAnswer
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.processes import last_words

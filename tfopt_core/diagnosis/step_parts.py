@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import attrs
 
+from tfopt_core.diagnosis.recorder import Call, TimedEpoch
 from tfopt_core.records.diagnosis import Round, StepPart
 from tfopt_core.statistics.intervals import median
-from tfopt_core.training.recorder import Call, TimedEpoch
 
 # Into so many blocks the calls of an even loop are put, each call its own where there are fewer.
 BLOCKS = 20

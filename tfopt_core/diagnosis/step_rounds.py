@@ -8,16 +8,16 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.diagnosis.batches import DataLoop, first_batch, repeated, shapes_of
+from tfopt_core.diagnosis.matmul_peak import MatmulPeak, dtypes_worth_measuring
+from tfopt_core.diagnosis.recorder import RecordingLimits
+from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
 from tfopt_core.diagnosis.step_parts import even_seconds_a_step, seconds_a_step, with_first_epoch
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
 from tfopt_core.statistics.intervals import median
-from tfopt_core.training.batches import DataLoop, first_batch, repeated, shapes_of
 from tfopt_core.training.build import Built
 from tfopt_core.training.fit_monitor import FitMonitor
-from tfopt_core.training.matmul_peak import MatmulPeak, dtypes_worth_measuring
-from tfopt_core.training.recorder import RecordingLimits
-from tfopt_core.training.step_loops import FitLoop, GraphLoop
 
 # Five rounds of some five seconds. Real epochs are seen to their end where that is soon.
 ROUNDS = 5

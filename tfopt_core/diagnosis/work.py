@@ -11,28 +11,33 @@ import attrs
 from cattrs import unstructure
 
 from tfopt_core.data import Cache, DataPlan
-from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, share_of_peak
-from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
-from tfopt_core.errors import describe
-from tfopt_core.hooks import Diagnosis, Finding
-from tfopt_core.hooks.settings import plain
-from tfopt_core.hooks.suggest import propose
-from tfopt_core.private_api import disabled_so_far
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse
-from tfopt_core.statistics.intervals import median
-from tfopt_core.training.build import Built, build, load
-from tfopt_core.training.callbacks import batch_callbacks
-from tfopt_core.training.devices import as_tensorflow_sees
-from tfopt_core.training.flops import NotCountable, operations_of
-from tfopt_core.training.graph_findings import graph_findings
-from tfopt_core.training.graphs import StepGraph, layers_without_xla, supports_xla, traced_step
-from tfopt_core.training.input_findings import (
+from tfopt_core.diagnosis.input_findings import (
     StageCost,
     plan_findings,
     shape_findings,
     stage_costs,
 )
+from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, share_of_peak
+from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
+from tfopt_core.errors import describe
+from tfopt_core.hooks import Diagnosis, Finding
+from tfopt_core.hooks.installed.settings import plain
+from tfopt_core.hooks.installed.suggest import propose
+from tfopt_core.private_api import disabled_so_far
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse
+from tfopt_core.statistics.intervals import median
+from tfopt_core.training.build import Built, build, load
+from tfopt_core.training.callbacks import batch_callbacks
+from tfopt_core.training.graphs.findings import graph_findings
+from tfopt_core.training.graphs.flops import NotCountable, operations_of
+from tfopt_core.training.graphs.operations import (
+    StepGraph,
+    layers_without_xla,
+    supports_xla,
+    traced_step,
+)
 from tfopt_core.training.job import Job
+from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.compared_loops import compare_loops
 from tfopt_core.trials.dry_build import resolve_all

@@ -9,8 +9,8 @@ from tfopt_core.export.names import WorkloadNames
 from tfopt_core.export.pipeline import Pipelines
 from tfopt_core.export.stack_view import StackView
 from tfopt_core.export.training import Training
-from tfopt_core.hooks.literals import literal
-from tfopt_core.hooks.plain_code import NoPlainForm
+from tfopt_core.hooks.code.literals import literal
+from tfopt_core.hooks.code.plain_code import NoPlainForm
 
 
 @attrs.define(eq=False)

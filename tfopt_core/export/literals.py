@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core.hooks.literals import keywords, literal
-from tfopt_core.hooks.plain_code import NoPlainForm
+from tfopt_core.hooks.code.literals import keywords, literal
+from tfopt_core.hooks.code.plain_code import NoPlainForm
 
 
 def spec_literal(spec: Any) -> str:

@@ -11,8 +11,8 @@ from cattrs import unstructure
 from tfopt_core.export.program import PROGRAM
 from tfopt_core.export.written import written
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.training.devices import as_tensorflow_sees
 from tfopt_core.training.job import Job
+from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.trials import looks
 from tfopt_core.trials.request import with_settings
 from tfopt_core.workers.task import Task

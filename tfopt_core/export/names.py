@@ -14,8 +14,8 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.dissect.functions import Taken
 from tfopt_core.data.functions import function_name
 from tfopt_core.errors import InputError
-from tfopt_core.hooks.plain_code import NoPlainForm
-from tfopt_core.hooks.plain_source import plain_source
+from tfopt_core.hooks.code.plain_code import NoPlainForm
+from tfopt_core.hooks.code.source import plain_source
 from tfopt_core.training.workload import Workload
 
 # The names that the file uses itself.

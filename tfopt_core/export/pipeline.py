@@ -35,8 +35,8 @@ from tfopt_core.data.stages import (
 )
 from tfopt_core.export.literals import spec_literal
 from tfopt_core.export.names import WorkloadNames
-from tfopt_core.hooks.literals import call, literal
-from tfopt_core.hooks.plain_code import NoPlainForm
+from tfopt_core.hooks.code.literals import call, literal
+from tfopt_core.hooks.code.plain_code import NoPlainForm
 
 # What tf.data takes for the global seed where there is none.
 NO_GLOBAL_SEED = 87654321

@@ -17,11 +17,11 @@ from tfopt_core.export.script_text import NoPlace, ScriptText
 from tfopt_core.export.stack_view import StackView, versions
 from tfopt_core.export.start import environment, start
 from tfopt_core.export.training import in_dict
-from tfopt_core.hooks.literals import literal
-from tfopt_core.hooks.plain_code import NoPlainForm
-from tfopt_core.hooks.plain_layout import wrapped_all
+from tfopt_core.hooks.code.layout import wrapped_all
+from tfopt_core.hooks.code.literals import literal
+from tfopt_core.hooks.code.plain_code import NoPlainForm
 from tfopt_core.training.build import Built
-from tfopt_core.training.script.fit_data import unchanged
+from tfopt_core.training.scripts.fit_data import unchanged
 
 # The names and order of the arguments of `fit` (Keras 3.15).
 FIT = (

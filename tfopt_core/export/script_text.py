@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from tfopt_core.hooks.plain_layout import wrapped_all
-from tfopt_core.hooks.plain_source import WIDTH, Edit, Offsets, edited
+from tfopt_core.hooks.code.layout import wrapped_all
+from tfopt_core.hooks.code.source import WIDTH, Edit, Offsets, edited
 
 _LIBRARIES = ("keras", "tensorflow")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfopt_core.hooks import RuntimeOptions
-from tfopt_core.hooks.literals import literal
+from tfopt_core.hooks.code.literals import literal
 
 
 def environment(options: RuntimeOptions) -> Iterator[str]:

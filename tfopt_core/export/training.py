@@ -9,15 +9,16 @@ import attrs
 
 from tfopt_core.export.literals import keras_object
 from tfopt_core.hooks import TrainingOptions
-from tfopt_core.hooks.literals import call, literal
-from tfopt_core.hooks.plain_code import NoPlainForm, Written
-from tfopt_core.hooks.plain_source import plain_source
-from tfopt_core.training import graph_steps, plain_loops, stacking
+from tfopt_core.hooks.code.literals import call, literal
+from tfopt_core.hooks.code.plain_code import NoPlainForm, Written
+from tfopt_core.hooks.code.source import plain_source
 from tfopt_core.training.build import Built
 from tfopt_core.training.defaults import _takes_nothing
-from tfopt_core.training.loops import Loop
+from tfopt_core.training.loops import graph_steps, stacking
+from tfopt_core.training.loops import plain as plain_loops
+from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.precision import output_layers
-from tfopt_core.training.train_functions import loop_of
 
 _STEPS = (
     graph_steps.one_step, graph_steps.logs_spec, graph_steps.no_logs, graph_steps.shapes_of_logs,

@@ -13,9 +13,9 @@ from tfopt_core.export.program import Program
 from tfopt_core.export.stack_view import StackView, versions
 from tfopt_core.export.start import environment, start
 from tfopt_core.hooks import RuntimeOptions
+from tfopt_core.hooks.code.literals import call, keywords, literal
+from tfopt_core.hooks.code.plain_code import NoPlainForm
 from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.literals import call, keywords, literal
-from tfopt_core.hooks.plain_code import NoPlainForm
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.factory import named_workloads

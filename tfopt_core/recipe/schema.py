@@ -89,7 +89,7 @@ _CHECKS: Mapping[Callable[[object], Any], Schema] = {
 def recipe_schema(plugin: Schema, definitions: Mapping[str, Schema]) -> Schema:
     """The schema of a recipe file, as plain data.
 
-    :param plugin: the schema of one of its `[[plugins]]`, see `tfopt_core.hooks.schema`.
+    :param plugin: the schema of one of its `[[plugins]]`, see `tfopt_core.hooks.installed.schema`.
     :param definitions: what `plugin` refers to.
     """
     body = _table(Recipe)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks import Finding
-from tfopt_core.hooks.suggest import NoAnswer, Suggestion
+from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.records.in_run import Adapted
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tfopt_core.export.program import Became, Program
-from tfopt_core.hooks.plain_layout import wrapped_all
-from tfopt_core.hooks.plain_source import WIDTH
+from tfopt_core.hooks.code.layout import wrapped_all
+from tfopt_core.hooks.code.source import WIDTH
 
 _OURS = ("import argparse", "import json", "import os")
 

@@ -15,10 +15,11 @@ from rich.text import Text
 
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.card import MATHEMATICS
-from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import Diagnosed, StepPart
-from tfopt_core.report import units
-from tfopt_core.report.layout import (
+from tfopt_core.report.results.summary import machine_in_words
+from tfopt_core.report.style import units
+from tfopt_core.report.style.layout import (
     Page,
     bullets,
     facts,
@@ -28,8 +29,7 @@ from tfopt_core.report.layout import (
     section,
     words,
 )
-from tfopt_core.report.summary import machine_in_words
-from tfopt_core.report.vocabulary import settings_in_words
+from tfopt_core.report.style.vocabulary import settings_in_words
 
 BAR_WIDTH = 60
 # The sign and the colour of each part in the bar and beside its name.

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tfopt_core.hooks.card import MATHEMATICS
-from tfopt_core.hooks.inspection import PluginInfo
-from tfopt_core.report.layout import Page, facts, grid, indented, paragraph, section, words
+from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.report.style.layout import Page, facts, grid, indented, paragraph, section, words
 
 NAME_WIDTH = 26
 

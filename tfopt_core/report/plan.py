@@ -12,9 +12,9 @@ from rich.table import Table
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.records.dry_build import PluginPlan, Prepared
 from tfopt_core.records.memory import MemoryPlan, StageLine
-from tfopt_core.report import units
-from tfopt_core.report.layout import Page, bullets, facts, grid, indented, section, words
-from tfopt_core.report.vocabulary import setting_in_words
+from tfopt_core.report.style import units
+from tfopt_core.report.style.layout import Page, bullets, facts, grid, indented, section, words
+from tfopt_core.report.style.vocabulary import setting_in_words
 
 # Below it, the two sides of a data plan stand one above the other.
 SIDE_BY_SIDE_WIDTH = 72

@@ -10,9 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfopt_core.report import units
-from tfopt_core.report.console import plain_lines
-from tfopt_core.report.layout import Page, bullets, indented, section, words
+from tfopt_core.report.style import units
+from tfopt_core.report.style.console import plain_lines
+from tfopt_core.report.style.layout import Page, bullets, indented, section, words
 from tfopt_core.workers.clusters.local import RoleEnd
 from tfopt_core.workers.clusters.roles import Role
 

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tfopt_core.diagnosis.draft import Draft
-from tfopt_core.report.console import make_console
 from tfopt_core.report.first_contact import render_look, render_written
-from tfopt_core.report.live import LiveObserver, make_observer
-from tfopt_core.report.phases import make_phases
+from tfopt_core.report.live.display import LiveObserver, make_observer
+from tfopt_core.report.live.phases import make_phases
+from tfopt_core.report.style.console import make_console
 
 
 class Terminal:

@@ -14,9 +14,9 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.results import EffectResult, RunResult
 from tfopt_core.records.resume_point import ResumePoint
-from tfopt_core.report.console import plain
-from tfopt_core.report.layout import grid, paragraph, words
-from tfopt_core.report.units import metric_text, seconds_text
+from tfopt_core.report.style.console import plain
+from tfopt_core.report.style.layout import grid, paragraph, words
+from tfopt_core.report.style.units import metric_text, seconds_text
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:

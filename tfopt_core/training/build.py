@@ -18,11 +18,11 @@ from tfopt_core.hooks import (
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.compile import compile_model
 from tfopt_core.training.defaults import WorkloadDefaults
-from tfopt_core.training.distributed.joined_strategy import Joined
-from tfopt_core.training.distributed.kinds import apart_from_earlier_strategies
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.job import Job
 from tfopt_core.training.precision import check_loss_scaling, keep_in_float32, set_policy
+from tfopt_core.training.strategy.joined import Joined
+from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
 from tfopt_core.training.workload import Workload
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tfopt_core.errors import WorkloadError, describe, did_you_mean
-from tfopt_core.hooks.discovery import Registration, registrations
+from tfopt_core.hooks.installed.discovery import Registration, registrations
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.workload import Workload
 

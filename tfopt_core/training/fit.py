@@ -8,14 +8,14 @@ from typing import Any
 
 from tfopt_core.records.fit import FitOutcome
 from tfopt_core.training.build import Built
-from tfopt_core.training.checkpointer import Checkpointer
+from tfopt_core.training.checkpoints.checkpointer import Checkpointer
+from tfopt_core.training.checkpoints.segments import begin_anew, segmented_callbacks
 from tfopt_core.training.distributed.distribution import Distribution, distribution_of
 from tfopt_core.training.distributed.writers import callbacks_of
 from tfopt_core.training.fit_monitor import FitMonitor, Known, Report
-from tfopt_core.training.loops import Adapt
+from tfopt_core.training.loops.exact_loops import Adapt
+from tfopt_core.training.loops.switching import switching_loop
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
-from tfopt_core.training.segments import begin_anew, segmented_callbacks
-from tfopt_core.training.switching import switching_loop
 
 
 def train(

@@ -15,13 +15,13 @@ from tfopt_core.errors import TrainingDiverged, WorkloadError
 from tfopt_core.hooks import Control
 from tfopt_core.records.fit import TimedBlock
 from tfopt_core.training.build import Built
-from tfopt_core.training.clock import StepClock
-from tfopt_core.training.devices import device_sync
-from tfopt_core.training.function_cache import FunctionCache
+from tfopt_core.training.loops.function_cache import FunctionCache
+from tfopt_core.training.loops.resident import ResidentFunction
+from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.penalties import Penalties, with_data_loss
-from tfopt_core.training.resident_loop import ResidentFunction
 from tfopt_core.training.timed_function import TimedFunction
-from tfopt_core.training.train_functions import loop_of
+from tfopt_core.training.timing.clock import StepClock
+from tfopt_core.training.timing.devices import device_sync
 
 # Progress is told at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000

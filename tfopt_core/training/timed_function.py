@@ -10,18 +10,18 @@ from typing import Any
 import attrs
 
 from tfopt_core.training.build import Built
-from tfopt_core.training.chunked import ChunkedFunction
-from tfopt_core.training.clock import StepClock
 from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
-from tfopt_core.training.function_cache import FunctionCache
-from tfopt_core.training.resident_loop import ResidentFunction
-from tfopt_core.training.switching import SwitchingLoop
-from tfopt_core.training.train_functions import (
+from tfopt_core.training.loops.chunked import ChunkedFunction
+from tfopt_core.training.loops.function_cache import FunctionCache
+from tfopt_core.training.loops.resident import ResidentFunction
+from tfopt_core.training.loops.switching import SwitchingLoop
+from tfopt_core.training.loops.train_functions import (
     TrainFunction,
     count_by,
     loop_function,
     loop_of,
 )
+from tfopt_core.training.timing.clock import StepClock
 
 
 @attrs.define(eq=False)

@@ -15,7 +15,7 @@ import attrs
 from tfopt_core.records.in_run import InRun, Quad
 from tfopt_core.statistics.in_run import conclude, not_compared
 from tfopt_core.statistics.intervals import LOOKS
-from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
+from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 
 # An alternative whose first warm block is slower than this is of no use, whatever the noise.
 TOO_SLOW_RATIO = 2.0

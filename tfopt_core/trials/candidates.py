@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 import attrs
 
 from tfopt_core.records.in_run import InRun
-from tfopt_core.training.loops import Loop, Offer
+from tfopt_core.training.loops.exact_loops import Loop, Offer
 
 # A call costs up to 5 ms with its data, so one that lasts so long has next to nothing left to gain
 # from more steps, and a step that lasts so long has nothing to gain from company.

@@ -12,12 +12,12 @@ import attrs
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster, Serve
 from tfopt_core.hooks.cluster import JOIN_SECONDS
-from tfopt_core.hooks.settings import plain
+from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.agreement import check_agreement, exchanged
-from tfopt_core.training.distributed.joined_strategy import Joined, join
 from tfopt_core.training.distributed.serving import said_by_servers, serve
+from tfopt_core.training.strategy.joined import Joined, join
 from tfopt_core.workers.task import Task
 
 Send = Callable[[dict[str, Any]], None]

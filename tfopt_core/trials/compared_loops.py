@@ -13,9 +13,9 @@ from tfopt_core.hooks.diagnosis import ComparedLoop
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.training.build import Built
 from tfopt_core.training.fit_monitor import FitMonitor
-from tfopt_core.training.loops import Offer
-from tfopt_core.training.script.fit_workload import FitWorkload
-from tfopt_core.training.switching import switching_loop
+from tfopt_core.training.loops.exact_loops import Offer
+from tfopt_core.training.loops.switching import switching_loop
+from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.trials.explore import Explorer
 
 # A first look takes seconds; where steps are long, nothing is compared.

@@ -16,14 +16,14 @@ from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks.card import card, math_of
 from tfopt_core.hooks.guards import named_after
-from tfopt_core.hooks.settings import plain
+from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
-from tfopt_core.training.devices import as_tensorflow_sees
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
+from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe

@@ -1,6 +1,6 @@
 """Compare the loops that a training can use, within a budget, for `tfopt train --adapt`.
 
-`tfopt_core/training/switching.py` switches between them.
+`tfopt_core/training/loops/switching.py` switches between them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfopt_core.records.in_run import Adapted, InRun
 from tfopt_core.statistics.in_run import not_compared
 from tfopt_core.statistics.intervals import LOOK_LEVEL, LOOKS
 from tfopt_core.statistics.wording import seconds_in_words
-from tfopt_core.training.loops import Loop, Offer
+from tfopt_core.training.loops.exact_loops import Loop, Offer
 from tfopt_core.trials.alternate import BlockTimer, InRunContrast, block_steps
 from tfopt_core.trials.candidates import LoopTrial, candidates, fastest, why_kept
 

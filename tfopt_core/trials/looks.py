@@ -8,7 +8,7 @@ from typing import Any
 from cattrs import unstructure
 
 from tfopt_core.training.job import Job
-from tfopt_core.training.replay import replay
+from tfopt_core.training.replay.replay import replay
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import Task
 

@@ -13,12 +13,12 @@ from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import describe
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
-from tfopt_core.training.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
-from tfopt_core.training.devices import device_sync
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
-from tfopt_core.training.loops import Loop
-from tfopt_core.training.resident_loop import ResidentFunction
-from tfopt_core.training.train_functions import keras_function, made_function
+from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.loops.resident import ResidentFunction
+from tfopt_core.training.loops.train_functions import keras_function, made_function
+from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
+from tfopt_core.training.timing.devices import device_sync
 
 # A loop is timed for so many seconds, but at least and at most for so many blocks.
 SECONDS, FEWEST, MOST = 1.0, 3, 40

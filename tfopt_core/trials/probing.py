@@ -20,9 +20,9 @@ from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.job import Job
-from tfopt_core.training.loops import Loop
+from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.sources import as_plan
-from tfopt_core.training.train_functions import loop_of
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.loop_timing import LoopTime, time_loops
 

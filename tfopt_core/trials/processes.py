@@ -22,7 +22,7 @@ from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
 from tfopt_core.statistics.timing.summary import summed_up
-from tfopt_core.training.checkpoint_config import CheckpointConfig
+from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.workers.clusters.roles import is_role_folder

@@ -12,9 +12,9 @@ import attrs
 from tfopt_core.statistics.timing.cutting import cut_rule
 from tfopt_core.statistics.timing.summary import told_fit
 from tfopt_core.training.build import build, load
-from tfopt_core.training.checkpointer import Checkpointer
-from tfopt_core.training.distributed.joined_strategy import Joined
+from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
+from tfopt_core.training.strategy.joined import Joined
 from tfopt_core.trials.cluster_start import check_built
 from tfopt_core.trials.explore import Explorer
 from tfopt_core.workers.task import Task

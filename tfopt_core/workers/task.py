@@ -10,7 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.errors import TfoptError, describe
-from tfopt_core.training.checkpoint_config import CheckpointConfig
+from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 
 Kind = Literal["prepare", "run", "replay", "diagnose"]

@@ -17,8 +17,8 @@ from tfopt_core.app.check import check_recipe
 from tfopt_core.app.first_recipe import parse_target
 from tfopt_core.app.first_stack import proposed_plugins
 from tfopt_core.cli.main import run
-from tfopt_core.hooks.inspection import inspect_plugins
-from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.hooks.installed.inspection import inspect_plugins
+from tfopt_core.hooks.installed.suggest import Suggestion
 
 FACTORY = "def build():\n    raise SystemExit('not called')\n"
 

@@ -16,7 +16,7 @@ from tfopt_core.cli.scaffold import (
     write_distribution,
 )
 from tfopt_core.errors import InputError
-from tfopt_core.hooks.discovery import registrations
+from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe import read_recipe
 
 

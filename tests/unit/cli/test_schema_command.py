@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tfopt_core.cli.main import run
-from tfopt_core.hooks import inspection
-from tfopt_core.hooks.inspection import PluginInfo
+from tfopt_core.hooks.installed import inspection
+from tfopt_core.hooks.installed.inspection import PluginInfo
 
 
 def test_the_schema_goes_to_standard_output_or_over_an_older_file(

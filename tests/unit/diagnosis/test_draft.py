@@ -24,7 +24,7 @@ from tfopt_core.errors import (
     Problem,
     RecipeError,
 )
-from tfopt_core.hooks.suggest import Suggestion
+from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import read_recipe
 from tfopt_core.records.diagnosis import MatmulUse, StepPart
 from tfopt_core.records.estimate import Estimate

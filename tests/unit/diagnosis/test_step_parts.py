@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfopt_core.diagnosis.recorder import Call, TimedEpoch
 from tfopt_core.diagnosis.step_parts import (
     even_seconds_a_step,
     parts_of,
@@ -14,7 +15,6 @@ from tfopt_core.diagnosis.step_parts import (
     with_first_epoch,
 )
 from tfopt_core.records.diagnosis import Round
-from tfopt_core.training.recorder import Call, TimedEpoch
 
 SECONDS = st.floats(1e-6, 10)
 

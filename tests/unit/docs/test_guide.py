@@ -25,7 +25,7 @@ from tfopt_core import (
 )
 from tfopt_core.cli.main import cli
 from tfopt_core.hooks import card
-from tfopt_core.hooks.discovery import registrations
+from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.specs import ALL_HOOKS, HookSpecs
 from tfopt_core.recipe import (
     MeasureSpec,

@@ -13,7 +13,7 @@ from tfopt_core.data import Autotune, Batch, Cache, Prefetch, Shuffle
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.export.names import WorkloadNames
 from tfopt_core.export.pipeline import Pipelines
-from tfopt_core.hooks.plain_code import NoPlainForm
+from tfopt_core.hooks.code.plain_code import NoPlainForm
 
 pytestmark = pytest.mark.tensorflow
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tfopt_core.hooks.literals import call, keywords, literal
-from tfopt_core.hooks.plain_code import NoPlainForm
-from tfopt_core.hooks.plain_layout import wrapped
-from tfopt_core.hooks.plain_source import plain_source
+from tfopt_core.hooks.code.layout import wrapped
+from tfopt_core.hooks.code.literals import call, keywords, literal
+from tfopt_core.hooks.code.plain_code import NoPlainForm
+from tfopt_core.hooks.code.source import plain_source
 
 
 def with_types(first: int, *, second: list[str] | None = None) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks.card import Traits
-from tfopt_core.hooks.inspection import PluginInfo, inspect_plugins
-from tfopt_core.hooks.safe_stack import in_order, safe_stack
+from tfopt_core.hooks.installed.inspection import PluginInfo, inspect_plugins
+from tfopt_core.hooks.installed.safe_stack import in_order, safe_stack
 
 PLAIN = Traits(
     targets=("input",), role="optimization", model_change="none", requires=(), conflicts=(),

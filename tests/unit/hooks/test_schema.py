@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from tfopt_core.hooks.inspection import PluginInfo, describe_plugin, inspect_plugins
-from tfopt_core.hooks.json_types import of_annotation
-from tfopt_core.hooks.schema import installed_schema
-from tfopt_core.hooks.settings import mismatch
+from tfopt_core.hooks.installed.inspection import PluginInfo, describe_plugin, inspect_plugins
+from tfopt_core.hooks.installed.json_types import of_annotation
+from tfopt_core.hooks.installed.schema import installed_schema
+from tfopt_core.hooks.installed.settings import mismatch
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.schema import DESCRIPTIONS
 from tfopt_core.recipe.table import Nested, Table, keys_of

@@ -10,7 +10,7 @@ from attrs import field, validators
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core.hooks.settings import configure, mismatch
+from tfopt_core.hooks.installed.settings import configure, mismatch
 from tfopt_core.recipe import PluginEntry, Where
 
 

@@ -12,7 +12,7 @@ from support.hooks_diagnosis import diagnosis
 
 from tfopt_core import hookimpl
 from tfopt_core.errors import PluginLoadError
-from tfopt_core.hooks import suggest
+from tfopt_core.hooks.installed import suggest
 
 
 @attrs.frozen

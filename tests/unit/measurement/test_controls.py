@@ -9,7 +9,7 @@ from support.measure_runs import make_judgement, make_pairs
 from tfopt_core.measurement.controls import sleeping
 from tfopt_core.measurement.selftest import ControlTrial
 from tfopt_core.records.results import Results
-from tfopt_core.report.selftest import render_selftest
+from tfopt_core.report.results.selftest import render_selftest
 from tfopt_core.statistics.verdicts.verdict import compare
 
 
@@ -52,7 +52,7 @@ def trial(control, ratio):
 def printed(trials):
     import io
 
-    from tfopt_core.report.console import make_console
+    from tfopt_core.report.style.console import make_console
 
     stream = io.StringIO()
     make_console(width=80, file=stream, environ={}).print(render_selftest(trials))

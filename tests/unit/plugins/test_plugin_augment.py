@@ -21,7 +21,7 @@ from tfopt_data.cache import Cache
 from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data.lower import lower
-from tfopt_core.hooks.assemble import assemble
+from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.testing import check_plugin, make_run, stack_of
 
 BRIGHTNESS = {"layer": "RandomBrightness", "factor": 0.4, "value_range": [0.0, 1.0]}

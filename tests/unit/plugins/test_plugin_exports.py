@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tfopt_core.hooks.contract import implementations
-from tfopt_core.hooks.discovery import registrations
+from tfopt_core.hooks.installed.discovery import registrations
 
 OURS = {n: f[0] for n, f in registrations().items() if f[0].distribution == "tfopt"}
 # What core cannot write down by itself.

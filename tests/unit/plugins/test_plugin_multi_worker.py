@@ -20,7 +20,7 @@ from tfopt_distribute.tpu import Tpu, check_full_batches
 from tfopt_core import Cluster, ClusterOptions, DataPlan, PluginRefused, Serve
 from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.discovery import registrations
+from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.testing import drive, stack_of
 

@@ -9,8 +9,8 @@ import pytest
 from support.report_results import make_results, make_run, show
 
 from tfopt_core.records.results import EffectResult
-from tfopt_core.report.across import render_across
-from tfopt_core.report.as_json import to_json
+from tfopt_core.report.results.across import render_across
+from tfopt_core.report.results.as_json import to_json
 from tfopt_core.statistics.across.comparable import Measured
 from tfopt_core.statistics.across.contrast import Across, compare_stacks
 

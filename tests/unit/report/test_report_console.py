@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.report_results import make_comparison, make_results, show
 
-from tfopt_core.report.console import make_console, plain, plain_lines
-from tfopt_core.report.layout import Page, words
-from tfopt_core.report.summary import render_summary
+from tfopt_core.report.results.summary import render_summary
+from tfopt_core.report.style.console import make_console, plain, plain_lines
+from tfopt_core.report.style.layout import Page, words
 
 
 class Terminal(io.StringIO):

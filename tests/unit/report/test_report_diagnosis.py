@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from support.report_results import show
 
 from tfopt_core.hooks import Finding
-from tfopt_core.hooks.suggest import NoAnswer, Suggestion
+from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Round, StepPart
-from tfopt_core.report.as_json import to_json
-from tfopt_core.report.console import make_console
 from tfopt_core.report.diagnosis import (
     Bar,
     lengths,
@@ -24,7 +22,9 @@ from tfopt_core.report.diagnosis import (
     render_diagnosis,
     snippet,
 )
-from tfopt_core.report.phases import make_phases
+from tfopt_core.report.live.phases import make_phases
+from tfopt_core.report.results.as_json import to_json
+from tfopt_core.report.style.console import make_console
 
 
 def part(share: float, low: float | None = None, high: float | None = None) -> StepPart:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.report_results import make_attribution, make_fit, make_results, make_run
 
 from tfopt_core.errors import InputError
-from tfopt_core.report.as_json import to_json, write_json
+from tfopt_core.report.results.as_json import to_json, write_json
 
 # DESIGN.md, "--json"
 FIELDS = {

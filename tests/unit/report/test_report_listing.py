@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from support.report_results import show
 
 from tfopt_core.hooks.card import Traits
-from tfopt_core.hooks.inspection import PluginInfo
+from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.report.listing import (
     DoctorRow,
     PluginRow,

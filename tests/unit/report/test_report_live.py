@@ -23,8 +23,7 @@ from tfopt_core.measurement.progress import (
     RunProgress,
     RunStarted,
 )
-from tfopt_core.report.console import make_console
-from tfopt_core.report.live import (
+from tfopt_core.report.live.display import (
     LiveView,
     PlainLines,
     Silence,
@@ -32,7 +31,8 @@ from tfopt_core.report.live import (
     make_observer,
     render_state,
 )
-from tfopt_core.report.progress import State, after
+from tfopt_core.report.live.progress import State, after
+from tfopt_core.report.style.console import make_console
 
 READY = Ready(seconds=4.2, resolved={}, epochs=5, steps_per_epoch=1875, total_runs=8,
               warnings=("no validation data\x1b[31m",))  # fmt: skip

@@ -9,8 +9,8 @@ import attrs
 import pytest
 from support.report_results import make_run, show
 
-from tfopt_core.report.runs import render_interim, render_runs, when_in_words
-from tfopt_core.report.vocabulary import VERDICTS
+from tfopt_core.report.results.runs import render_interim, render_runs, when_in_words
+from tfopt_core.report.style.vocabulary import VERDICTS
 from tfopt_core.store.overview import Interim, Listing, Overview
 
 LONG = "long-" * 30

@@ -6,7 +6,7 @@ import attrs
 from support.report_results import make_comparison, make_results, make_run, show
 
 from tfopt_core.records.results import Scaling
-from tfopt_core.report.summary import render_summary
+from tfopt_core.report.results.summary import render_summary
 
 SCALING = Scaling(
     replicas=2, baseline_replicas=1, workers=2, plugin=None, speedup=1.24, efficiency=0.62,

@@ -22,9 +22,9 @@ from support.report_results import (
 )
 
 from tfopt_core.records.results import EffectResult, FigureRatio, Results, RunResult
-from tfopt_core.report.console import make_console
-from tfopt_core.report.figures import Row, figure_groups
-from tfopt_core.report.summary import machine_in_words, render_summary
+from tfopt_core.report.results.figures import Row, figure_groups
+from tfopt_core.report.results.summary import machine_in_words, render_summary
+from tfopt_core.report.style.console import make_console
 
 LONG = "a-plugin-with-a-name-that-nobody-would-want-to-type-but-somebody-published-anyway"
 

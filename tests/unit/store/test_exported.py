@@ -17,7 +17,7 @@ from tfopt_core.records.results import (
     Results,
     RunResult,
 )
-from tfopt_core.report.as_json import to_json, write_json
+from tfopt_core.report.results.as_json import to_json, write_json
 from tfopt_core.store.exported import read_results
 
 FIT = FitResult(

@@ -9,8 +9,8 @@ import pytest
 from support.failing_disk import FailingDisk, Killed
 
 from tfopt_core.errors import InputError, StoreError
-from tfopt_core.training.checkpoint_file import Checkpoint
-from tfopt_core.training.checkpoint_folder import (
+from tfopt_core.training.checkpoints.file import Checkpoint
+from tfopt_core.training.checkpoints.folder import (
     MARKER,
     Writer,
     make_ours,

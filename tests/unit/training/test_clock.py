@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.training.clock import StepClock
+from tfopt_core.training.timing.clock import StepClock
 
 MILLISECOND = 1_000_000
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tfopt_core.training.data_order import make_iterators, without_steps_done
+from tfopt_core.training.checkpoints.data_order import make_iterators, without_steps_done
 
 EPOCHS, DONE = 5, 2
 

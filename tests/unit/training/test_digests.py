@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfopt_core.training.digests import example_digests, read_epoch
+from tfopt_core.training.replay.digests import example_digests, read_epoch
 
 pytestmark = pytest.mark.tensorflow
 

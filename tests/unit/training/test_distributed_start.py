@@ -10,8 +10,8 @@ from tfopt_core import Cluster, ClusterOptions
 from tfopt_core.errors import ClusterError
 from tfopt_core.measurement.fingerprint import shared_facts
 from tfopt_core.training.distributed import serving
-from tfopt_core.training.distributed.addresses import Joining, from_dict, to_dict
 from tfopt_core.training.distributed.agreement import check_agreement
+from tfopt_core.training.strategy.addresses import Joining, from_dict, to_dict
 
 
 def at(*addresses: str, index: int = 0) -> Cluster:

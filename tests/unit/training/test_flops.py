@@ -10,8 +10,8 @@ pytestmark = pytest.mark.tensorflow
 def counted(model, x, y, loss="mse"):
     import keras
 
-    from tfopt_core.training.flops import operations_of
-    from tfopt_core.training.graphs import traced_step
+    from tfopt_core.training.graphs.flops import operations_of
+    from tfopt_core.training.graphs.operations import traced_step
 
     keras.config.set_dtype_policy("float32")
     model.compile("sgd", loss, jit_compile=False)
@@ -87,7 +87,7 @@ def test_attention_counts_its_products_of_batches_and_einsums():
 def test_a_loop_whose_rounds_nobody_knows_is_not_counted():
     import tensorflow as tf
 
-    from tfopt_core.training.flops import NotCountable, operations_of
+    from tfopt_core.training.graphs.flops import NotCountable, operations_of
 
     def until(x):
         return tf.while_loop(
@@ -102,7 +102,7 @@ def test_a_loop_whose_rounds_nobody_knows_is_not_counted():
 def test_an_unknown_shape_is_not_counted():
     import tensorflow as tf
 
-    from tfopt_core.training.flops import NotCountable, operations_of
+    from tfopt_core.training.graphs.flops import NotCountable, operations_of
 
     graph = tf.function(lambda x: x @ x).get_concrete_function(tf.TensorSpec((None, None))).graph
     with pytest.raises(NotCountable, match="shape"):
@@ -112,7 +112,7 @@ def test_an_unknown_shape_is_not_counted():
 def test_of_two_branches_the_dearer_counts():
     import tensorflow as tf
 
-    from tfopt_core.training.flops import operations_of
+    from tfopt_core.training.graphs.flops import operations_of
 
     def choose(x):
         return tf.cond(tf.reduce_sum(x) > 0, lambda: x @ x @ x, lambda: x @ x)

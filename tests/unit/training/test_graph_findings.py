@@ -14,8 +14,8 @@ def found(call, *, elements=64):
     import keras
     import tensorflow as tf
 
-    from tfopt_core.training.graph_findings import graph_findings
-    from tfopt_core.training.graphs import traced_step
+    from tfopt_core.training.graphs.findings import graph_findings
+    from tfopt_core.training.graphs.operations import traced_step
 
     class Layer(keras.layers.Layer):
         def build(self, shape):
@@ -103,7 +103,7 @@ def nodes_of(function, *specs):
 
 
 def names(function, *specs):
-    from tfopt_core.training.graph_findings import repeated_nodes
+    from tfopt_core.training.graphs.findings import repeated_nodes
 
     return [same.op for same in repeated_nodes(nodes_of(function, *specs))]
 
@@ -138,7 +138,7 @@ def test_other_attributes_make_another_value():
 def test_the_graph_optimizers_output_can_be_read_in_this_tensorflow():
     import tensorflow as tf
 
-    from tfopt_core.training.graphs import optimized_nodes
+    from tfopt_core.training.graphs.operations import optimized_nodes
 
     function = tf.function(lambda x: tf.sin(x) + 1.0)
     nodes = optimized_nodes(lambda: function(tf.ones(3)))
@@ -146,8 +146,8 @@ def test_the_graph_optimizers_output_can_be_read_in_this_tensorflow():
 
 
 def test_what_cannot_be_read_is_unknown():
-    from tfopt_core.training.graph_findings import graph_findings
-    from tfopt_core.training.graphs import StepGraph, optimized_nodes
+    from tfopt_core.training.graphs.findings import graph_findings
+    from tfopt_core.training.graphs.operations import StepGraph, optimized_nodes
 
     def fails():
         raise RuntimeError("another version")
@@ -159,7 +159,7 @@ def test_what_cannot_be_read_is_unknown():
 def test_graphs_of_functions_that_ran_before_are_not_taken_for_this_one():
     import tensorflow as tf
 
-    from tfopt_core.training.graphs import optimized_nodes
+    from tfopt_core.training.graphs.operations import optimized_nodes
 
     small, large = (tf.function(lambda x, n=n: [tf.sin(x * i) for i in range(n)]) for n in (2, 60))
     optimized_nodes(lambda: small(tf.ones(3)))

@@ -9,7 +9,7 @@ from cattrs import structure
 from support.in_run_clock import Hands, train
 
 from tfopt_core.records.in_run import Adapted, InRun
-from tfopt_core.training.loops import Loop, Offer
+from tfopt_core.training.loops.exact_loops import Loop, Offer
 from tfopt_core.trials.candidates import candidates, fastest
 from tfopt_core.trials.explore import Explorer
 

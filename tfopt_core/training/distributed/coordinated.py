@@ -20,7 +20,7 @@ from tfopt_core.hooks import Cluster
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.ending import loss_in_words, who_is_gone
 from tfopt_core.training.distributed.models import build_model, check_data, with_class_weight
-from tfopt_core.training.loop_report import LoopReport, continued
+from tfopt_core.training.loops.report import LoopReport, continued
 from tfopt_core.training.optimizers import optimizers_of
 
 # A closure is sent over the network and waited for: 8 steps in one took half as long a step.

@@ -12,7 +12,6 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.communication import communication_seconds
 from tfopt_core.training.distributed.coordinated import Coordinated
-from tfopt_core.training.distributed.kinds import feeds_itself, kind_of
 from tfopt_core.training.distributed.models import (
     build_model,
     check_data,
@@ -22,7 +21,8 @@ from tfopt_core.training.distributed.models import (
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
-from tfopt_core.training.loop_report import LoopReport, continued
+from tfopt_core.training.loops.report import LoopReport, continued
+from tfopt_core.training.strategy.kinds import feeds_itself, kind_of
 
 PARTS = (PartOfBatch, PartOfExamples, PartOfSource)
 # More steps than anybody makes.

@@ -16,8 +16,8 @@ from tfopt_core.training.distributed.empty_replicas import (
 )
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import per_replica
-from tfopt_core.training.graph_steps import no_logs, shapes_of_logs
-from tfopt_core.training.loop_report import LoopReport
+from tfopt_core.training.loops.graph_steps import no_logs, shapes_of_logs
+from tfopt_core.training.loops.report import LoopReport
 
 
 @attrs.define(kw_only=True, eq=False)

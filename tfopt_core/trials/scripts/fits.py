@@ -8,8 +8,8 @@ from typing import Any
 from tfopt_core.errors import WorkloadError
 from tfopt_core.statistics.timing.summary import told_fit
 from tfopt_core.training.job import Job
-from tfopt_core.training.script.fitting import FitOfScript, effects_of
-from tfopt_core.training.script.running import ScriptEnd
+from tfopt_core.training.scripts.fitting import FitOfScript, effects_of
+from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 

@@ -13,7 +13,7 @@ from tfopt_core.trials.scripts.run import ScriptRun
 from tfopt_core.workers.task import named_function
 
 if TYPE_CHECKING:
-    from tfopt_core.training.script.fit_workload import FitWorkload
+    from tfopt_core.training.scripts.fit_workload import FitWorkload
 
 Load = Callable[[Job], Any]
 
@@ -26,15 +26,15 @@ class ScriptLook(ScriptRun):
     """A run that ends at the fit that was asked for; the process with it."""
 
     def _job(self) -> Job:
-        from tfopt_core.training.devices import as_tensorflow_sees
+        from tfopt_core.training.timing.devices import as_tensorflow_sees
 
         job = self.task.job
         return attrs.evolve(job, machine=as_tensorflow_sees(job.machine))
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        from tfopt_core.training.script.fit_workload import of_call
-        from tfopt_core.training.script.planned_history import lengthen
-        from tfopt_core.training.script.stopping import stopping_after
+        from tfopt_core.training.scripts.fit_workload import of_call
+        from tfopt_core.training.scripts.planned_history import lengthen
+        from tfopt_core.training.scripts.stopping import stopping_after
 
         asked = self.task.job.recipe.workload.fit or 1
         call = workload.call

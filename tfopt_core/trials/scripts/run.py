@@ -16,15 +16,15 @@ import attrs
 
 from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.training.job import Job
-from tfopt_core.training.script.complaints import Seen, why_nothing_trained
-from tfopt_core.training.script.importing import WhenImported
-from tfopt_core.training.script.running import ScriptEnd, run_script
-from tfopt_core.training.script.seeding import Seeding
+from tfopt_core.training.scripts.complaints import Seen, why_nothing_trained
+from tfopt_core.training.scripts.importing import WhenImported
+from tfopt_core.training.scripts.running import ScriptEnd, run_script
+from tfopt_core.training.scripts.seeding import Seeding
 from tfopt_core.workers.task import Task, error_message
 
 if TYPE_CHECKING:
-    from tfopt_core.training.script.fit_workload import FitWorkload
-    from tfopt_core.training.script.private_folder import PrivateFolder
+    from tfopt_core.training.scripts.fit_workload import FitWorkload
+    from tfopt_core.training.scripts.private_folder import PrivateFolder
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -57,7 +57,7 @@ class ScriptRun(abc.ABC):
             os.chdir(folder)
             yield path
             return
-        from tfopt_core.training.script.private_folder import PrivateFolder
+        from tfopt_core.training.scripts.private_folder import PrivateFolder
 
         private = self.private = PrivateFolder.make(folder, self.task.job.folder / PRIVATE)
         private.enter()
@@ -109,7 +109,7 @@ class ScriptRun(abc.ABC):
         """Keras is imported, and no model is built yet."""
         import keras
 
-        from tfopt_core.training.script.session import Session
+        from tfopt_core.training.scripts.session import Session
 
         self._tensorflow_imported()  # (who imports which, and when, is TensorFlow's own affair)
         self._noting(functools.partial(_check_backend, keras.config.backend()))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tfopt_core.errors import WorkloadError
-from tfopt_core.training.script.limits import cut_in_words
-from tfopt_core.training.script.running import ScriptEnd
+from tfopt_core.training.scripts.limits import cut_in_words
+from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.scripts.fits import result_of
 from tfopt_core.trials.scripts.run import ScriptRun
 
 if TYPE_CHECKING:
-    from tfopt_core.training.script.fit_workload import FitWorkload
-    from tfopt_core.training.script.fitting import FitOfScript
+    from tfopt_core.training.scripts.fit_workload import FitWorkload
+    from tfopt_core.training.scripts.fitting import FitOfScript
 
 
 @attrs.define(eq=False)
@@ -84,7 +84,7 @@ class ScriptTraining(ScriptRun):
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.statistics.timing.cutting import cut_rule
-        from tfopt_core.training.script.fitting import train_fit
+        from tfopt_core.training.scripts.fitting import train_fit
         from tfopt_core.trials.explore import Explorer
 
         task = self.task

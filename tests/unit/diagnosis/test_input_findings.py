@@ -1,0 +1,200 @@
+"""What is named in input pipelines, with its place."""
+
+from __future__ import annotations
+
+import inspect
+import time
+
+import numpy as np
+import pytest
+
+from tfopt_core import DataPlan
+
+pytestmark = pytest.mark.tensorflow
+
+X = np.arange(400, dtype="float32").reshape(100, 4)
+
+
+def scaled(x, y):
+    return x / 2.0, y
+
+
+def noisy(x, y):
+    import tensorflow as tf
+
+    return x + tf.random.normal(tf.shape(x)), y
+
+
+def in_python(x, y):
+    import tensorflow as tf
+
+    return tf.ensure_shape(tf.py_function(lambda a: a + 1, [x], tf.float32), (4,)), y
+
+
+def sized_by_its_value(x, y):
+    import tensorflow as tf
+
+    return tf.range(x[0]), y
+
+
+def decoded(x, y):
+    import tensorflow as tf
+
+    return tf.io.decode_raw(tf.strings.as_string(x), tf.uint8), y
+
+
+def place(function):
+    return f"{__file__}:{inspect.getsourcelines(function)[1]}"
+
+
+def plan(*functions):
+    start = DataPlan.from_arrays(X, X[:, :1])
+    for function in functions:
+        start = start.map(function)
+    return start
+
+
+def costs_of(made, seconds=1e-3):
+    """Every function takes a millisecond of a step."""
+    from tfopt_core.data import Map
+    from tfopt_core.diagnosis.input_findings import StageCost
+
+    return [
+        StageCost(stage, index, seconds)
+        for index, stage in enumerate(made.stages)
+        if isinstance(stage, Map)
+    ]
+
+
+def found(made, *, costs=True, step_seconds=0.01, waits=False):
+    from tfopt_core.diagnosis.input_findings import plan_findings
+
+    timed = costs_of(made) if costs else ()
+    return {f.kind: f for f in plan_findings("train", made, timed, step_seconds, waits)}
+
+
+def test_a_map_that_takes_one_example_after_another_is_named_with_its_place():
+    named = found(plan(scaled).batch(8))
+    assert named["sequential-map"].place == place(scaled)
+    assert named["sequential-map"].split == "train"
+    assert "1 ms" in named["sequential-map"].detail
+    assert "each of the 8 examples" in named["unbatched-map"].detail
+
+
+def test_a_parallel_map_over_batches_is_fine():
+    assert found(plan().batch(8).map(scaled, parallel="auto")) == {}
+
+
+def test_a_map_that_takes_next_to_no_time_is_not_worth_a_word():
+    assert found(plan(scaled).batch(8), step_seconds=1.0) == {}
+
+
+def test_what_only_works_on_one_example_is_not_to_be_batched():
+    assert "unbatched-map" not in found(plan(decoded).batch(8))
+    assert "unbatched-map" not in found(plan(in_python).batch(8))
+
+
+def test_python_called_by_a_map_is_named_with_its_place():
+    named = found(plan(in_python).batch(8), costs=False)
+    assert named["python-function"].place == place(in_python)
+
+
+def test_a_python_generator_is_named_with_its_place():
+    import tensorflow as tf
+
+    def examples():
+        yield from X
+
+    assert found(DataPlan.from_generator(examples).batch(8))["python-generator"].place == (
+        place(examples)
+    )
+    dataset = tf.data.Dataset.from_generator(
+        examples, output_signature=tf.TensorSpec((4,), tf.float32)
+    )
+    assert "python-generator" in found(DataPlan.from_dataset(dataset.batch(8)))
+
+
+def test_a_pydataset_is_python_too():
+    import keras
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            return X[:8], X[:8, :1]
+
+    named = found(DataPlan.from_pydataset(Batches()), waits=True)
+    assert named["python-generator"].place == place(Batches.__getitem__)
+    assert "workers = 1" in named["python-generator"].detail
+    assert "no-prefetch" not in named
+
+
+def test_a_cache_behind_what_is_random_freezes_it():
+    named = found(plan(noisy).cache().batch(8), costs=False)["misplaced-cache"]
+    assert named.place == place(noisy)
+    assert "at random" in named.detail
+
+
+def test_a_cache_behind_a_shuffle_freezes_the_order():
+    named = found(plan().shuffle(100).cache().batch(8))["misplaced-cache"]
+    assert "order" in named.detail
+
+
+def test_a_cache_before_dear_work_that_never_changes_is_too_early():
+    named = found(plan().cache().map(scaled).batch(8))["misplaced-cache"]
+    assert named.place == place(scaled)
+    assert "1 ms of each step" in named.detail
+
+
+def test_a_cache_in_its_place_is_fine():
+    assert "misplaced-cache" not in found(plan(scaled).cache().shuffle(100).map(noisy).batch(8))
+
+
+def test_a_missing_prefetch_matters_where_a_step_waits():
+    assert "no-prefetch" in found(plan().batch(8), waits=True)
+    assert "no-prefetch" not in found(plan().batch(8), waits=False)
+    assert "no-prefetch" not in found(plan().batch(8).prefetch(), waits=True)
+
+
+def test_what_each_map_costs_is_timed_apart():
+    import tensorflow as tf
+
+    from tfopt_core.diagnosis.input_findings import stage_costs
+    from tfopt_core.diagnosis.step_parts import seconds_a_step
+
+    def dear(x, y):
+        slept = tf.numpy_function(lambda a: (time.sleep(0.003), a)[1], [x], tf.float32)
+        return tf.ensure_shape(slept, (4,)), y
+
+    made = plan(dear, scaled).shuffle().batch(4)
+    costs = stage_costs(made, lambda epochs: seconds_a_step(epochs, None))
+    assert [cost.index for cost in costs] == [1, 2]
+    assert costs[0].step_seconds > 4 * 0.003
+    assert costs[0].step_seconds > 2 * costs[1].step_seconds
+
+
+def test_examples_of_several_shapes_are_timed_one_by_one():
+    from tfopt_core.diagnosis.input_findings import stage_costs
+    from tfopt_core.diagnosis.step_parts import seconds_a_step
+
+    made = plan(sized_by_its_value).apply(lambda data: data.ragged_batch(4))
+    assert stage_costs(made, lambda epochs: seconds_a_step(epochs, None)) == ()  # no batch known
+    made = plan(sized_by_its_value, lambda x, y: (x[:2], y)).batch(4)
+    [first, _] = stage_costs(made, lambda epochs: seconds_a_step(epochs, None))
+    assert first.step_seconds >= 0
+
+
+def shapes(found, traced=(), jit_compile=False, smaller=False):
+    from tfopt_core.diagnosis.input_findings import shape_findings
+
+    return [f.kind for f in shape_findings(found, traced, jit_compile, smaller)]
+
+
+def test_shapes_are_named_where_they_cost_something():
+    whole, last = {"(8, 4)": 12}, {"(8, 4)": 12, "(4, 4)": 1}
+    assert shapes(whole) == shapes(last) == []
+    assert shapes(last, jit_compile=True) == ["retracing"]
+    assert shapes(whole, jit_compile=True, smaller=True) == ["retracing"]
+    assert shapes(whole, traced=["(8, 5)"]) == ["retracing"]
+    assert shapes({f"(8, {n})": 1 for n in range(5)}) == ["changing-shapes"]

@@ -1,0 +1,103 @@
+"""A script run as Python runs it. Each in a process of its own: it becomes `__main__`."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+RUN = """
+import json, sys
+from pathlib import Path
+from tfopt_core.training.scripts.running import run_script
+end = run_script(Path(sys.argv[1]), sys.argv[2:])
+told = {"status": end.status, "error": end.error, "exited": end.exited, "read": end.read_input}
+print("\\nEND " + json.dumps(told))
+"""
+
+
+def ended(folder: Path, script: str, *arguments: str) -> tuple[dict[str, object], str, str]:
+    """How the script ended, and what it printed on both streams."""
+    path = folder / "train.py"
+    path.write_text(textwrap.dedent(script), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(path), *arguments],
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    [told] = [line for line in lines if line.startswith("END ")] or [f"END {json.dumps({})}"]
+    return json.loads(told[4:]), done.stdout, done.stderr
+
+
+def test_script_is_main_with_its_own_arguments_and_neighbours(tmp_path):
+    (tmp_path / "helper.py").write_text("NAME = 'neighbour'")
+    script = """
+    import sys, helper, pickle
+    class Mine: pass
+    print(__name__, sys.argv[1:], helper.NAME, __file__.endswith("train.py"))
+    print(type(pickle.loads(pickle.dumps(Mine()))) is Mine)
+    """
+    end, out, _ = ended(tmp_path, script, "--lr", "0.1")
+    assert "__main__ ['--lr', '0.1'] neighbour True\nTrue" in out
+    assert end["status"] == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [("3", 3, "sys.exit(3)"), ("", 0, "sys.exit()"), ("'bad data'", 1, "sys.exit('bad data')"),
+     ("256", 0, "sys.exit(256)")],
+)  # fmt: skip
+def test_exit_status_is_that_of_python(tmp_path, code, status, said):
+    end, _, _ = ended(tmp_path, f"import sys\nsys.exit({code})")
+    assert (end["status"], end["exited"]) == (status, said)
+
+
+def test_error_names_the_line_of_the_script_and_shows_its_traceback(tmp_path):
+    script = "def helper():\n    raise ValueError('no data')\n\nhelper()\n"
+    end, _, err = ended(tmp_path, script)
+    assert end["error"] == "train.py:2: raised ValueError: no data"
+    assert end["status"] == 1
+    assert "run_script" not in err  # as Python shows it: without what runs it
+    assert "line 4, in <module>" in err
+
+
+def test_syntax_error_names_its_line(tmp_path):
+    end, _, _ = ended(tmp_path, "x = 1\ny = (\n")
+    assert str(end["error"]).startswith("train.py:2: raised SyntaxError")
+
+
+def test_asking_for_input_is_noticed(tmp_path):
+    end, _, _ = ended(tmp_path, "input('epochs? ')")
+    assert end["read"] is True
+    assert "EOFError" in str(end["error"])
+
+
+def test_threads_are_waited_for(tmp_path):
+    script = """
+    import threading, time
+    threading.Thread(target=lambda: (time.sleep(0.2), print("thread done"))).start()
+    """
+    _, out, _ = ended(tmp_path, script)
+    assert out.index("thread done") < out.index("END")
+
+
+def test_a_forked_child_does_not_speak_for_the_script(tmp_path):
+    script = """
+    import os
+    child = os.fork()
+    if child == 0:
+        raise SystemExit(5)
+    print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    end, out, _ = ended(tmp_path, script)
+    assert out.count("END") == 1
+    assert "child 5" in out
+    assert end["status"] == 0
+
+
+def test_annotations_of_the_script_are_its_own(tmp_path):
+    # the module that runs it has `from __future__ import annotations`
+    _, out, _ = ended(tmp_path, "def f(x: int): ...\nprint(f.__annotations__)")
+    assert "{'x': <class 'int'>}" in out

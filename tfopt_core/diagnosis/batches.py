@@ -1,0 +1,166 @@
+"""Batches for a diagnosis: one that is repeated, all of them without a training, their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
+from tfopt_core.training.build import Built
+
+# A call reads as many batches as take so long: long enough for the clock.
+DATA_CALL_SECONDS = 0.05
+
+
+def first_batch(built: Built) -> Any:
+    """A batch of the training data as tensors, the first that is as large as it may be."""
+    import tensorflow as tf
+
+    data = built.run.datasets["train"]
+    batch = next(iter(data)) if isinstance(data, tf.data.Dataset) else data[0]
+    return tf.nest.map_structure(
+        lambda part: part if isinstance(part, tf.RaggedTensor | tf.SparseTensor)
+        else tf.convert_to_tensor(part),
+        batch,
+    )  # fmt: skip
+
+
+def repeated(batch: Any, element_spec: Any, steps: int | None) -> Any:
+    """A data set of epochs that hold nothing but this batch, shaped as the training data are.
+
+    :param element_spec: the shapes that the train function is traced for, None for the batch's.
+    :param steps: of an epoch, None for one without end.
+    """
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensors(batch)
+    if element_spec is not None:
+
+        def as_declared(*elements: Any) -> Any:
+            parts = elements if isinstance(batch, tuple) else elements[0]
+            return tf.nest.map_structure(_declared, parts, element_spec)
+
+        # the cache keeps what the map would do again for each step
+        data = data.map(as_declared).cache()
+    data = data.repeat()
+    return data if steps is None else data.take(steps)
+
+
+def _declared(tensor: Any, spec: Any) -> Any:
+    """The tensor with no more of its shape known than the specification says."""
+    import tensorflow as tf
+
+    if not isinstance(spec, tf.TensorSpec):
+        return tensor
+    return tf.raw_ops.PlaceholderWithDefault(input=tensor, shape=spec.shape)
+
+
+@attrs.define(eq=False)
+class DataLoop:
+    """Batches read and not used. In a graph, where a batch costs no Python; a PyDataset is Python.
+
+    :param steps_per_epoch: None where unknown.
+    """
+
+    data: Any
+    steps_per_epoch: int | None
+    now: Clock = perf_counter_ns
+    _function: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        import tensorflow as tf
+
+        def read(iterator: Any, count: Any) -> Any:
+            """As many batches as there are, at most `count`; how many there were."""
+
+            def following(read: Any) -> Any:
+                # after the last one nothing is asked for: it would be read and be lost
+                return tf.cond(
+                    read < count,
+                    iterator.get_next_as_optional,
+                    lambda: tf.experimental.Optional.empty(iterator.element_spec),
+                )
+
+            read, _ = tf.while_loop(
+                lambda _, batch: batch.has_value(),
+                lambda read, _: (read + 1, following(read + 1)),
+                (tf.constant(0), following(tf.constant(0))),
+                parallel_iterations=1,
+            )
+            return read
+
+        self._function = tf.function(read, autograph=False, reduce_retracing=True)
+
+    def run(self, limits: RecordingLimits) -> list[TimedEpoch]:
+        """Read until the limits are reached."""
+        recorder = Recorder(limits, None, now=self.now)
+        stop = False
+        while not stop:
+            recorder.begin_epoch()
+            left = False
+            for steps in self._calls(limits):
+                recorder.steps_per_call = steps
+                left = recorder.called()
+                if left:
+                    break
+            stop = recorder.end_epoch(complete=not left) or left
+        return recorder.epochs
+
+    def _calls(self, limits: RecordingLimits) -> Iterator[int]:
+        """Read an epoch; yields after each call how many batches it read."""
+        import tensorflow as tf
+
+        if not isinstance(self.data, tf.data.Dataset):
+            for index in range(self.data.num_batches):
+                self.data[index]
+                yield 1
+            self.data.on_epoch_end()
+            return
+        iterator, count = iter(self.data), 1
+        while True:
+            begin = self.now()
+            read = int(self._function(iterator, tf.constant(count)))
+            if read:
+                yield read
+            if read < count:
+                return
+            if (self.now() - begin) / 1e9 < DATA_CALL_SECONDS:
+                count *= 2
+
+
+def shapes_of(data: Any, seconds: float, now: Clock = perf_counter_ns) -> dict[str, int]:
+    """The shapes of the batches that can be read in so many seconds, and how often each came."""
+    found: dict[str, int] = {}
+    begin = now()
+    for batch in _batches(data):
+        words = shapes_in_words(batch)
+        found[words] = found.get(words, 0) + 1
+        if (now() - begin) / 1e9 > seconds:
+            break
+    return found
+
+
+def _batches(data: Any) -> Iterator[Any]:
+    import tensorflow as tf
+
+    if isinstance(data, tf.data.Dataset):
+        yield from data
+        return
+    for index in range(data.num_batches):
+        yield data[index]
+    data.on_epoch_end()
+
+
+def shapes_in_words(batch: Any) -> str:
+    """`(32, 28, 28, 1), (32,)`: the shapes of a batch's parts."""
+    import tensorflow as tf
+
+    shapes = []
+    for part in tf.nest.flatten(batch):
+        shape = getattr(part, "shape", ())
+        sizes = ", ".join("?" if size is None else str(size) for size in shape)
+        shapes.append(f"({sizes}{',' if len(shape) == 1 else ''})")
+    return ", ".join(shapes)

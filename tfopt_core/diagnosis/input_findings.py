@@ -1,0 +1,256 @@
+"""What in an input pipeline costs time, named with its place. The plans say most of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import Batch, Cache, DataPlan, Filter, Interleave, Map, MapExamples, Prefetch
+from tfopt_core.data.determinism import function_graph, random_ops
+from tfopt_core.data.dissect import graphs
+from tfopt_core.data.functions import function_name, place_of
+from tfopt_core.data.graphs import all_ops
+from tfopt_core.data.lower import lower_plan
+from tfopt_core.data.sampling import still
+from tfopt_core.data.stages import Shuffle, Stage
+from tfopt_core.diagnosis.batches import DataLoop
+from tfopt_core.diagnosis.recorder import RecordingLimits, TimedEpoch
+from tfopt_core.hooks import Finding
+
+# A stage below this share of a step is not worth a word.
+WORTH = 0.02
+STAGE_SECONDS = 0.25
+PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "NumpyFunc"})
+# They take one example, whatever is done about batches.
+_ONE_EXAMPLE = ("Decode", "ReadFile", "Parse", "ExtractJpeg", "IO>", "RegexFullMatch")
+
+SecondsAStep = Callable[[Sequence[TimedEpoch]], float]
+
+
+@attrs.frozen(eq=False)
+class StageCost:
+    """What one stage of a plan computes for a step, in seconds, less what stands before it."""
+
+    stage: Stage
+    index: int
+    step_seconds: float
+
+
+def stage_costs(plan: DataPlan, seconds_of: SecondsAStep) -> tuple[StageCost, ...]:
+    """What each stage that calls a function takes of a step, with nothing else going on.
+
+    Nothing is shuffled, cached or computed ahead for it, and a parallel stage is as it stands.
+    () where the plan is of one piece.
+
+    :param seconds_of: from a loop's epochs to the seconds of an element.
+    """
+    bare = still(plan)
+    costs, batch = [], _batch_size(bare)
+    if bare.source.origin == "pydataset" or batch is None:
+        return ()
+    before: tuple[int, float] | None = None
+    for index, stage in enumerate(bare.stages):
+        if index == 0 or not isinstance(stage, Map | Filter | Interleave):
+            continue
+        whole = any(isinstance(earlier, Batch) for earlier in bare.stages[:index])
+        size = 1 if whole or bare.source.batched else batch
+        # several stages in a row share the figure between them
+        so_far = before[1] if before and before[0] == index else None
+        if so_far is None:
+            so_far = _alone(bare, index, size, seconds_of)
+        after = _alone(bare, index + 1, size, seconds_of)
+        before = (index + 1, after)
+        place = next(i for i, other in enumerate(plan.stages) if other is stage)
+        costs.append(StageCost(stage, place, max(0.0, after - so_far)))
+    return tuple(costs)
+
+
+def _alone(plan: DataPlan, end: int, size: int, seconds_of: SecondsAStep) -> float:
+    """Seconds of `size` elements of the plan's stages before `end`."""
+    import tensorflow as tf
+
+    data = lower_plan(plan.upto(end))
+    if size == 1:
+        return _timed(data, seconds_of)
+    try:
+        # to hand over single elements may take longer than to compute them
+        return _timed(data.batch(size), seconds_of)
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError):
+        return size * _timed(data, seconds_of)  # elements of several shapes make no batch
+
+
+def _timed(data: Any, seconds_of: SecondsAStep) -> float:
+    loop = DataLoop(data, None)
+    loop.run(RecordingLimits(0, 0.05))  # traces, and fills what must be filled
+    return seconds_of(loop.run(RecordingLimits(STAGE_SECONDS, STAGE_SECONDS)))
+
+
+def _batch_size(plan: DataPlan) -> int | None:
+    return plan.batch_size or (1 if plan.source.batched else None)
+
+
+def plan_findings(
+    split: str, plan: DataPlan, costs: Sequence[StageCost], step_seconds: float, waits: bool
+) -> Iterator[Finding]:
+    """What is worth naming in the plan of a split.
+
+    :param costs: of the plan's stages, () where they were not timed.
+    :param waits: whether a step waits for this data long enough to be worth a word.
+    """
+    yield from _python(split, plan)
+    yield from _caches(split, plan, costs, step_seconds)
+    for cost in costs:
+        if cost.step_seconds >= WORTH * step_seconds and isinstance(cost.stage, Map):
+            yield from _map(split, plan, cost, step_seconds)
+    last = plan.lowering_order()[-1]
+    if waits and not isinstance(last, Prefetch) and plan.source.origin != "pydataset":
+        yield Finding(
+            kind="no-prefetch", split=split,
+            detail="the pipeline does not end in a prefetch, so batches may be made only when they "
+            "are asked for",
+            mend="end it with prefetch(tf.data.AUTOTUNE)",
+        )  # fmt: skip
+
+
+def _python(split: str, plan: DataPlan) -> Iterator[Finding]:
+    source = plan.source
+    if source.origin == "pydataset":
+        workers = getattr(source.value, "workers", 1)
+        yield Finding(
+            kind="python-generator", split=split, place=place_of(type(source.value).__getitem__),
+            detail=f"batches are made in Python ({type(source.value).__name__}, workers = "
+            f"{workers}), in threads that take turns with the training loop",
+            mend="write it as tf.data, or set use_multiprocessing=True and more workers",
+        )  # fmt: skip
+    elif source.origin == "generator" or _has_generator(source):
+        yield Finding(
+            kind="python-generator", split=split, place=_generator_place(source),
+            detail="examples come out of a Python generator: one at a time, and Python's lock lets "
+            "only one thread run",
+            mend="keep arrays or files, and compute in tf.data",
+        )  # fmt: skip
+    for index, stage in enumerate(plan.stages[1:], start=1):
+        if isinstance(stage, Map | Filter | Interleave):
+            found = sorted(PYTHON_OPS & set(_ops(plan, index)))
+            if found:
+                yield Finding(
+                    kind="python-function", split=split, place=place_of(stage.function),
+                    detail=f"{function_name(stage.function)} calls Python for each element "
+                    f"({found[0]}), and Python's lock lets only one thread run",
+                    mend="write it in TensorFlow operations",
+                )  # fmt: skip
+
+
+def _has_generator(source: Any) -> bool:
+    if source.origin != "dataset":
+        return False
+    from tfopt_core.data.dissect import has_stage
+
+    return has_stage(source.value, "Generator") or any(
+        op.type == "GeneratorDataset"
+        for graph in graphs(source.value)
+        for op in graph.get_operations()
+    )
+
+
+def _generator_place(source: Any) -> str:
+    return place_of(source.value) if source.origin == "generator" else ""
+
+
+def _caches(
+    split: str, plan: DataPlan, costs: Sequence[StageCost], step_seconds: float
+) -> Iterator[Finding]:
+    for place, cache in enumerate(plan.stages):
+        if not isinstance(cache, Cache):
+            continue
+        for index, stage in enumerate(plan.stages[:place]):
+            if isinstance(stage, Shuffle) and stage.reshuffle:
+                yield Finding(
+                    kind="misplaced-cache", split=split,
+                    detail="the cache stands behind a shuffle, so every epoch has the order of the "
+                    "first",
+                    mend="cache before the shuffle",
+                )  # fmt: skip
+            elif index and isinstance(stage, Map) and (ops := random_ops(plan, index)):
+                yield Finding(
+                    kind="misplaced-cache", split=split, place=place_of(stage.function),
+                    detail=f"the cache stands behind {function_name(stage.function)}, which draws "
+                    f"at random ({', '.join(ops[:2])}): what the first epoch drew is repeated",
+                    mend="cache before what is random",
+                )  # fmt: skip
+        for cost in costs:
+            late = cost.index > place and cost.step_seconds >= WORTH * step_seconds
+            if late and isinstance(cost.stage, Map) and not random_ops(plan, cost.index):
+                yield Finding(
+                    kind="misplaced-cache", split=split, place=place_of(cost.stage.function),
+                    detail=f"{function_name(cost.stage.function)} always makes the same, and "
+                    f"stands behind the cache: {_ms(cost.step_seconds)} of each step",
+                    mend="cache behind it",
+                )  # fmt: skip
+
+
+def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> Iterator[Finding]:
+    stage = cost.stage
+    assert isinstance(stage, Map)
+    name, place = function_name(stage.function), place_of(stage.function)
+    if stage.parallel is None:
+        yield Finding(
+            kind="sequential-map", split=split, place=place,
+            detail=f"{name} takes one element after another: {_ms(cost.step_seconds)} for a step",
+            mend="num_parallel_calls=tf.data.AUTOTUNE",
+        )  # fmt: skip
+    ops = _ops(plan, cost.index)
+    single = any(op.startswith(_ONE_EXAMPLE) or op in PYTHON_OPS for op in ops)
+    batched_later = any(isinstance(later, Batch) for later in plan.stages[cost.index + 1 :])
+    if isinstance(stage, MapExamples) and batched_later and ops and not single:
+        yield Finding(
+            kind="unbatched-map", split=split, place=place,
+            detail=f"{name} is called for each of the {plan.batch_size} examples of a batch: "
+            f"{_ms(cost.step_seconds)} for a step",
+            mend="batch first and compute whole batches, if it allows that",
+        )  # fmt: skip
+
+
+def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:
+    """The types of all operations of a stage's function, () where it cannot be traced."""
+    try:
+        return tuple(sorted(all_ops(function_graph(plan, index))))
+    except Exception:  # the workload's own function; whoever trains will be told
+        return ()
+
+
+def shape_findings(
+    shapes: Mapping[str, int], traced: Sequence[str], jit_compile: bool, last_is_smaller: bool
+) -> Iterator[Finding]:
+    """What batches of several shapes cost.
+
+    :param shapes: of the batches that were looked at, with how many there were.
+    :param traced: the shapes for which the step was traced anew while it was timed.
+    :param last_is_smaller: whether an epoch's last batch is known to be.
+    """
+    common = sorted(shapes, key=lambda words: -shapes[words])
+    listed = "; ".join(common[:4]) + ("; ..." if len(common) > 4 else "")
+    if traced:
+        anew = "; ".join(dict.fromkeys(traced))
+        yield Finding(
+            kind="retracing", detail=f"the step was traced again while it ran, for {anew}",
+            mend="pad batches to one shape, or leave the changing axis None in the signature",
+        )  # fmt: skip
+    elif jit_compile and (len(common) > 1 or last_is_smaller):
+        why = listed if len(common) > 1 else "the last batch of an epoch is smaller"
+        yield Finding(
+            kind="retracing", detail=f"XLA compiles the step anew for each shape: {why}",
+            mend="drop_remainder=True, or pad to one shape",
+        )  # fmt: skip
+    elif len(common) > 2:
+        yield Finding(
+            kind="changing-shapes",
+            detail=f"batches come in {len(common)} shapes ({listed}): XLA would compile each",
+            mend="pad to a few shapes before turning XLA on",
+        )  # fmt: skip
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.2g} ms" if seconds < 0.1 else f"{seconds:.2g} s"

@@ -1,0 +1,166 @@
+"""The loops around a step that a diagnosis times: Keras' `fit`, and the step alone in a graph.
+
+`tfopt_core/diagnosis/step_parts.py` computes the parts of a step from their figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.diagnosis.batches import shapes_in_words
+from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
+from tfopt_core.training.build import Built
+from tfopt_core.training.fit_monitor import FitMonitor
+from tfopt_core.training.loops.train_functions import loop_of
+
+# A graph loop's call is long enough for the clock, short enough to be repeated.
+GRAPH_CALL_SECONDS = 0.15
+
+
+@attrs.define(eq=False)
+class FitLoop:
+    """Keras' own `fit` with the workload's callbacks, stopped when enough was seen.
+
+    Epochs and batches begin and end for the callbacks as in a training, except that no epoch and
+    no training ends: what saves, restores or stops does so there, and nothing here is a training.
+    """
+
+    built: Built
+    monitor: FitMonitor
+    sync: Callable[[], None] | None = None
+    shapes: list[str] = attrs.field(factory=list)
+    _recorder: Recorder | None = None
+
+    def __attrs_post_init__(self) -> None:
+        model = self.built.model
+        step = model.train_step
+
+        def train_step(data: Any, *args: Any, **kwargs: Any) -> Any:
+            self.shapes.append(shapes_in_words(data))  # this runs only while it is traced
+            return step(data, *args, **kwargs)
+
+        if not model.run_eagerly:
+            model.train_step = train_step
+        self.monitor.timed.install()
+        inner = model.train_function
+
+        def train_function(iterator: Any) -> Any:
+            traces = self.monitor.clock.traces
+            result = inner(iterator)
+            assert self._recorder is not None
+            if self._recorder.called(traced=self.monitor.clock.traces != traces):
+                model.stop_training = True
+            return result
+
+        model.train_function = train_function
+
+    def run(self, data: Any, limits: RecordingLimits) -> list[TimedEpoch]:
+        """Train on the data until the limits are reached."""
+        import tensorflow as tf
+
+        model, run = self.built.model, self.built.run
+        recorder = Recorder(limits, run.steps_per_epoch, loop_of(self.built).steps, self.sync)
+        self._recorder = recorder
+        shuffle = self.built.workload.shuffle and not isinstance(data, tf.data.Dataset)
+        model.fit(
+            data,
+            # one epoch more than any limit lets begin
+            epochs=10**6,
+            class_weight=self.built.workload.class_weight,
+            callbacks=_recording_callbacks(self.built, recorder),
+            shuffle=shuffle,
+            verbose=0,
+        )
+        return recorder.epochs
+
+    def finish(self) -> None:
+        """Leave the model as Keras made it."""
+        self.monitor.timed.uninstall()
+
+
+def _recording_callbacks(built: Built, recorder: Recorder) -> Any:
+    import keras
+
+    model = built.model
+
+    class Recording(keras.callbacks.CallbackList):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            recorder.begin_epoch()
+            super().on_epoch_begin(epoch, logs)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            if recorder.end_epoch(complete=not model.stop_training):
+                model.stop_training = True
+
+        def on_train_end(self, logs: Any = None) -> None:
+            pass
+
+    return Recording(
+        list(built.training.callbacks), add_history=True, model=model, verbose=0,
+        epochs=built.run.epochs, steps=built.run.steps_per_epoch,
+    )  # fmt: skip
+
+
+@attrs.define(eq=False)
+class GraphLoop:
+    """The train step again and again in one graph, over one batch: no Python, no input.
+
+    :param call_steps: how many steps one call makes.
+    """
+
+    built: Built
+    batch: Any
+    sync: Callable[[], None] | None = None
+    now: Clock = perf_counter_ns
+    call_steps: int = 1
+    _function: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        import tensorflow as tf
+
+        model, batch = self.built.model, self.batch
+        # as Keras' own: compiled by XLA where a step is, once and not for each call
+        step = tf.function(model.train_step, jit_compile=model.jit_compile, reduce_retracing=True)
+
+        def loop(count: Any) -> Any:
+            # what Keras hands back after each step is computed in each step, so it is carried
+            _, logs = tf.while_loop(
+                lambda done, _: done < count,
+                lambda done, _: (done + 1, step(batch)),
+                (tf.constant(1), step(batch)),
+                parallel_iterations=1,
+            )
+            return logs
+
+        self._function = tf.function(loop, autograph=False)
+
+    def warm(self) -> None:
+        """Trace, and choose how many steps a call makes.
+
+        :raises Exception: whatever the step raises in a graph of its own.
+        """
+        self._timed(2)
+        seconds = min(self._timed(2), self._timed(2)) / 2
+        self.call_steps = max(1, min(2000, round(GRAPH_CALL_SECONDS / max(seconds, 1e-9))))
+
+    def run(self, limits: RecordingLimits) -> list[float]:
+        """Seconds of a step, one figure for each call."""
+        seconds: list[float] = []
+        begin = self.now()
+        while len(seconds) < limits.calls or (self.now() - begin) / 1e9 < limits.seconds:
+            seconds.append(self._timed(self.call_steps) / self.call_steps)
+        return seconds
+
+    def _timed(self, steps: int) -> float:
+        import tensorflow as tf
+
+        count = tf.constant(steps)
+        begin = self.now()
+        self._function(count)
+        if self.sync is not None:
+            self.sync()
+        return (self.now() - begin) / 1e9

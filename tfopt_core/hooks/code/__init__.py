@@ -1,0 +1,1 @@
+"""What plugins do to a training, as the plain Python code that `tfopt export` writes."""

@@ -1,0 +1,1 @@
+"""The plugins that are installed: found by entry points, inspected, configured and chosen."""

@@ -1,0 +1,126 @@
+"""From a recipe's entries to configured plugins, with every problem of the stack at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfopt_core.errors import (
+    PluginDefinitionError,
+    PluginError,
+    PluginLoadError,
+    Problem,
+    TfoptError,
+    describe,
+)
+from tfopt_core.hooks.card import math_of, traits
+from tfopt_core.hooks.contract import check_hooks
+from tfopt_core.hooks.installed.discovery import Registration, find, registrations
+from tfopt_core.hooks.installed.inspection import inspect_plugins
+from tfopt_core.hooks.installed.settings import configure
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import PluginEntry
+
+# What ships with tfopt is tested to import; everybody else's is looked at in another process.
+OWN_DISTRIBUTION = "tfopt"
+
+
+def assemble(
+    entries: Sequence[PluginEntry],
+    known: dict[str, tuple[Registration, ...]] | None = None,
+) -> tuple[tuple[StackedPlugin, ...], list[Problem]]:
+    """Configure the plugins that a recipe names; only those are imported.
+
+    :returns: the plugins that could be configured, in recipe order, and all problems.
+    """
+    known = registrations() if known is None else known
+    plugins, problems = [], []
+    for entry in entries:
+        try:
+            plugin, wrong = _configured(entry, known)
+        except (PluginLoadError, PluginDefinitionError, PluginError) as error:
+            problems.append(entry.where.problem("use", str(error)))
+            continue
+        problems.extend(wrong)
+        if plugin is not None:
+            plugins.append(StackedPlugin(entry.use, plugin))
+    problems.extend(_relations(entries, plugins))
+    return tuple(plugins), problems
+
+
+def _configured(
+    entry: PluginEntry, known: dict[str, tuple[Registration, ...]]
+) -> tuple[Any | None, list[Problem]]:
+    """One plugin, or what is wrong with its settings.
+
+    :raises PluginLoadError, PluginDefinitionError, PluginError: for what is wrong with the class;
+        whatever its own code raises becomes one of them.
+    """
+    registration = find(entry.use, known)
+    if registration.distribution != OWN_DISTRIBUTION:
+        _survives_import(registration)
+    plugin_class = registration.load()
+    try:
+        plugin, wrong = configure(plugin_class, entry)
+        if plugin is not None:
+            check_hooks(entry.use, plugin)
+            traits(entry.use, plugin_class)
+            math_of(entry.use, plugin)
+    except TfoptError:
+        raise
+    except Exception as error:
+        raise PluginDefinitionError(entry.use, describe(error)) from error
+    return plugin, wrong
+
+
+def _survives_import(registration: Registration) -> None:
+    """Import a plugin that is not ours in a process of its own first: one that aborts must not
+    take the command with it.
+
+    :raises PluginLoadError: naming how its import ended.
+    """
+    [info] = inspect_plugins([registration.name])
+    if info.error is not None:
+        raise PluginLoadError(
+            registration.name, info.error, registration.distribution, registration.version
+        )
+
+
+def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin]) -> list[Problem]:
+    """What the plugins say of each other: requires, conflicts, before, after, one owner."""
+    problems = []
+    place = {entry.use: index for index, entry in enumerate(entries)}
+    where = {entry.use: entry.where for entry in entries}
+    for stacked in plugins:
+        name, said = stacked.name, traits(stacked.name, type(stacked.plugin))
+        here = where[name]
+        for other in said.requires:
+            if other not in place:
+                problems.append(
+                    here.problem("use", f'"{name}" needs "{other}" in the stack', f'add "{other}"')
+                )
+        for other in said.conflicts:
+            if other in place:
+                problems.append(
+                    here.problem("use", f'"{name}" conflicts with "{other}"', "keep one of them")
+                )
+        for other in said.before:
+            if other in place and place[other] < place[name]:
+                problems.append(
+                    here.problem("use", f'"{name}" must stand before "{other}"', "move it up")
+                )
+        for other in said.after:
+            if other in place and place[other] > place[name]:
+                problems.append(
+                    here.problem("use", f'"{name}" must stand after "{other}"', "move it down")
+                )
+    owners = [p.name for p in plugins if hasattr(p.plugin, "build_strategy")]
+    for name in owners[1:]:
+        problems.append(
+            where[name].problem(
+                "use",
+                f'"{owners[0]}" and "{name}" each build the distribution strategy',
+                "keep one of them",
+            )
+        )
+    return problems

@@ -1,0 +1,190 @@
+"""All plugins looked at, in a process of their own: a broken one is listed and harms nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import TfoptError
+from tfopt_core.hooks.card import Traits, card, math_of, traits
+from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.installed.discovery import Registration, find, registrations
+from tfopt_core.hooks.installed.json_types import setting_schema
+from tfopt_core.hooks.installed.settings import expectation, field_types
+
+TIME_LIMIT_SECONDS = 30.0
+
+
+@attrs.frozen(kw_only=True)
+class Setting:
+    """One TOML key of a plugin: its type in words, its default in TOML, its help, and all of this
+    as JSON Schema. A `default` of None means that the key must be given."""
+
+    name: str
+    type: str
+    default: str | None
+    help: str
+    schema: dict[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class PluginInfo:
+    """What is known of a registered plugin. With an `error`, only where it comes from.
+
+    `math` is what it does with its default settings to the mathematics of training, "" where it
+    cannot be made from defaults.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    error: str | None = None
+    summary: str = ""
+    sections: tuple[tuple[str, str], ...] = ()
+    traits: Traits | None = None
+    hooks: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    math: str = ""
+
+
+def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...]:
+    """Import the plugins of these names (all where None) in guarded processes and describe them.
+
+    A plugin that raises, exits, aborts or hangs while it is imported has that as its `error`;
+    the process is started anew for the rest.
+    """
+    known = registrations()
+    waiting = [name for name in known if names is None or name in names]
+    described: dict[str, PluginInfo] = {}
+    while waiting:
+        for info in _described(waiting):
+            described[info.name] = info
+        waiting = [name for name in waiting if name not in described]
+    return tuple(_with_origin(described[name], known[name]) for name in known if name in described)
+
+
+def _described(names: Sequence[str]) -> Iterator[PluginInfo]:
+    """Those that one process could describe, and the one that ended it."""
+    from cattrs import structure
+
+    command = [sys.executable, "-P", "-m", "tfopt_core.hooks.installed.inspection", *names]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT_SECONDS,
+            check=False,
+        )  # fmt: skip
+        output, cause = done.stdout, _cause(done.returncode)
+    except subprocess.TimeoutExpired as error:
+        output, cause = error.stdout or b"", f"took longer than {TIME_LIMIT_SECONDS:.0f} s"
+    begun: str | None = None
+    for line in output.splitlines():
+        data = json.loads(line)
+        if "begin" in data:
+            begun = data["begin"]
+        else:
+            begun = None
+            yield structure(data, PluginInfo)
+    if begun is not None:
+        yield PluginInfo(
+            name=begun, distribution="", version="", error=f"{cause} while it was imported"
+        )
+    elif not output:
+        raise TfoptError(f"plugins could not be inspected: the process {cause}")
+
+
+def _cause(code: int) -> str:
+    import signal
+
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"ended with status {code}"
+
+
+def _with_origin(info: PluginInfo, origins: Sequence[Registration]) -> PluginInfo:
+    if len(origins) > 1:
+        both = " and ".join(f'"{o.distribution}" {o.version}' for o in origins)
+        return attrs.evolve(info, error=f"two distributions register it: {both}")
+    return attrs.evolve(info, distribution=origins[0].distribution, version=origins[0].version)
+
+
+def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
+    """A plugin class in words."""
+    types = field_types(plugin_class)
+    said = card(plugin_class)
+    blank = object.__new__(plugin_class)
+    return PluginInfo(
+        name=name,
+        distribution="",
+        version="",
+        summary=said.summary,
+        sections=said.sections,
+        traits=traits(name, plugin_class),
+        hooks=tuple(implementations(blank)),
+        settings=tuple(
+            Setting(
+                name=attribute.name,
+                type=expectation(types[attribute.name]),
+                default=_default(attribute.default),
+                help=str(attribute.metadata.get("help", "")),
+                schema=setting_schema(attribute, types[attribute.name]),
+            )
+            for attribute in attrs.fields(plugin_class)
+        ),
+        math=_math(name, plugin_class),
+    )
+
+
+def _math(name: str, plugin_class: type[Any]) -> str:
+    try:
+        return math_of(name, plugin_class())
+    except Exception:  # somebody else's code; without it the plugin can be described all the same
+        return ""
+
+
+def _default(value: Any) -> str | None:
+    if value is attrs.NOTHING:
+        return None
+    if isinstance(value, attrs.Factory):  # type: ignore[arg-type]
+        value = value.factory() if not value.takes_self else None
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return json.dumps(list(value))
+    return json.dumps(value) if isinstance(value, str) else str(value)
+
+
+def _main(names: Sequence[str]) -> None:
+    """The guarded process: says before each plugin whose turn it is."""
+    from cattrs import unstructure
+
+    # what a plugin prints while it is imported must not stand between our lines
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    known = registrations()
+    for name in names:
+        print(json.dumps({"begin": name}), file=answers, flush=True)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                info = describe_plugin(name, find(name, known).load())
+        except TfoptError as error:
+            cause = getattr(error, "cause", None) or getattr(error, "reason", None) or str(error)
+            info = PluginInfo(name=name, distribution="", version="", error=cause)
+        except Exception as error:
+            info = PluginInfo(
+                name=name, distribution="", version="", error=f"{type(error).__name__}: {error}"
+            )
+        print(json.dumps(unstructure(info)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,65 @@
+"""The JSON Schema of a recipe with the plugins that are installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.hooks.installed.json_types import Schema
+from tfopt_core.recipe.schema import DESCRIPTIONS, recipe_schema
+
+
+def installed_schema(infos: Sequence[PluginInfo]) -> Schema:
+    """The schema of recipes whose plugins are these; a broken one is left out.
+
+    An unknown plugin is refused at `use`, and a wrong setting at its key, by the conditions of
+    "allOf". Editors complete what "anyOf" offers, since Taplo looks for keys there and not behind
+    conditions; the empty schema in it has it refuse nothing.
+    """
+    whole = [info for info in infos if info.error is None]
+    keys = {info.name: _key(info.name, place) for place, info in enumerate(whole)}
+    places = {name: {"$ref": f"#/definitions/{key}"} for name, key in keys.items()}
+    plugin: Schema = {
+        "type": "object",
+        "required": ["use"],
+        "properties": {"use": _use({"enum": [*places]})},
+        "anyOf": [*places.values(), {}],
+        "allOf": [
+            {
+                "if": {"properties": {"use": {"const": name}}, "required": ["use"]},
+                "then": place,
+            }
+            for name, place in places.items()
+        ],
+    }
+    return recipe_schema(plugin, {keys[info.name]: plugin_schema(info) for info in whole})
+
+
+def plugin_schema(info: PluginInfo) -> Schema:
+    """The schema of one plugin's table."""
+    enabled = {"description": DESCRIPTIONS["plugins.enabled"], "type": "boolean", "default": True}
+    schema: Schema = {
+        "title": info.name,
+        "description": info.summary,
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "use": _use({"const": info.name}),
+            "enabled": enabled,
+            **{setting.name: dict(setting.schema) for setting in info.settings},
+        },
+    }
+    if needed := [setting.name for setting in info.settings if setting.default is None]:
+        off = {"properties": {"enabled": {"const": False}}, "required": ["enabled"]}
+        schema |= {"if": off, "else": {"required": needed}}
+    return schema
+
+
+def _key(name: str, place: int) -> str:
+    # an entry point may have any name, but in a reference few signs stand for themselves
+    return name if re.fullmatch(r"[A-Za-z0-9._-]+", name) else f"plugin:{place}"
+
+
+def _use(schema: Schema) -> Schema:
+    return {"description": DESCRIPTIONS["plugins.use"], "type": "string", **schema}

@@ -1,0 +1,1 @@
+"""What is shown while a measurement is under way: the live display, or plain lines."""

@@ -1,0 +1,218 @@
+"""The live view of a measurement on a terminal, and plain lines where there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from tfopt_core.measurement.progress import Certifying, Event, Noted, Preparing, Ready, RunEnded
+from tfopt_core.report.live.progress import (
+    State,
+    after,
+    metrics_in_words,
+    validation_in_words,
+    which_run,
+)
+from tfopt_core.report.style import units
+from tfopt_core.report.style.console import plain
+from tfopt_core.report.style.layout import Page, grid, indented, words
+from tfopt_core.statistics.wording import seconds_in_words
+
+# MEASUREMENT.md, section 2: the parent redraws at most once a second, so as not to disturb.
+REDRAWS_PER_SECOND = 1
+BAR_WIDTH = 32
+PREPARING = "preparing: building the model and resolving the settings"
+CERTIFYING = "replaying fixed batches without and with the stack"
+
+
+class LiveObserver(Protocol):
+    """An observer that is entered before the measurement and left after it."""
+
+    def __call__(self, event: Event) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+def make_observer(console: Console, quiet: bool = False) -> LiveObserver:
+    """The live view on a terminal that can redraw, one line per event elsewhere, or nothing.
+
+    :param console: the one of standard error; standard output is for results.
+    """
+    if quiet:
+        return Silence()
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveView(console)
+    return PlainLines(console)
+
+
+class Silence:
+    """Tells nothing."""
+
+    def __call__(self, event: Event) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+
+class PlainLines(Silence):
+    """One line for each event that matters; no progress."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __call__(self, event: Event) -> None:
+        for line in lines_of(event):
+            # the lines of a log are not wrapped
+            self._console.print(Text(line), soft_wrap=True)
+
+
+class LiveView(Silence):
+    """A few lines that are redrawn once a second and gone afterwards.
+
+    Events only change what is shown next; the redrawing is rich's one thread, so that a fast
+    stream of events costs the machine under measurement nothing.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._state = State()
+        self._live = Live(
+            console=console,
+            get_renderable=self.render,
+            refresh_per_second=REDRAWS_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+        )
+
+    def __call__(self, event: Event) -> None:
+        self._state = after(self._state, event, self._clock())
+        if isinstance(event, Ready | Noted):
+            # what is worth knowing all along stays above what is redrawn
+            for line in lines_of(event):
+                self._live.console.print(words(line, "dim"))
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def render(self) -> RenderableType:
+        """What is shown now."""
+        return render_state(self._state, self._clock())
+
+
+def lines_of(event: Event) -> Iterator[str]:
+    """The lines that an event is worth: none for the start and the progress of a run."""
+    match event:
+        case Preparing():
+            yield PREPARING
+        case Certifying():
+            yield CERTIFYING
+        case Noted():
+            yield plain(event.text)
+        case Ready():
+            yield from _ready(event)
+            yield from (f"warning: {plain(warning)}" for warning in event.warnings)
+        case RunEnded():
+            yield _ended(event)
+
+
+def _ready(event: Ready) -> Iterator[str]:
+    steps = f" of {event.steps_per_epoch:,} steps" if event.steps_per_epoch else ""
+    epochs = f"{event.epochs:,} {'epoch' if event.epochs == 1 else 'epochs'}"
+    each = f"each {epochs}{steps}"
+    if event.length == "steady":
+        each = f"each until its step time is known, of {epochs}{steps}"
+    yield (
+        f"prepared in {units.seconds_text(event.seconds)}: {event.total_runs} runs to the first "
+        f"verdict, {each}"
+    )
+    if event.runs_done:
+        yield f"resumed: {event.runs_done} runs are there already"
+    elif event.estimated_seconds is not None:
+        yield f"that takes about {seconds_in_words(event.estimated_seconds)}"
+    elif event.budget_seconds is not None:
+        yield f"that takes no longer than the budget of {seconds_in_words(event.budget_seconds)}"
+
+
+def _ended(event: RunEnded) -> str:
+    run = event.run
+    which = plain(which_run(event.index, event.total_runs, run.variant))
+    if not run.ok:
+        return f"{which}: {run.status}" + (f": {plain(run.error)}" if run.error else "")
+    told = [
+        "" if run.wall_seconds is None else units.seconds_text(run.wall_seconds),
+        plain(validation_in_words(run)),
+        "" if event.speedup_so_far is None else f"{units.ratio_text(event.speedup_so_far)} so far",
+        "" if not event.seconds_left else f"about {seconds_in_words(event.seconds_left)} left",
+    ]
+    return f"{which}: " + (", ".join(part for part in told if part) or "done")
+
+
+def render_state(state: State, now: float) -> RenderableType:
+    """The live view as a pure function of what is known and of the time."""
+    if state.run is None:
+        text = CERTIFYING if state.certifying else PREPARING
+        return Page((words(text if state.ready is None else "starting the first run", "dim"),))
+    run, at = state.run, state.progress
+    rows: list[tuple[RenderableType, ...]] = []
+    if at is not None:
+        # the event counts epochs from 0, as Keras does
+        rows.append(_bar("epoch", min(at.epoch + 1, at.epochs), at.epochs))
+        rows.append(_bar("step", at.step, at.steps_per_epoch))
+    parts: list[RenderableType] = [words(which_run(run.index, run.total_runs, run.variant), "bold")]
+    parts.append(indented(grid(rows) if rows else words("starting", "dim")))
+    if at is not None and at.metrics:
+        parts.append(indented(words(metrics_in_words(at.metrics))))
+    if overall := _overall(state, now):
+        parts.append(indented(words(overall, "dim")))
+    return Page((Group(*parts),))
+
+
+def _bar(name: str, done: int, total: int | None) -> tuple[RenderableType, ...]:
+    if not total or total < 0:
+        return words(name, "dim"), words(f"{done:,}")
+    bar = ProgressBar(total=total, completed=max(0, min(done, total)), width=BAR_WIDTH)
+    return words(name, "dim"), bar, words(f"{done:,} of {total:,}")
+
+
+def _overall(state: State, now: float) -> str:
+    told = []
+    if state.speedup_so_far is not None:
+        told.append(f"{units.ratio_text(state.speedup_so_far)} so far")
+    if state.ends_at is not None:
+        left = round(state.ends_at - now)
+        told.append(f"about {seconds_in_words(left)} left" if left > 0 else "nearly done")
+    if state.failed:
+        told.append(f"{state.failed} failed")
+    return ", ".join(told)

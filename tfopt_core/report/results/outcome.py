@@ -1,0 +1,96 @@
+"""The end of the summary: failed runs, the verdict, what to try next, what was kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tfopt_core.records.results import Comparison, Results, RunResult
+from tfopt_core.report.style import units
+from tfopt_core.report.style.console import plain, plain_lines
+from tfopt_core.report.style.layout import bullets, indented, paragraph, section, words
+from tfopt_core.report.style.vocabulary import variant_in_words, verdict_color
+
+# So much of the first failed run's output says what happened; the file has the rest.
+TAIL_LINES = 10
+_QUALITY_STYLES = {"worse": "red", "not established": "yellow"}
+
+
+def render_failures(results: Results) -> tuple[RenderableType, ...]:
+    """Which runs failed, each cause once, and the end of the first one's output."""
+    failed = results.failed
+    if not failed:
+        return ()
+    counted = sum(run.status != "repeated" for run in results.runs)
+    title = f"{len(failed)} of {counted} runs failed"
+    causes = bullets(
+        f"{cause} ({_of_whom([run for run in failed if _cause(run) == cause])})"
+        for cause in dict.fromkeys(map(_cause, failed))
+    )
+    return (section(title, causes, *_output(failed[0])),)
+
+
+def _cause(run: RunResult) -> str:
+    return (run.error or "").strip() or "no cause is known"
+
+
+def _of_whom(runs: list[RunResult]) -> str:
+    """`baseline, with the stack 3 times`."""
+    counts = Counter(variant_in_words(run.variant) for run in runs)
+    return ", ".join(f"{name} {n} times" if n > 1 else name for name, n in counts.items())
+
+
+def _output(run: RunResult) -> Iterator[RenderableType]:
+    if run.output_path:
+        yield words(f"output of run {run.id}: {run.output_path}", "dim")
+    tail = [line for line in plain_lines(run.output_tail or "") if line][-TAIL_LINES:]
+    if tail:
+        yield indented(Text("\n".join(tail), style="dim", overflow="fold"))
+
+
+def render_verdict(comparison: Comparison) -> RenderableType:
+    """What was tested, and with what outcome: the only place that claims a gain."""
+    body: list[RenderableType] = [
+        paragraph(comparison.statement, f"bold {verdict_color(comparison.verdict)}")
+    ]
+    if comparison.quality is not None:
+        style = _QUALITY_STYLES.get(comparison.quality.verdict, "")
+        body.append(paragraph(comparison.quality.statement, style))
+        certificate = comparison.quality.certificate
+        if certificate and certificate not in comparison.quality.statement:
+            body.append(paragraph(certificate))
+    step = comparison.break_even_step
+    if step is not None and f"before step {step:,}" not in comparison.statement:
+        body.append(Text(f"the dearer start is repaid after step {step:,}"))
+    return section("Verdict", *body)
+
+
+def render_rest(results: Results) -> tuple[RenderableType, ...]:
+    """What else was seen, warnings, advice, and one line on what was kept."""
+    parts: list[RenderableType] = []
+    if results.observations:
+        parts.append(section("Also measured", bullets(results.observations)))
+    if results.warnings:
+        parts.append(section("Warnings", bullets(results.warnings)))
+    if results.next_steps:
+        parts.append(section("What to try next", bullets(results.next_steps)))
+    return (*parts, Group("", *_kept(results)))
+
+
+def _kept(results: Results) -> Iterator[RenderableType]:
+    if results.interrupted:
+        text = "interrupted: what had been measured until then is kept; --resume goes on with it"
+        yield words(text, "yellow")
+    if results.saved_model:
+        yield words(f"model saved to {results.saved_model}")
+    count = len(results.runs)
+    took = f"{count} {'run' if count == 1 else 'runs'} in {units.seconds_text(results.seconds)}"
+    setup = (
+        f", {units.seconds_text(results.setup_seconds)} of it set-up"
+        if results.setup_seconds
+        else ""
+    )
+    yield words(f"{took}{setup}; all samples kept as {plain(results.id)}", "dim")

@@ -1,0 +1,112 @@
+"""The list of what was measured, and a measurement that was never concluded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import attrs
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tfopt_core.records.results import RunResult
+from tfopt_core.report.style import units
+from tfopt_core.report.style.layout import Page, facts, grid, indented, section, words
+from tfopt_core.report.style.vocabulary import variant_in_words, verdict_color, verdict_in_words
+from tfopt_core.store.overview import Interim, Listing, Overview
+
+# Widths that keep an id, and a speedup with its interval, on one line. What is left goes to the
+# recipe; where that is too little, everything is folded.
+WIDTHS = {"id, when": 20, "recipe": None, "verdict": 20, "measured": 8, "state": 11}
+TAKEN = sum(width or 0 for width in WIDTHS.values()) + 2 * (len(WIDTHS) - 1)
+LEAST_LEFT = 10
+UNFINISHED = "begun and never concluded: it was killed, or is still under way"
+
+
+def render_runs(listing: Listing) -> RenderableType:
+    """Two lines for each measurement, the newest last; or that there is none."""
+    if not listing.measurements:
+        text = f'nothing was measured yet: there is no measurement in "{listing.store}"'
+        return Page((words(text),))
+    hint = words("tfopt report ID prints one again; tfopt compare A B sets two side by side", "dim")
+    unfinished = any(overview.state == "unfinished" for overview in listing.measurements)
+    note = (words(f"unfinished: {UNFINISHED}", "dim"),) if unfinished else ()
+    damages = (
+        words(f"damaged: of {overview.id} {overview.damage}; the others can be read", "yellow")
+        for overview in listing.measurements
+        if overview.damage is not None
+    )
+    return Page((_Rows(listing.measurements), Group("", *note, *damages, hint)))
+
+
+@attrs.frozen
+class _Rows:
+    """The table, which looks at the room that it gets."""
+
+    measurements: tuple[Overview, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        left = options.max_width - TAKEN
+        for name, width in WIDTHS.items():
+            most = None if left < LEAST_LEFT else width or left
+            table.add_column(name, overflow="fold", max_width=most)
+        for overview in self.measurements:
+            table.add_row(*_cells(overview))
+        yield table
+
+
+def _cells(overview: Overview) -> tuple[RenderableType, ...]:
+    when = words(when_in_words(overview.created_at), "dim")
+    verdict = overview.verdict
+    said = words("-", "dim")
+    if verdict is not None:
+        said = words(verdict_in_words(verdict), verdict_color(verdict))
+    state = words(overview.state, "" if overview.state == "finished" else "yellow")
+    return (
+        Group(words(overview.id), when),
+        Group(words(overview.recipe), words(overview.workload, "dim")),
+        Group(said, words(speedup_in_words(overview))),
+        Group(_counted(overview.pairs, "pair"), _counted(overview.runs, "run")),
+        state,
+    )
+
+
+def when_in_words(created_at: str) -> str:
+    """`2026-11-21 13:04`, in local time; a text that is no time as it is."""
+    try:
+        return f"{datetime.fromisoformat(created_at).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError):
+        return created_at
+
+
+def speedup_in_words(overview: Overview) -> str:
+    """`1.91x (1.72 to 2.11)`, empty without a number."""
+    if overview.speedup is None or overview.low is None or overview.high is None:
+        return ""
+    low, high = (units.ratio_text(end).removesuffix("x") for end in (overview.low, overview.high))
+    return f"{units.ratio_text(overview.speedup)} ({low} to {high})"
+
+
+def _counted(count: int, what: str) -> Text:
+    return Text(f"{count} {what}" if count == 1 else f"{count} {what}s")
+
+
+def render_interim(interim: Interim) -> RenderableType:
+    """What there is of a measurement without a verdict: its runs, a line each."""
+    overview = interim.measurement
+    title = words(overview.recipe, "bold")
+    if overview.workload:
+        title.append_text(words(" on ", "dim")).append_text(words(overview.workload, "bold"))
+    known = (("id", overview.id), ("begun", when_in_words(overview.created_at)))
+    rows = grid((_run(run) for run in interim.runs), first_width=26)
+    body = rows if interim.runs else words("none was finished")
+    verdict = words(f"unfinished: {UNFINISHED}, so there is no verdict", "bold yellow")
+    return Page((title, indented(facts(known)), section("Runs", body), section("Verdict", verdict)))
+
+
+def _run(run: RunResult) -> tuple[RenderableType, ...]:
+    took = "" if run.wall_seconds is None else units.seconds_text(run.wall_seconds)
+    said = took if run.ok else f"{run.status}: {(run.error or 'no cause is known').strip()}"
+    return words(variant_in_words(run.variant)), Text(f"pair {run.round + 1}"), words(said)

@@ -1,0 +1,78 @@
+"""What `tfopt selftest` found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from tfopt_core.measurement.selftest import NOMINAL_RATE, PAIRS, ControlTrial
+from tfopt_core.report.results.summary import machine_in_words
+from tfopt_core.report.style import units
+from tfopt_core.report.style.layout import Page, bullets, grid, paragraph, section, words
+from tfopt_core.statistics.wording import gain_in_words
+
+_EXPECTED = {
+    "nothing": "does nothing: neither faster nor slower",
+    "sleeps": "sleeps 5% of each step: slower",
+}
+
+
+def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
+    """Each control with what was expected of it and what came out, and what that means here."""
+    rows: list[tuple[RenderableType, ...]] = []
+    for name in dict.fromkeys(trial.control for trial in trials):
+        of_control = [trial for trial in trials if trial.control == name]
+        met = sum(trial.as_expected for trial in of_control)
+        mark = Text("✓", style="green") if met == len(of_control) else Text("✗", style="red")
+        rows.append((mark, words(_EXPECTED[name]), words(f"{met} of {len(of_control)}")))
+    outcomes = bullets(f"{trial.control}: {trial.results.comparison.statement}" for trial in trials)
+    warned = dict.fromkeys(warning for trial in trials for warning in trial.results.warnings)
+    machine = words(machine_in_words(trials[0].results.machine), "dim")
+    parts = [section("Controls", machine, grid(rows)), section("What was measured", outcomes)]
+    if warned:
+        parts.append(section("Warnings", bullets(warned)))
+    parts.append(section("Verdict", paragraph(*_verdict(trials)), *_resolution(trials)))
+    return Page(tuple(parts))
+
+
+def _resolution(trials: Sequence[ControlTrial]) -> tuple[Text, ...]:
+    """`a gain of 3% would be seen in 9 of 10 cases, in 95 s`, from the trials of the no-op."""
+    found = [
+        (trial.results.comparison.detectable, trial.results.seconds)
+        for trial in trials
+        if trial.control == "nothing"
+    ]
+    gains = [gain for gain, _ in found if gain is not None]
+    if not gains:
+        return ()
+    seconds = units.seconds_text(median([seconds for _, seconds in found]))
+    gain = gain_in_words(median(gains))
+    return (paragraph(f"a gain of {gain} would be seen in 9 of 10 cases, in {seconds}"),)
+
+
+def _verdict(trials: Sequence[ControlTrial]) -> tuple[str, str]:
+    wrong = [trial for trial in trials if not trial.as_expected]
+    if not wrong:
+        return (
+            f"{PAIRS} pairs of short trainings on one thread tell a loss of 5% from nothing on "
+            "this machine; trainings on all threads may vary more, and their intervals say so"
+        ), "bold green"
+    missed = sum(trial.control == "sleeps" for trial in wrong)
+    alarms = len(wrong) - missed
+    said = []
+    if missed:
+        said.append(
+            f"a loss of 5% was not found in {missed} of the selftests: this machine is too noisy "
+            f"for differences of that size in {PAIRS} pairs; close what else runs, or trust larger "
+            "differences only"
+        )
+    if alarms:
+        said.append(
+            f"a plugin that does nothing came out faster or slower {alarms} times: by chance that "
+            f"happens in {NOMINAL_RATE:.0%} of all measurements; more often than that, figures of "
+            "this machine are not to be trusted"
+        )
+    return "; ".join(said), "bold red"

@@ -1,0 +1,1 @@
+"""What every page is made of: the console, layout, units and words."""

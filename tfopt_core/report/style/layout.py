@@ -1,0 +1,98 @@
+"""The few shapes that every page is made of: headings, facts, bullets, indents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from tfopt_core.report.style.console import plain, plain_lines
+
+# Prose that is wider than this is hard to read, however wide the terminal is.
+PAGE_WIDTH = 100
+
+
+def words(text: object, style: str = "") -> Text:
+    """A text that others may have written, as it is: no markup, no control characters."""
+    return Text(plain(text), style=style, overflow="fold")
+
+
+def paragraph(text: object, style: str = "") -> Text:
+    """A text of possibly several lines, each of them plain."""
+    return Text("\n".join(plain_lines(text)), style=style, overflow="fold")
+
+
+def indented(body: RenderableType, by: int = 2) -> Padding:
+    """The body, moved to the right."""
+    return Padding(body, (0, 0, 0, by))
+
+
+def section(title: object, *body: RenderableType) -> Group:
+    """A blank line, a bold title, and what stands beneath it."""
+    return Group("", words(title, "bold"), *(indented(part) for part in body))
+
+
+def grid(
+    rows: Iterable[Sequence[RenderableType]],
+    first_width: int | None = None,
+    least_width: int | None = None,
+) -> Table:
+    """Aligned columns without lines; the last wraps beneath itself.
+
+    :param first_width: the most that the first column may take; a longer word is folded.
+    :param least_width: the least that it takes, so that several grids share their alignment.
+    """
+    rows = [tuple(row) for row in rows]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for index in range(max((len(row) for row in rows), default=0)):
+        first = index == 0
+        table.add_column(
+            overflow="fold",
+            max_width=first_width if first else None,
+            min_width=least_width if first else None,
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> Table:
+    """Names, dim, and beside each what is known."""
+    return grid((words(name, "dim"), paragraph(value)) for name, value in pairs)
+
+
+def bullets(items: Iterable[object]) -> Table:
+    """One item a line, those that wrap indented beneath themselves."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for item in items:
+        table.add_row("-", paragraph(item))
+    return table
+
+
+@attrs.frozen
+class Page:
+    """A whole output: never wider than is readable, and without blanks at the ends of lines."""
+
+    parts: tuple[RenderableType, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        inner = options.update(width=min(PAGE_WIDTH, options.max_width), height=None)
+        for line in console.render_lines(Group(*self.parts), inner, pad=False):
+            yield from _trimmed(line)
+            yield Segment.line()
+
+
+def _trimmed(line: list[Segment]) -> list[Segment]:
+    kept = list(line)
+    while kept and not kept[-1].control and not kept[-1].text.strip():
+        kept.pop()
+    if kept and not kept[-1].control:
+        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
+    return kept

@@ -1,0 +1,1 @@
+"""Write training checkpoints and resume from them."""

@@ -1,0 +1,135 @@
+"""All that a training changes in a model: its variables, its optimizers' and its metrics'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfopt_core.errors import InputError
+from tfopt_core.training.build import Built
+from tfopt_core.training.loops.graph_steps import one_step
+from tfopt_core.training.optimizers import optimizers_of
+
+# Unsigned integers of a size, for the types that NumPy alone does not know (bfloat16, float8).
+_AS_BITS = {1: np.uint8, 2: np.uint16}
+
+
+def capture(
+    groups: Mapping[str, Iterable[Any]], strategy: Any, *, merged: bool = True
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The values of groups of variables, and what they are, group by group.
+
+    Replicas may hold different values of one variable (moving averages of their own batches,
+    sums of metrics); then all are taken, and none is reduced: no other process is asked.
+
+    :param merged: keep one value where the replicas have the same.
+    :returns: the arrays, and for each variable its path, type, shape and number of values.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    listed: dict[str, Any] = {}
+    for group, variables in groups.items():
+        listed[group] = []
+        for index, variable in enumerate(variables):
+            values = [np.asarray(part.numpy()) for part in _parts(variable, strategy)]
+            first, *others = values
+            if merged and all(
+                _plain(other).tobytes() == _plain(first).tobytes() for other in others
+            ):
+                values = [first]
+            shape = list(first.shape)
+            listed[group].append([variable.path, first.dtype.name, shape, len(values)])
+            for place, value in enumerate(values):
+                arrays[f"{group}/{index}/{place}"] = _plain(value)
+    return arrays, listed
+
+
+def missing(groups: Mapping[str, Iterable[Any]], listed: Mapping[str, Any], strategy: Any) -> str:
+    """What of these groups of variables is not as it was listed, in words; "" if all is."""
+    for group, before in listed.items():
+        now = list(groups.get(group, ()))
+        if len(now) != len(before):
+            return f"{len(before)} variables of the {group} are kept, and there are {len(now)}"
+        for variable, (path, dtype, shape, count) in zip(now, before, strict=True):
+            parts = _parts(variable, strategy)
+            found = (parts[0].dtype.name, list(parts[0].shape))
+            if found != (dtype, shape):
+                return f'"{path}" is kept as {dtype} {shape}, and is {found[0]} {found[1]}'
+            if count not in (1, len(parts)):
+                return f'"{path}" is kept for {count} replicas, and there are {len(parts)}'
+    return ""
+
+
+def restore(
+    groups: Mapping[str, Sequence[Any]],
+    arrays: Mapping[str, np.ndarray],
+    listed: Mapping[str, Any],
+    strategy: Any,
+) -> None:
+    """Assign what was captured.
+
+    :raises InputError: if these are no longer the same variables.
+    """
+    reason = missing(groups, listed, strategy)
+    if reason:
+        raise InputError(
+            f"the checkpoint does not fit the model: {reason}; train anew in another folder "
+            "(--checkpoints)"
+        )
+    for group, entries in listed.items():
+        for index, (*_, count) in enumerate(entries):
+            for place, part in enumerate(_parts(groups[group][index], strategy)):
+                array = arrays[f"{group}/{index}/{place if count > 1 else 0}"]
+                dtype = part.dtype.as_numpy_dtype
+                part.assign(array if array.dtype == dtype else array.view(dtype))
+
+
+def groups_of(model: Any, *, metrics: bool) -> dict[str, list[Any]]:
+    """The variables of a model by group, as far as they are made by now.
+
+    :param metrics: whether to include those of the metrics, which each epoch begins anew.
+    """
+    groups = {"model": list(model.variables)}
+    for index, optimizer in enumerate(optimizers_of(model)):
+        name = "optimizer" if index == 0 else f"optimizer {index + 1}"
+        groups[name] = list(optimizer.variables)
+    if metrics:
+        groups["metrics"] = list(model.metrics_variables)
+    return groups
+
+
+def make_variables(built: Built, listed: Mapping[str, Any]) -> None:
+    """Make the variables that Keras would make in the first step, where they are not made yet.
+
+    A step is traced for it, and not run.
+    """
+    model, metrics = built.model, "metrics" in listed
+    with built.run.strategy.scope():
+        for optimizer in optimizers_of(model)[:1]:
+            if model.built and not optimizer.built:
+                optimizer.build(model.trainable_variables)
+        if missing(groups_of(model, metrics=metrics), listed, built.run.strategy):
+            one_step(model, jit_compile=False).get_concrete_function(_batch_spec(built))
+
+
+def _batch_spec(built: Built) -> Any:
+    import tensorflow as tf
+
+    if built.run.element_spec is not None:
+        return built.run.element_spec
+    first = built.run.datasets["train"][0]  # a PyDataset
+    return tf.nest.map_structure(
+        lambda part: tf.TensorSpec((None, *np.shape(part)[1:]), tf.convert_to_tensor(part).dtype),
+        first,
+    )
+
+
+def _parts(variable: Any, strategy: Any) -> Sequence[Any]:
+    """The `tf.Variable` of each replica of this process."""
+    parts: Sequence[Any] = strategy.experimental_local_results(variable.value)
+    return parts
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype.kind in "biufc" else array.view(_AS_BITS[array.dtype.itemsize])

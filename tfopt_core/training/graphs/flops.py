@@ -1,0 +1,182 @@
+"""How many floating-point operations the matrix products and convolutions of a step make.
+
+A multiplication with its addition counts as two. What works on single elements is not counted:
+the figure is held against the machine's peak in matrix products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfopt_core.training.graphs.operations import called_graphs, live_operations
+
+# Their work is not in any shape that the graph tells.
+_UNCOUNTABLE = ("CudnnRNN", "BlockLSTM", "GRUBlock", "LSTMBlock", "XlaLaunch", "MklQuantized")
+
+
+class NotCountable(Exception):
+    """The operations of a graph cannot be counted; the text says why."""
+
+
+def operations_of(graph: Any) -> float:
+    """The operations of one run of this graph, gradients and called functions included.
+
+    Of branches the dearest counts; loops count with their number of rounds.
+
+    :raises NotCountable: if a shape or a number of rounds is unknown.
+    """
+    return math.fsum(_of(op) for op in live_operations(graph))
+
+
+def _of(op: Any) -> float:
+    if op.type.startswith(_UNCOUNTABLE):
+        raise NotCountable(f"{op.type} does not tell its operations")
+    count = _COUNTED.get(op.type)
+    if count is not None:
+        return count(op)
+    graphs = called_graphs(op)
+    if not graphs:
+        return 0.0
+    if any(graph is None for graph in graphs.values()):
+        raise NotCountable(f"{op.name} calls a function that cannot be looked into")
+    inner = [operations_of(graph) for graph in graphs.values()]
+    if op.type not in ("While", "StatelessWhile"):
+        return max(inner)
+    body = max(inner)
+    if not body:
+        return 0.0
+    rounds = rounds_of(op)
+    if rounds is None:
+        raise NotCountable(f"nobody knows how many rounds {op.name} makes")
+    return rounds * body
+
+
+def rounds_of(op: Any) -> int | None:
+    """How many rounds a while loop makes, None where its graph does not tell.
+
+    A loop counts up to its second input; a gradient's loop as far as the loop that it reverses.
+    """
+    if len(op.inputs) < 3:
+        return None
+    most = _number(op.inputs[1])
+    if most is not None and most >= 0:
+        return most
+    source = op.inputs[2].op
+    if source.type in ("While", "StatelessWhile") and op.inputs[2].value_index == 0:
+        return rounds_of(source)
+    return None
+
+
+def _number(tensor: Any) -> int | None:
+    """The value of a scalar that is the same in every run."""
+    import tensorflow as tf
+
+    value = tf.get_static_value(tensor)
+    # Keras' recurrent layers write their number of steps as the largest of one number
+    if value is None and tensor.op.type in ("Max", "Min", "Identity", "Cast"):
+        value = tf.get_static_value(tensor.op.inputs[0])
+    return None if value is None or value.size != 1 else int(value.reshape(-1)[0])
+
+
+def _shape(tensor: Any) -> list[int]:
+    sizes = tensor.shape.as_list() if tensor.shape.rank is not None else [None]
+    if any(size is None for size in sizes):
+        raise NotCountable(f"the shape of {tensor.name} is unknown")
+    return list(sizes)
+
+
+def _shape_told(op: Any, index: int) -> list[int]:
+    """The shape that an input of sizes holds, else that of the output."""
+    import tensorflow as tf
+
+    sizes = tf.get_static_value(op.inputs[index])
+    return _shape(op.outputs[0]) if sizes is None else [int(size) for size in sizes]
+
+
+def _matmul(op: Any) -> float:
+    left = _shape(op.inputs[0])
+    depth = left[0] if op.get_attr("transpose_a") else left[1]
+    return 2.0 * math.prod(_shape(op.outputs[0])) * depth
+
+
+def _batch_matmul(op: Any) -> float:
+    left = _shape(op.inputs[0])
+    depth = left[-2] if op.get_attr("adj_x") else left[-1]
+    return 2.0 * math.prod(_shape(op.outputs[0])) * depth
+
+
+def _einsum(op: Any) -> float:
+    left, _, right = op.get_attr("equation").decode().partition("->")
+    terms = left.split(",")
+    sizes: dict[str, int] = {}
+    for term, tensor in zip(terms, op.inputs, strict=True):
+        _name_sizes(term, _shape(tensor), sizes)
+    return 2.0 * math.prod(sizes.values()) if len(terms) > 1 or not right else 0.0
+
+
+def _name_sizes(term: str, shape: Sequence[int], sizes: dict[str, int]) -> None:
+    """Note the size of each label; an ellipsis counts as one label of all that it stands for."""
+    before, dots, after = term.partition("...")
+    named = list(zip(before, shape, strict=False))
+    if after:
+        named += list(zip(after, shape[-len(after) :], strict=True))
+    for label, size in named:
+        sizes[label] = max(size, sizes.get(label, 1))
+    if dots:
+        between = math.prod(shape[len(before) : len(shape) - len(after)])
+        sizes["..."] = max(between, sizes.get("...", 1))
+
+
+def _convolution(filters: Callable[[Any], list[int]], positions: Callable[[Any], Any]) -> Any:
+    """Each position of the output holds the sum over one filter, whose last axis are outputs."""
+
+    def count(op: Any) -> float:
+        return 2.0 * math.prod(_shape(positions(op))) * math.prod(filters(op)[:-1])
+
+    return count
+
+
+def _depthwise(filters: Callable[[Any], list[int]], positions: Callable[[Any], Any]) -> Any:
+    """Each channel has its own filter, so the third axis adds nothing to a sum."""
+
+    def count(op: Any) -> float:
+        return 2.0 * math.prod(_shape(positions(op))) * math.prod(filters(op)[:-2])
+
+    return count
+
+
+def _filter_is_input(op: Any) -> list[int]:
+    return _shape(op.inputs[1])
+
+
+def _filter_is_told(op: Any) -> list[int]:
+    return _shape_told(op, 1)
+
+
+def _output(op: Any) -> Any:
+    return op.outputs[0]
+
+
+def _gradient_of_output(op: Any) -> Any:
+    return op.inputs[2]
+
+
+_COUNTED: dict[str, Callable[[Any], float]] = {
+    "MatMul": _matmul,
+    **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_matmul),
+    "Einsum": _einsum,
+    **dict.fromkeys(("Conv2D", "Conv3D"), _convolution(_filter_is_input, _output)),
+    **dict.fromkeys(
+        ("Conv2DBackpropInput", "Conv3DBackpropInputV2"),
+        _convolution(_filter_is_input, _gradient_of_output),
+    ),
+    **dict.fromkeys(
+        ("Conv2DBackpropFilter", "Conv3DBackpropFilterV2"),
+        _convolution(_filter_is_told, _gradient_of_output),
+    ),
+    "DepthwiseConv2dNative": _depthwise(_filter_is_input, _output),
+    "DepthwiseConv2dNativeBackpropInput": _depthwise(_filter_is_input, _gradient_of_output),
+    "DepthwiseConv2dNativeBackpropFilter": _depthwise(_filter_is_told, _gradient_of_output),
+}

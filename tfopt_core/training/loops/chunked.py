@@ -1,0 +1,167 @@
+"""The chunked loop: one call of the train function makes many steps on an iterator's batches.
+
+Without XLA the graph takes a batch and makes its step in turn. With XLA it takes the whole chunk
+first, stacks it, and one compiled function makes all its steps. A batch of another size (the last
+one of an epoch) and what comes after it in the chunk are stepped on without XLA: to compile for
+such a size takes longer than it could ever save.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tfopt_core.training.loops.graph_steps import (
+    logs_spec,
+    no_logs,
+    one_step,
+    repeated,
+    shapes_of_logs,
+)
+from tfopt_core.training.loops.report import LoopReport
+from tfopt_core.training.loops.stacking import sized, sizes_of, stacked, why_not_stacked
+
+
+@attrs.define(eq=False)
+class ChunkedFunction:
+    """A train function for `fit`: up to `steps` steps a call.
+
+    :param jit_compile: whether XLA compiles the chunk, or each step where it cannot be stacked.
+    :param batch_size: examples of a whole batch, where they are known; else, or where other axes
+        vary, the first batch of all counts as a whole one, and the first call is not compiled.
+    :param made: counts what the calls make.
+    """
+
+    model: Any
+    steps: int
+    jit_compile: bool
+    batch_size: int | None = None
+    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="chunked"))
+    _whole_batch: Any = None
+    _step: Any = attrs.field(init=False)
+    _compiled_step: Any = attrs.field(init=False)
+    _alone: Any = attrs.field(init=False)
+    _chunk: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        import tensorflow as tf
+
+        self.made.steps_per_call = self.steps
+        self._step = one_step(self.model, jit_compile=False)
+        self._compiled_step = one_step(self.model, jit_compile=self.jit_compile)
+        self._alone = tf.function(self._steps_alone, autograph=False, reduce_retracing=True)
+
+    def __call__(self, iterator: Any) -> Any:
+        """Make the next steps.
+
+        :raises StopIteration: if there was no batch left.
+        """
+        import tensorflow as tf
+
+        if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
+            return self._given(iterator)
+        if self._compiles_chunk(iterator.element_spec):
+            whole, alone, logs = self._chunk(iterator)
+            self.made.count(int(whole) + int(alone), int(whole))
+        else:
+            made, logs, sizes = self._alone(iterator)
+            self.made.count(int(made), 0)
+            if self.jit_compile and not self.made.why_not_whole and int(made):
+                self._whole_batch = sized(iterator.element_spec, sizes)
+        if not self.made.last_call:
+            raise StopIteration
+        return logs
+
+    def _given(self, batches: Any) -> Any:
+        """`train_on_batch` hands over a generator of one batch."""
+        logs, made = None, 0
+        for _, batch in zip(range(self.steps), batches, strict=False):
+            logs, made = self._compiled_step(batch), made + 1
+        self.made.count(made, 0)
+        return logs
+
+    def _compiles_chunk(self, spec: Any) -> bool:
+        """Whether chunks are compiled whole, as far as is known by now."""
+        import tensorflow as tf
+
+        if not self.jit_compile or self.made.why_not_whole:
+            return False
+        if self._chunk is None:
+            self.made.why_not_whole = why_not_stacked(spec)
+            if self.made.why_not_whole:
+                return False
+            if self._whole_batch is None:
+                self._whole_batch = sized(spec, self.batch_size)
+            if self._whole_batch is not None:
+                self._chunk = tf.function(self._steps_whole, autograph=False, reduce_retracing=True)
+        return self._chunk is not None
+
+    def _steps_alone(self, iterator: Any) -> Any:
+        """How many steps there were, the logs of the last one, and the first batch's sizes."""
+        step = self._compiled_step if self.made.why_not_whole else self._step
+        return self._one_by_one(iterator, step, self.steps)
+
+    def _one_by_one(self, iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
+        import tensorflow as tf
+
+        spec = logs_spec(step, iterator.element_spec)
+
+        def body(made: Any, _: Any, logs: Any, sizes: Any) -> Any:
+            batch = iterator.get_next_as_optional()
+            there = batch.has_value()
+            logs, now = tf.cond(
+                there,
+                lambda: (step(batch.get_value()), sizes_of(batch.get_value())),
+                lambda: (logs, sizes),
+            )
+            sizes = tf.cond(made > 0, lambda: sizes, lambda: now)
+            return made + tf.cast(there, tf.int32), there, logs, sizes
+
+        made, _, logs, sizes = tf.while_loop(
+            lambda made, there, *_: there & (made < limit),
+            body,
+            (
+                tf.constant(0),
+                tf.constant(True),
+                no_logs(spec) if logs is None else logs,
+                sizes_of(iterator.element_spec),
+            ),
+            shape_invariants=(
+                tf.TensorShape([]),
+                tf.TensorShape([]),
+                shapes_of_logs(spec),
+                tf.TensorShape([None]),
+            ),
+            parallel_iterations=1,
+        )
+        return made, logs, sizes
+
+    def _steps_whole(self, iterator: Any) -> Any:
+        """Steps made in a compiled chunk, steps made alone, and the logs of the last one."""
+        import tensorflow as tf
+
+        spec = self._whole_batch
+        stack, count, odd, batch = stacked(iterator, spec, self.steps)
+
+        # of its own: a step that is traced for any size would be taken for this one too, and XLA
+        # cannot compile every operation (of recurrent layers, say) where it does not know the size
+        step = one_step(self.model, jit_compile=False)
+
+        def compiled(stack: Any, count: Any) -> Any:
+            def batch_at(index: Any) -> Any:
+                return tf.nest.map_structure(lambda part: part[index], stack)
+
+            return repeated(step, batch_at, spec, count, compiled=True)
+
+        whole = tf.function(compiled, autograph=False, jit_compile=True)
+        nothing = no_logs(logs_spec(self._step, iterator.element_spec))
+        logs = tf.cond(count > 0, lambda: whole(stack, count), lambda: nothing)
+
+        def with_odd() -> Any:
+            limit = self.steps - count - 1
+            made, last, _ = self._one_by_one(iterator, self._step, limit, self._step(batch))
+            return made + 1, last
+
+        alone, logs = tf.cond(odd, with_odd, lambda: (tf.constant(0), logs))
+        return count, alone, logs

@@ -1,0 +1,206 @@
+"""The resident loop: batches are gathered in the graph from a data set that the device holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Stage
+from tfopt_core.data.resident import why_not_gathered
+from tfopt_core.training.loops.epoch_order import EpochOrders, shuffles_as_lowered
+from tfopt_core.training.loops.graph_steps import one_step, repeated
+from tfopt_core.training.loops.report import LoopReport
+
+# Indices are int32: a gather by int64 is slower, and no device holds more examples.
+_MOST_EXAMPLES = 2**31 - 1
+
+
+@attrs.frozen(eq=False)
+class ResidentData:
+    """What is held, and what becomes of it in each epoch."""
+
+    tensors: Any
+    count: int
+    batch: Batch
+    maps: tuple[MapBatches, ...]
+    orders: EpochOrders
+
+    @property
+    def full_batches(self) -> int:
+        """Batches of the whole size in an epoch."""
+        return self.count // self.batch.size
+
+    @property
+    def batches(self) -> int:
+        """All batches of an epoch."""
+        left = self.count % self.batch.size
+        return self.full_batches + (left > 0 and not self.batch.drop_remainder)
+
+
+def resident_data(plan: DataPlan, lowered: Any, *, reads_before_fit: bool = False) -> ResidentData:
+    """What a lowered plan holds on the device.
+
+    :param reads_before_fit: see `EpochOrders`.
+    :raises ValueError: for a plan of which `why_not_resident` says why not.
+    """
+    reason = why_not_resident(plan)
+    if reason:
+        raise ValueError(reason)
+    resident, behind = _split(plan)
+    assert resident is not None
+    held = resident.held
+    assert held.count is not None
+    shuffles = shuffles_as_lowered(behind, lowered)
+    return ResidentData(
+        tensors=held.tensors,
+        count=held.count,
+        batch=next(stage for stage in behind if isinstance(stage, Batch)),
+        maps=tuple(stage for stage in behind if isinstance(stage, MapBatches)),
+        orders=EpochOrders(held.count, shuffles, reads_before_fit),
+    )
+
+
+def why_not_resident(plan: DataPlan) -> str:
+    """Why no batch can be gathered from what this plan holds, "" if all can."""
+    resident, behind = _split(plan)
+    if resident is None:
+        return "the training data are not held on the device"
+    if resident.held.count is not None and resident.held.count > _MOST_EXAMPLES:
+        return f"{resident.held.count:,} examples are more than {_MOST_EXAMPLES:,}"
+    return why_not_gathered(behind)
+
+
+def _split(plan: DataPlan) -> tuple[Resident | None, tuple[Stage, ...]]:
+    stages = plan.lowering_order()
+    place = next((i for i, stage in enumerate(stages) if isinstance(stage, Resident)), None)
+    if place is None:
+        return None, ()
+    resident = stages[place]
+    assert isinstance(resident, Resident)
+    return resident, stages[place + 1 :]
+
+
+@attrs.define(eq=False)
+class ResidentFunction:
+    """A train function for `fit` that pulls nothing from the iterator which it is handed.
+
+    An iterator that it has not seen before is a new epoch, whose order is taken from `data`.
+
+    :param steps: most steps of a call.
+    :param jit_compile: whether XLA compiles a call whole.
+    :param class_weight: Keras' own, which it would apply to the batches of the iterator.
+    :param made: counts what the calls make.
+    """
+
+    model: Any
+    data: ResidentData
+    steps: int
+    jit_compile: bool
+    class_weight: Any = None
+    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="resident"))
+    _iterator: Any = None
+    _order: Any = None
+    _done: int = 0
+    _made_before: int = 0
+    _single: Any = attrs.field(init=False)
+    _run: Any = attrs.field(init=False)
+    _last: Any = attrs.field(init=False)
+    _batch_size: Any = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        import tensorflow as tf
+
+        self.made.steps_per_call = self.steps
+        self._single = one_step(self.model, jit_compile=self.jit_compile)
+        step = one_step(self.model, jit_compile=False)
+        # of its own where sizes are known: it would be traced for any size otherwise
+        alone = one_step(self.model, jit_compile=False) if self.jit_compile else step
+        size = self.data.batch.size
+        gather = _gathering(self.data, self.class_weight)
+
+        # XLA needs to know the size of a batch. Without XLA nothing is known of it that the stock
+        # pipeline would not say, or the graph would be optimized otherwise, and round otherwise.
+        known = self.jit_compile or self.data.batch.drop_remainder
+        rows = tf.TensorSpec([size if known else None], tf.int32)
+        spec = gather.get_concrete_function(rows).structured_outputs
+
+        def run(order: Any, start: Any, count: Any, batch_size: Any) -> Any:
+            """Full batches, from the `start`-th on."""
+
+            def batch_at(done: Any) -> Any:
+                # not a slice: XLA compiles anew for each value of where a slice begins
+                places = (start + done) * size + tf.range(size if known else batch_size)
+                return gather(tf.gather(order, places))
+
+            return repeated(step, batch_at, spec, count, compiled=self.jit_compile)
+
+        def last(order: Any) -> Any:
+            """The epoch's last batch, which is smaller; not worth a compilation of its own."""
+            return alone(gather(tf.slice(order, [self.data.full_batches * size], [-1])))
+
+        self._batch_size = tf.constant(size)
+        self._run = tf.function(run, autograph=False, jit_compile=self.jit_compile)
+        self._last = tf.function(last, autograph=False)
+
+    def begin_fit(self) -> None:
+        """A call of `fit` follows."""
+        self.data.orders.begin_fit()
+
+    def begin_within(self, steps: int) -> None:
+        """So many steps of the next epoch were made before this training."""
+        self._made_before = steps
+
+    def __call__(self, iterator: Any) -> Any:
+        """Make the next steps of the epoch.
+
+        :raises StopIteration: if there is none left.
+        """
+        import tensorflow as tf
+
+        if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
+            logs = self._single(next(iterator))  # train_on_batch hands over a generator
+            self.made.count(1, 0)
+            return logs
+        if iterator is not self._iterator:
+            self._iterator, self._done = iterator, self._made_before
+            self._made_before = 0
+            self._order = self.data.orders.next_epoch()
+        count = min(self.steps, self.data.batches - self._done)
+        self.made.last_call = 0
+        if count <= 0:
+            raise StopIteration
+        logs = self._steps(self._done, count)
+        self._done += count
+        return logs
+
+    def _steps(self, start: int, count: int) -> Any:
+        import tensorflow as tf
+
+        logs = None
+        full = max(0, min(count, self.data.full_batches - start))
+        self.made.count(count, full if self.jit_compile else 0)
+        if full:
+            logs = self._run(self._order, tf.constant(start), tf.constant(full), self._batch_size)
+        return self._last(self._order) if full < count else logs
+
+
+def _gathering(data: ResidentData, class_weight: Any) -> Any:
+    """From the indices of examples to their batch as the plan makes it: a `tf.function`."""
+    import tensorflow as tf
+
+    # traced as tf.data traces a map's function: with AutoGraph
+    maps: list[Callable[..., Any]] = [tf.function(stage.function) for stage in data.maps]
+    if class_weight is not None:
+        from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
+
+        maps.append(tf.function(make_class_weight_map_fn(class_weight)))
+
+    def gather(rows: Any) -> Any:
+        batch = tf.nest.map_structure(lambda part: tf.gather(part, rows), data.tensors)
+        for function in maps:
+            batch = function(*batch) if isinstance(batch, tuple) else function(batch)
+        return batch
+
+    return tf.function(gather, autograph=False)

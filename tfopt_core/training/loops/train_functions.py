@@ -1,0 +1,139 @@
+"""The train function of a stack's loop, put into `model.train_function` and taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tfopt_core.private_api import why_without
+from tfopt_core.training.build import Built
+from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+from tfopt_core.training.loops.chunked import ChunkedFunction
+from tfopt_core.training.loops.exact_loops import Loop
+from tfopt_core.training.loops.report import LoopReport, continued, note_loop
+from tfopt_core.training.loops.resident import (
+    ResidentData,
+    ResidentFunction,
+    resident_data,
+    why_not_resident,
+)
+
+# Keras' own methods: a model with others counts its steps otherwise, or makes other functions.
+OWN_METHODS = ("fit", "make_train_function")
+
+TrainFunction = ChunkedFunction | ResidentFunction
+
+
+def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFunction | None:
+    """A new train function of the loop that the stack asks for; None for Keras' own.
+
+    Keras' own also trains where another one cannot: `loop_report(model).why_not` says why.
+
+    :param before: the one that trained so far, over the same data; epochs go on in its order.
+    """
+    if built.training.loop == "keras":
+        return None
+    reason = why_no_loop(built)
+    if reason:
+        note_loop(built.model, LoopReport(why_not=reason))
+        return None
+    if isinstance(before, ChunkedFunction):
+        before.made = continued(built.model, before.made)
+        return before
+    data = before.data if isinstance(before, ResidentFunction) else None
+    function = made_function(built, loop_of(built), data)
+    function.made = continued(built.model, function.made)
+    return function
+
+
+def loop_of(built: Built) -> Loop:
+    """The loop that trains as far as the stack decides, and nothing stands against it."""
+    training, jit_compile = built.training, bool(built.model.jit_compile)
+    if training.loop == "keras":
+        return Loop(training.steps_per_execution, jit_compile)
+    if why_no_loop(built):
+        return Loop(1, jit_compile)
+    return Loop(training.steps_per_execution, jit_compile, training.loop)
+
+
+def made_function(built: Built, loop: Loop, data: ResidentData | None = None) -> TrainFunction:
+    """A train function of this chunked or resident loop.
+
+    :param data: what is held, where that is known.
+    """
+    if loop.kind == "chunked":
+        size = built.plans["train"].batch_size
+        return ChunkedFunction(built.model, loop.steps, loop.jit_compile, size)
+    if data is None:
+        data = resident_data(
+            built.plans["train"],
+            built.run.datasets["train"],
+            # then Keras builds the model on a batch before it begins
+            reads_before_fit=own_strategy(built.model) is not None,
+        )
+    return ResidentFunction(
+        built.model, data, loop.steps, loop.jit_compile, built.workload.class_weight
+    )
+
+
+def own_strategy(model: Any) -> Any:
+    """Return the strategy that Keras trains the model with, None for none."""
+    return None if why_without("own-strategy") else model._distribute_strategy
+
+
+def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:
+    """Keras' own train function with XLA or without; the model's settings are put back.
+
+    It reads `model.steps_per_execution` while it is traced, so in its first call.
+    """
+    model = built.model
+    before = model.train_function, model.jit_compile
+    try:
+        model.jit_compile = jit_compile
+        model.make_train_function(force=True)
+        made: Callable[..., Any] = model.train_function
+    finally:
+        model.train_function, model.jit_compile = before
+    return made
+
+
+def count_by(model: Any, steps: int) -> None:
+    """Have `fit` and `evaluate` count so many steps a call from now on."""
+    if model.steps_per_execution != steps:
+        model.steps_per_execution = steps
+        # traced with the former number these would evaluate one batch in so many, silently
+        model.test_function = model.predict_function = None
+
+
+def why_no_loop(built: Built) -> str:
+    """Why the loop that the stack asks for cannot train this model, "" if it can."""
+    reason = why_only_keras(built.model, built.run.replicas)
+    if reason:
+        return reason
+    if built.training.steps_per_execution > 1:
+        names = batch_callbacks(built.training.callbacks, EVERY_BATCH)
+        if names:
+            return f"the callback {names[0]} acts on every batch"
+    if built.training.loop != "resident":
+        return ""
+    if built.workload.class_weight is not None and why_without("class-weights"):
+        return why_without("class-weights")
+    return why_not_resident(built.plans["train"])
+
+
+def why_only_keras(model: Any, replicas: int) -> str:
+    """Why nothing but Keras' own loop, as the model has it, can train it; "" if others can."""
+    import keras
+
+    if model.run_eagerly:
+        return "the model runs eagerly"
+    for name in OWN_METHODS:
+        if getattr(type(model), name) is not getattr(keras.Model, name) or name in vars(model):
+            return f"the model has a {name} of its own"
+    if replicas > 1:
+        # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first call, with either
+        return (
+            f"over {replicas} replicas Keras can neither run several steps a call nor compile a "
+            "step by XLA"
+        )
+    return ""

@@ -1,0 +1,1 @@
+"""Short trainings whose data, losses and weights the equivalence certificate compares."""

@@ -1,0 +1,149 @@
+"""The training data of a replay: two epochs read and digested, and the first batches kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import DataPlan
+from tfopt_core.data.lower import lower, lower_stages
+from tfopt_core.records.replay import ReadEpoch
+from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
+from tfopt_core.training.sources import as_plan
+from tfopt_core.training.workload import Workload
+
+# What is kept is also frozen with the first epoch: a second one must be read to see that.
+EPOCHS = 2
+# Two epochs that take longer on the first side are cut down for both.
+EPOCH_SECONDS = 10.0
+# Of what was read in that time so much makes an epoch that is short for both sides.
+SHORTENED_SHARE = 0.25
+# The other side has the same to read; more patience than this is a stack that only costs.
+PATIENCE = 6.0
+KEPT_BYTES = 512 * 2**20
+
+Clock = Callable[[], float]
+
+
+@attrs.frozen
+class ReplayData:
+    """What was read: the epochs' digests; why that is not all; the first epoch's first batches.
+
+    There are no digests of a PyDataset, which Keras reads itself.
+    """
+
+    epochs: tuple[ReadEpoch, ...]
+    unread: str | None
+    batches: Any
+    shortened_to: int | None = None
+
+
+def read_first(workload: Workload, plan: DataPlan, rebuilt: Callable[[Workload], DataPlan],
+               now: Clock = monotonic) -> ReplayData:  # fmt: skip
+    """Read the first side's data and keep its first batches, as a `tf.data.Dataset`.
+
+    :param plan: what is read, batches.
+    :param rebuilt: builds the same plan of another workload, for an epoch that is cut down.
+    """
+    kept = _Kept()
+    source = plan.source
+    if _untouched_pydataset(plan):
+        dataset = lower_stages((source,))
+        read_epoch(dataset, keep=kept, most_batches=FIRST_BATCHES)
+        return ReplayData((), None, kept.dataset(dataset))  # Keras reads it itself
+    dataset, shortened_to = lower(plan), None
+    epochs = _epochs(dataset, EPOCH_SECONDS, kept, now)
+    if not epochs[-1].whole:
+        read = epochs[0].batches if source.batched else epochs[0].examples
+        kept, shortened_to = _Kept(), max(1, int(read * SHORTENED_SHARE))
+        dataset = lower(rebuilt(shortened(workload, shortened_to)))
+        epochs = _epochs(dataset, EPOCH_SECONDS, kept, now)
+    return ReplayData(epochs, _unread(epochs), kept.dataset(dataset), shortened_to)
+
+
+def read_other(plan: DataPlan, first_source: Any, now: Clock = monotonic) -> ReplayData:
+    """Read the other side's data, of the same workload as the first side's.
+
+    :param first_source: the first side's source.
+    """
+    if first_source.origin == "pydataset":
+        touched = not _untouched_pydataset(plan) or plan.source.value is not first_source.value
+        return ReplayData((), "the stack reads the PyDataset otherwise" if touched else None, None)
+    epochs = _epochs(lower(plan), PATIENCE * EPOCH_SECONDS, _forget, now)
+    return ReplayData(epochs, _unread(epochs), None)
+
+
+def shortened(workload: Workload, count: int) -> Workload:
+    """The workload with so many of its training examples, or batches where it makes those."""
+    plan = as_plan(workload.train, "train")
+    return attrs.evolve(workload, train=plan.first(count))
+
+
+def _untouched_pydataset(plan: DataPlan) -> bool:
+    return plan.source.origin == "pydataset" and len(plan.stages) == 1
+
+
+def _unread(epochs: tuple[ReadEpoch, ...]) -> str | None:
+    return None if epochs[-1].whole else "the data are too large to compare whole"
+
+
+def _epochs(
+    dataset: Any, seconds: float, keep: Callable[[Any], None], now: Clock
+) -> tuple[ReadEpoch, ...]:
+    """Two epochs, each in so many seconds; where the first takes longer, a part of it."""
+    epochs: list[ReadEpoch] = []
+    for _ in range(EPOCHS):
+        end = now() + seconds
+        epochs.append(read_epoch(dataset, keep=keep, out_of_time=partial(_passed, end, now)))
+        if not epochs[-1].whole:
+            break
+        keep = _forget
+    return tuple(epochs)
+
+
+def _passed(end: float, now: Clock) -> bool:
+    return now() > end
+
+
+def _forget(batch: Any) -> None:
+    """Nothing of a batch is kept."""
+
+
+class _Kept:
+    """The first batches, as many as fit into the limit, and one at least."""
+
+    def __init__(self) -> None:
+        self._batches: list[Any] = []
+        self._bytes = 0
+
+    def __call__(self, batch: Any) -> None:
+        if len(self._batches) < FIRST_BATCHES and self._bytes < KEPT_BYTES:
+            self._batches.append(batch)
+            self._bytes += _size(batch)
+
+    def dataset(self, like: Any) -> Any:
+        """They, as a data set of the same structure."""
+        import tensorflow as tf
+
+        batches = self._batches
+        dataset = tf.data.Dataset.from_generator(
+            lambda: iter(batches), output_signature=like.element_spec
+        )
+        return dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
+
+
+def _size(batch: Any) -> int:
+    import numpy as np
+    import tensorflow as tf
+
+    total = 0
+    for part in tf.nest.flatten(batch, expand_composites=True):
+        if part is not None:
+            array = np.asarray(part.numpy())
+            texts = array.dtype.hasobject
+            total += sum(len(text) for text in np.ravel(array)) if texts else array.nbytes
+    return total

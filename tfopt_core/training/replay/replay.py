@@ -1,0 +1,211 @@
+"""A short training, replayed for the equivalence certificate: once without a stack, once with it.
+
+The side without plugins goes first and leaves in a folder what the other one needs: its first
+batches, its initial variables and its final weights. Both train on the same batches in the same
+order, each through its own train function, so that what is compared is the model, its precision,
+its compiler and its loop. The data that each side would have read itself are compared as digests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.data.lower import lower
+from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.contract import implementations
+from tfopt_core.records.replay import SAME, Replayed
+from tfopt_core.training.build import Built, baseline_plans, build, load
+from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
+from tfopt_core.training.job import Job
+from tfopt_core.training.loops.train_functions import count_by, loop_of, made_function
+from tfopt_core.training.penalties import add_data_loss
+from tfopt_core.training.replay.data import ReplayData, read_first, read_other, shortened
+from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
+from tfopt_core.training.replay.weights import restore_variables, save_variables, weight_difference
+from tfopt_core.training.sources import as_plan
+
+STEPS = 100
+MOST_STEPS_A_CALL = 10
+BATCHES, FACTS = "batches", "facts.json"
+INITIAL, FINAL, OWN = "initial.npz", "final.npz", "own.npz"
+
+
+def replay(job: Job, folder: Path, load: Callable[[Job], Any] = load) -> Replayed:
+    """Replay one side, the one without plugins first.
+
+    :param folder: shared by both sides.
+    :param load: makes the job's workload.
+    :raises ReplayImpossible: if the models have different variables.
+    :raises PluginError, PluginRefused, WorkloadError: as a run does.
+    """
+    return _other(job, folder, load) if job.plugins else _first(job, folder, load)
+
+
+def _first(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
+    def plan_of(workload: Any) -> Any:
+        return baseline_plans(job, workload)["train"]
+
+    workload = load(job)
+    data = read_first(workload, plan_of(workload), plan_of)
+    folder.mkdir(parents=True, exist_ok=True)
+    data.batches.save(str(folder / BATCHES))
+    facts = {"batches": int(data.batches.cardinality()), "shortened_to": data.shortened_to}
+    (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+    built = build(job, _cut(load(job), data.shortened_to))
+    trained = _train(built, folder, lambda model: save_variables(folder / INITIAL, model.variables))
+    save_variables(folder / FINAL, built.model.weights)
+    return attrs.evolve(
+        trained,
+        epochs=data.epochs,
+        unread=data.unread,
+        shortened_to=data.shortened_to,
+        reproducible=_same_again(data, built),
+    )
+
+
+def _other(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
+    shortened_to = json.loads((folder / FACTS).read_text(encoding="utf-8"))["shortened_to"]
+    workload = _cut(load(job), shortened_to)
+    built = build(job, workload)
+    data = read_other(built.plans["train"], as_plan(workload.train, "train").source)
+    trained = _train_from_stored(built, folder)
+    difference = weight_difference(folder / FINAL, built.model.weights)
+    return attrs.evolve(
+        trained,
+        epochs=data.epochs,
+        unread=data.unread,
+        shortened_to=shortened_to,
+        weight_difference=difference,
+        own_difference=_own_difference(built, folder) if difference > SAME else None,
+        left_out=_left_out(built),
+    )
+
+
+def _cut(workload: Any, count: int | None) -> Any:
+    return workload if count is None else shortened(workload, count)
+
+
+def _same_again(data: ReplayData, built: Built) -> bool | None:
+    """Whether the first batches, built anew under the same seed, are those that were read."""
+    if not data.epochs:
+        return None
+    first = data.epochs[0].first
+    again = read_epoch(lower(built.plans["train"]), most_batches=FIRST_BATCHES).first
+    count = min(len(first), len(again))  # where the time is up they may be fewer
+    return count > 0 and first[:count] == again[:count]
+
+
+def _own_difference(built: Built, folder: Path) -> float | None:
+    """How far the same training, repeated, ends from this one: some GPU kernels sum in an order
+    of their own each time. None where another rounding is declared anyway."""
+    if any(math_of(p.name, p.plugin) == "rounding" for p in built.job.plugins):
+        return None
+    save_variables(folder / OWN, built.model.weights)
+    again = build(built.job, built.workload)
+    _train_from_stored(again, folder)
+    return weight_difference(folder / OWN, again.model.weights)
+
+
+def _train_from_stored(built: Built, folder: Path) -> Replayed:
+    return _train(built, folder, lambda model: restore_variables(folder / INITIAL, model.variables))
+
+
+def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed:
+    """Train on the stored batches.
+
+    :param begin: given the model once it is built, before the first step.
+    """
+    model, wrap = built.model, built.training.wrap_train_step
+    with built.run.strategy.scope():
+        add_data_loss(model, built.run.element_spec)  # as a run does
+    if wrap is not None:
+        model.train_step = wrap(model.train_step)
+    recorder = _recorder(begin)
+    given = data = _stored_batches(folder)
+    class_weight = built.workload.class_weight
+    distribution = distribution_of(built)
+    if isinstance(distribution, Synchronous):
+        distribution.install()
+        data, class_weight = distribution.train_on(given), None
+    else:
+        _use_loop(built)
+    model.fit(
+        data,
+        epochs=1,
+        class_weight=class_weight,
+        callbacks=[recorder],
+        shuffle=False,
+        verbose=0,
+    )
+    return Replayed(
+        epochs=(),
+        steps=int(given.cardinality()),
+        reported=tuple(recorder.reported),
+        losses={name: tuple(values) for name, values in recorder.losses.items()},
+    )
+
+
+def _use_loop(built: Built) -> None:
+    """Have `fit` call the stack's loop, over batches that it is given. One that gathers its own
+    batches trains as a chunked one here; what it would have gathered is compared as data.
+    """
+    loop = loop_of(built)
+    if loop.kind == "keras":
+        return
+    # losses are compared at the end of each call
+    loop = attrs.evolve(loop, kind="chunked", steps=min(loop.steps, MOST_STEPS_A_CALL))
+    count_by(built.model, loop.steps)
+    built.model.train_function = made_function(built, loop)
+
+
+def _stored_batches(folder: Path) -> Any:
+    """The first side's batches in their order, over and over, for about a hundred steps."""
+    import tensorflow as tf
+
+    batches = json.loads((folder / FACTS).read_text(encoding="utf-8"))["batches"]
+    passes = max(1, STEPS // batches)
+    options = tf.data.Options()
+    options.autotune.enabled = False  # there is nothing to tune, and its thread is waited for
+    data = tf.data.Dataset.load(str(folder / BATCHES)).repeat(passes).with_options(options)
+    return data.apply(tf.data.experimental.assert_cardinality(batches * passes))
+
+
+def _recorder(begin: Callable[[Any], None]) -> Any:
+    """The Keras callback that keeps the losses."""
+    import keras
+
+    class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.reported: list[int] = []
+            self.losses: dict[str, list[float]] = {}
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            begin(self.model)
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            # the last call may make fewer steps than Keras counts
+            self.reported.append(min(batch + 1, self.params["steps"]))
+            for name, value in (logs or {}).items():
+                if name.endswith("loss"):
+                    self.losses.setdefault(name, []).append(float(value))
+
+    return Recorder()
+
+
+def _left_out(built: Built) -> tuple[str, ...]:
+    """What the stack adds to a training, or takes from it, that no replay calls."""
+    own = Counter(type(callback).__name__ for callback in built.workload.callbacks())
+    used = Counter(type(callback).__name__ for callback in built.training.callbacks)
+    words = [f"the callback {name}" for name in (used - own) | (own - used)]
+    for stacked in built.job.plugins:
+        if "on_epoch_end" in implementations(stacked.plugin):
+            words.append(f'on_epoch_end of "{stacked.name}"')
+    return tuple(words)

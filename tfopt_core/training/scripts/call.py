@@ -1,0 +1,215 @@
+"""One call of `fit` in a script: its arguments, and how it is made again with some of them changed.
+
+The names and defaults are those of `keras.Model.fit` (Keras 3.15).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.training.scripts.limits import CutShort
+
+
+@attrs.define(eq=False)
+class FitCall:
+    """A call of `fit`.
+
+    :param model: the `keras.Model` that is trained.
+    :param fit: Keras' own `fit`, which takes the model first.
+    :param arguments: by name, those that were left out with their defaults.
+    :param number: which call of the script it is, counted from 1.
+    :param cut: why and to what it is cut short, None where it is not.
+    """
+
+    model: Any
+    fit: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    number: int
+    cut: CutShort | None = None
+
+    @classmethod
+    def of(
+        cls, model: Any, fit: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any],
+        number: int,
+    ) -> FitCall:  # fmt: skip
+        """The call `model.fit(*given, **named)`.
+
+        :raises TypeError: for arguments that `fit` does not take, as the call itself would.
+        """
+        bound = inspect.signature(fit).bind(model, *given, **named)
+        bound.apply_defaults()
+        arguments = dict(list(bound.arguments.items())[1:])
+        return cls(model, fit, arguments, number)
+
+    @property
+    def initial_epoch(self) -> int:
+        """The epoch that the training begins with, counted from 0; `BackupAndRestore` is read
+        later, by Keras."""
+        return int(self.arguments["initial_epoch"] or 0)
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch, counted from 1, that the training ends with; Keras calls it `epochs`."""
+        asked = int(self.arguments["epochs"])
+        if self.cut is None or self.cut.epochs is None:
+            return asked
+        return min(asked, self.initial_epoch + self.cut.epochs)
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs are trained, as far as the call says."""
+        return max(0, self.last_epoch - self.initial_epoch)
+
+    def validates_after(self, epoch: int) -> bool:
+        """Whether a validation follows this epoch, counted from 0, as the script asks for it."""
+        if "validation" not in self.splits:
+            return False
+        often = self.arguments["validation_freq"]
+        return (epoch + 1) % often == 0 if isinstance(often, int) else epoch + 1 in often
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """The steps of an epoch that the call asks for; None for all the data hold."""
+        asked = self.arguments["steps_per_epoch"]
+        if self.cut is not None and self.cut.steps is not None:
+            return self.cut.steps if asked is None else min(int(asked), self.cut.steps)
+        return None if asked is None else int(asked)
+
+    @property
+    def class_weight(self) -> Any:
+        """As the call gives it."""
+        return self.arguments["class_weight"]
+
+    @property
+    def callbacks(self) -> tuple[Any, ...]:
+        """The script's own callbacks."""
+        given = self.arguments["callbacks"]
+        if given is None:
+            return ()
+        listed = getattr(given, "callbacks", given)
+        return tuple(listed) if isinstance(listed, list | tuple) else (listed,)
+
+    @functools.cached_property
+    def splits(self) -> dict[str, tuple[Any, Any, Any]]:
+        """What is trained and validated on, by split, each as (x, y, sample_weight).
+
+        `validation_split` takes the last examples of arrays, as Keras does.
+        """
+        from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
+
+        given = self.arguments
+        train = (given["x"], given["y"], given["sample_weight"])
+        validation = given["validation_data"]
+        if given["validation_split"] and validation is None:
+            train, validation = array_slicing.train_validation_split(
+                train, validation_split=given["validation_split"]
+            )
+        if validation is None:
+            return {"train": train}
+        unpacked = data_adapter_utils.unpack_x_y_sample_weight(validation)
+        return {"train": train, "validation": unpacked}
+
+    def make(
+        self,
+        callbacks: Sequence[Any],
+        replaced: Mapping[str, Any],
+        *,
+        class_weight: bool = True,
+        **changed: Any,
+    ) -> Any:
+        """Make the call.
+
+        :param callbacks: the script's, and others behind them.
+        :param replaced: data sets by split, in place of the script's own data.
+        :param class_weight: whether Keras still has to weigh the classes.
+        :param changed: further arguments.
+        :returns: the `keras.callbacks.History`.
+        """
+        listed = getattr(self.arguments["callbacks"], "callbacks", [])
+        own = list(listed)
+        arguments = {**self.arguments, "callbacks": self._callbacks(callbacks)}
+        arguments["epochs"] = self.last_epoch
+        arguments["steps_per_epoch"] = self.steps_per_epoch
+        if arguments["steps_per_epoch"] is not None and self.cut is not None:
+            # of a given number of steps Keras would work out another size of the batches
+            arguments["batch_size"] = arguments["batch_size"] or self._own_batch_size()
+        if not class_weight:
+            arguments["class_weight"] = None
+        if replaced:
+            arguments.update(self._with_data(replaced))
+        try:
+            return self.fit(self.model, **{**arguments, **changed})
+        finally:
+            listed[:] = own  # a `CallbackList` of the script's may be given to another fit
+
+    def validate_again(self, replaced: Mapping[str, Any]) -> dict[str, float] | None:
+        """Make one more validation as the call makes them. Return its metrics; None, and no
+        validation, for data that can be read only once.
+
+        :param replaced: as `make` takes it.
+        """
+        x, y, weight = self.splits.get("validation", (None, None, None))
+        if "validation" in replaced:
+            x, y, weight = replaced["validation"], None, None
+        if x is None or hasattr(x, "__next__"):
+            return None
+        given = self.arguments
+        metrics: dict[str, float] = self.model.evaluate(
+            x, y, sample_weight=weight, steps=given["validation_steps"], verbose=0,
+            batch_size=given["validation_batch_size"] or given["batch_size"], return_dict=True,
+        )  # fmt: skip
+        return metrics
+
+    def _with_data(self, replaced: Mapping[str, Any]) -> dict[str, Any]:
+        changed: dict[str, Any] = {"validation_split": 0.0}
+        if "train" in replaced:
+            # a data set holds its targets and weights, and is batched and shuffled
+            changed |= {"x": replaced["train"], "y": None, "sample_weight": None}
+            changed["shuffle"] = False
+            size = self.arguments["batch_size"]
+            changed["validation_batch_size"] = self.arguments["validation_batch_size"] or size
+            changed["batch_size"] = None
+        elif self.arguments["validation_split"]:
+            x, y, weight = self.splits["train"]
+            changed |= {"x": x, "y": y, "sample_weight": weight}
+        if "validation" in replaced:
+            changed["validation_data"] = replaced["validation"]
+        elif "validation" in self.splits:
+            x, y, weight = self.splits["validation"]
+            whole = y is None and weight is None  # a data set; or inputs alone
+            changed["validation_data"] = x if whole else (x, y, weight)
+        return changed
+
+    def _callbacks(self, callbacks: Sequence[Any]) -> Any:
+        """A list as Keras takes one; a `CallbackList` of the script's stays its own."""
+        import keras
+
+        given = self.arguments["callbacks"]
+        if not isinstance(given, keras.callbacks.CallbackList):
+            return list(callbacks)
+        for callback in callbacks:
+            if callback not in given.callbacks:
+                callback.set_model(self.model)
+                given.callbacks.append(callback)
+        return given
+
+    def _own_batch_size(self) -> int | None:
+        """What Keras takes for arrays where the script says nothing."""
+        from keras.src.trainers.data_adapters import array_data_adapter
+
+        train = self.splits["train"]
+        if not array_data_adapter.can_convert_arrays(train):
+            return None
+        steps = self.arguments["steps_per_epoch"]
+        return -(-len(_first_leaf(train)) // int(steps)) if steps else 32
+
+
+def _first_leaf(parts: Any) -> Any:
+    import keras
+
+    return next(leaf for leaf in keras.tree.flatten(parts) if leaf is not None)

@@ -1,0 +1,165 @@
+"""How a script compiled its models, and what a stack sets on them for the length of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakSet
+
+import attrs
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
+from tfopt_core.private_api import why_without
+from tfopt_core.training.compile import with_changes
+from tfopt_core.training.loops.function_cache import FunctionCache
+from tfopt_core.training.loops.train_functions import count_by
+
+# What a stack cannot change once a model is compiled: the script did that itself.
+ATTRIBUTE = "_tfopt_compiled"
+SETTLED = ("loss", "metrics", "weighted_metrics", "loss_weights")
+
+
+@attrs.define(eq=False)
+class Compiled:
+    """A model as the script compiled it.
+
+    :param given: the arguments of `compile`; None where nobody saw the call (a model that was
+        compiled before, or loaded).
+    :param kept: the train functions that its fits so far have left.
+    """
+
+    given: Mapping[str, Any] | None = None
+    kept: FunctionCache = attrs.field(factory=FunctionCache)
+    _own_optimizer: Any = None
+    _made_optimizer: Any = None
+    _before: tuple[Any, int] | None = None
+
+    def compiled_with(self, given: Mapping[str, Any]) -> None:
+        """The script has called `compile`, which forgets what was there before."""
+        self.given = given
+        self.kept.forget()
+        self._made_optimizer = self._before = None
+
+    def options(self, model: Any, callbacks: Sequence[Any]) -> TrainingOptions:
+        """What the script trains with, as plugins see it."""
+        given = self.given or {}
+        return TrainingOptions(
+            optimizer=self._optimizer_of_script(model),
+            loss=given.get("loss", model.loss if model.compiled else None),
+            metrics=_listed(given.get("metrics")),
+            weighted_metrics=_listed(given.get("weighted_metrics")),
+            loss_weights=given.get("loss_weights"),
+            jit_compile=_as_option(given.get("jit_compile", model.jit_compile)),
+            steps_per_execution=int(given.get("steps_per_execution", model.steps_per_execution)),
+            callbacks=tuple(callbacks),
+        )
+
+    def apply(
+        self,
+        model: Any,
+        before: TrainingOptions,
+        options: TrainingOptions,
+        precision: PrecisionPolicy,
+    ) -> None:
+        """Set on the model what the stack asks for beside what the script did.
+
+        :raises WorkloadError: for what cannot be changed any more.
+        """
+        for name in SETTLED:
+            if getattr(options, name) is not getattr(before, name) and getattr(
+                options, name
+            ) != getattr(before, name):
+                raise WorkloadError(
+                    f"the stack changes what compile() was given as {name}, and the script has "
+                    "compiled its model itself; use a factory for such a plugin"
+                )
+        self._before = (model.jit_compile, model.steps_per_execution)
+        self._use_optimizer(model, before, options, precision)
+        if options.jit_compile != before.jit_compile:
+            if options.jit_compile == "auto" and why_without("xla-choice"):
+                raise WorkloadError(why_without("xla-choice"))
+            auto = options.jit_compile == "auto"
+            _compile_by(model, model._resolve_auto_jit_compile() if auto else options.jit_compile)
+        if options.loop == "keras":
+            count_by(model, options.steps_per_execution)
+
+    def put_back(self, model: Any) -> None:
+        """Leave the model as the script compiled it; an optimizer that has trained stays."""
+        if self._before is None:
+            return
+        jit_compile, steps = self._before
+        self._before = None
+        _compile_by(model, jit_compile)
+        count_by(model, steps)
+
+    def _optimizer_of_script(self, model: Any) -> Any:
+        """The one that `compile` was given, where another stands in for it by now."""
+        if self._made_optimizer is not None and model.optimizer is self._made_optimizer:
+            return self._own_optimizer
+        return model.optimizer
+
+    def _use_optimizer(
+        self,
+        model: Any,
+        before: TrainingOptions,
+        options: TrainingOptions,
+        precision: PrecisionPolicy,
+    ) -> None:
+        if self._made_optimizer is not None and model.optimizer is self._made_optimizer:
+            return  # an earlier fit of this model has trained it; this one goes on with it
+        import keras
+
+        own = model.optimizer
+        made = with_changes(options, precision, scaled=False)
+        if made is own or made is before.optimizer:
+            return
+        if own is not None and int(own.iterations.numpy()) > 0:
+            raise WorkloadError(
+                "the stack changes the optimizer, which has trained before this fit; what it has "
+                "learned would be lost"
+            )
+        if isinstance(own, keras.optimizers.LossScaleOptimizer) and not isinstance(
+            made, keras.optimizers.LossScaleOptimizer
+        ):
+            made = keras.optimizers.LossScaleOptimizer(made, name="loss_scale_optimizer")
+        self._own_optimizer, self._made_optimizer = own, made
+        model.optimizer = made
+
+
+@attrs.define(eq=False)
+class CompiledModels:
+    """The models of a script. What is known of one is its own attribute, and ends with it."""
+
+    _seen: WeakSet[Any] = attrs.field(factory=WeakSet)
+
+    def of(self, model: Any) -> Compiled:
+        """What is known of this model."""
+        self._seen.add(model)
+        # past the attribute tracking of a Keras layer, which is for what a model saves
+        found: Compiled = vars(model).setdefault(ATTRIBUTE, Compiled())
+        return found
+
+    def put_back(self) -> None:
+        """Leave all of them as the script compiled them."""
+        for model in list(self._seen):
+            self.of(model).put_back(model)
+            vars(model).pop(ATTRIBUTE, None)
+
+
+def _listed(metrics: Any) -> tuple[Any, ...]:
+    """A dictionary of metrics by output counts as one."""
+    if metrics is None:
+        return ()
+    return tuple(metrics) if isinstance(metrics, list | tuple) else (metrics,)
+
+
+def _compile_by(model: Any, jit_compile: Any) -> None:
+    """Have XLA compile what is traced from now on, or not; `evaluate` is traced anew too."""
+    if model.jit_compile != jit_compile:
+        model.jit_compile = jit_compile
+        model.test_function = model.predict_function = None
+
+
+def _as_option(jit_compile: Any) -> bool | str:
+    return "auto" if jit_compile == "auto" else bool(jit_compile)

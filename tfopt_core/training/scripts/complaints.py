@@ -1,0 +1,68 @@
+"""Why a script has not trained by `fit`, and what can be done about it. No TensorFlow."""
+
+from __future__ import annotations
+
+import sys
+
+import attrs
+
+from tfopt_core.training.scripts.running import ScriptEnd
+
+# What tfopt can do for a training that it does not drive.
+IN_PYTHON = (
+    "tfopt_core.optimize(dataset, recipe) rewrites its data, and tfopt_core.stacked(recipe) sets "
+    "precision and strategy around it"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Seen:
+    """What a script has done that concerns training.
+
+    :param fits: calls of Keras' `fit`.
+    :param updates: times an optimizer updated variables outside of them.
+    :param batches_alone: calls of `train_on_batch` outside of them.
+    """
+
+    fits: int = 0
+    updates: int = 0
+    batches_alone: int = 0
+
+
+def why_nothing_trained(end: ScriptEnd, seen: Seen) -> str:
+    """Why there was no call of `fit` to look at, in a sentence."""
+    if end.read_input and end.error is not None and "EOFError" in end.error:
+        return (
+            f"{end.error}; the script reads standard input, and runs are made without one: take "
+            'what it asks for from its arguments (args = ["..."])'
+        )
+    if isinstance(end.raised, ModuleNotFoundError):
+        return (
+            f"{end.error}; install what it needs where tfopt is installed (pip of {sys.executable})"
+        )
+    if end.error is not None:
+        if seen.fits:
+            return f"the script failed in or after fit {seen.fits}: {end.error}"
+        return f"the script failed before it called fit(): {end.error}"
+    if seen.fits:
+        return "the script's calls of fit() had no data and trained nothing"
+    if end.exited is not None:
+        return f"the script ended by {end.exited} before it called fit()"
+    if seen.batches_alone:
+        return (
+            f"the script trains by train_on_batch ({seen.batches_alone:,} calls) in a loop of its "
+            f"own and never calls fit(), which is what tfopt measures; {IN_PYTHON}"
+        )
+    if seen.updates:
+        return (
+            "the script trains in a loop of its own (optimizer.apply_gradients) and never calls "
+            f"fit(), which is what tfopt measures; {IN_PYTHON}"
+        )
+    if "tf_keras" in sys.modules:
+        return (
+            "the script trains by legacy Keras (tf_keras), whose fit() is another one; port it to "
+            f"Keras 3, or: {IN_PYTHON}"
+        )
+    if "keras" not in sys.modules:
+        return "the script never imports Keras, so there is no training to look at"
+    return "the script never calls fit(), so there is no training to look at"

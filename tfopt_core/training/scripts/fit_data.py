@@ -1,0 +1,156 @@
+"""What a script's `fit` trains on, as data plans that plugins can rewrite."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import Batch, DataPlan, Prefetch, Shuffle, Source, Take
+from tfopt_core.data.later import Later
+from tfopt_core.data.lower import lower_stages
+from tfopt_core.training.scripts.call import FitCall
+
+
+@attrs.define(eq=False)
+class FitData:
+    """The data of one call of `fit`.
+
+    Generators can be read only once, so what reads them is made once.
+
+    :param reads: whether a generator may be begun to be read, by which Keras can no longer read it
+        itself; needed by whoever rewrites or looks at the data.
+    :param seed: of the shuffles of plans over arrays, where a plugin changes them.
+    """
+
+    call: FitCall
+    seed: int
+    reads: bool = False
+    _read_once: dict[str, Later] = attrs.field(factory=dict)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those that there are."""
+        return tuple(self.call.splits)
+
+    def plan(self, split: str) -> DataPlan:
+        """A new plan of what this split trains on; as long as nobody changes it, it is lowered to
+        what Keras itself reads."""
+        import keras
+        import tensorflow as tf
+        from keras.src.trainers.data_adapters import array_data_adapter
+
+        x, y, weight = parts = self.call.splits[split]
+        if isinstance(x, tf.data.Dataset):
+            return DataPlan.from_dataset(x)
+        if isinstance(x, keras.utils.PyDataset):
+            return DataPlan.from_pydataset(x)
+        if array_data_adapter.can_convert_arrays(parts):
+            return self._of_arrays(x, y, weight, split)
+        if split not in self._read_once:
+            # what reads a generator takes its first batch: it is made once, and only if needed
+            self._read_once[split] = Later(lambda: self._adapter(split).get_tf_dataset())
+        if self.reads:
+            return DataPlan.from_dataset(self._read_once[split]())
+        source = Source(value=None, origin="dataset", batched=True, deterministic=False)
+        return DataPlan((source,), ((source, self._read_once[split]),))
+
+    def read_already(self, split: str) -> bool:
+        """Whether these data can be read only once, and something reads them already."""
+        return split in self._read_once and self._read_once[split].is_made
+
+    def can_be_read_once(self, split: str) -> bool:
+        """Whether these data are such as can be read only once."""
+        return split in self._read_once
+
+    @property
+    def shuffles_arrays(self) -> bool:
+        """Whether Keras itself shuffles, in an order that no other pipeline repeats."""
+        from keras.src.trainers.data_adapters import array_data_adapter
+
+        arrays = array_data_adapter.can_convert_arrays(self.call.splits["train"])
+        return arrays and bool(self.call.arguments["shuffle"])
+
+    def steps_per_epoch(self) -> int | None:
+        """Of the training data as the script gives them; None where unknown."""
+        import keras
+        import tensorflow as tf
+
+        if self.call.steps_per_epoch is not None:
+            return self.call.steps_per_epoch
+        x = self.call.splits["train"][0]
+        if isinstance(x, tf.data.Dataset):
+            return _known(int(x.cardinality()))
+        if isinstance(x, keras.utils.PyDataset):
+            return None if x.num_batches is None else int(x.num_batches)
+        return self.plan("train").cardinality
+
+    def _adapter(self, split: str) -> Any:
+        from keras.src.trainers.data_adapters import get_data_adapter
+
+        given, (x, y, weight) = self.call.arguments, self.call.splits[split]
+        train = split == "train"
+        size = given["batch_size"]
+        if not train:
+            size = given["validation_batch_size"] or size
+        return get_data_adapter(
+            x, y, weight,
+            batch_size=size,
+            steps_per_epoch=given["steps_per_epoch"] if train else given["validation_steps"],
+            shuffle=given["shuffle"] if train else False,
+        )  # fmt: skip
+
+    def _of_arrays(self, x: Any, y: Any, weight: Any, split: str) -> DataPlan:
+        """Keras' own pipeline over arrays, told as stages."""
+        from keras.src import tree
+
+        adapter = self._adapter(split)
+        dataset = Later(adapter.get_tf_dataset)
+        count, shuffle = adapter._num_samples, bool(adapter._shuffle)
+        value = tree.map_structure(_as_keras_casts, tree.lists_to_tuples(adapter._inputs))
+        source = Source(value=value, origin="arrays", count=count)
+        stages: list[Any] = [source]
+        if shuffle:
+            stages.append(Shuffle(seed=self.seed))
+        stages += [Batch(size=adapter._batch_size), Prefetch(buffer_size="auto")]
+        given: list[tuple[Any, Any]] = [
+            (stage, Later(functools.partial(lower_stages, tuple(stages[: index + 1]))))
+            for index, stage in enumerate(stages[:-2])
+        ]
+        given += [(stage, dataset) for stage in stages[-2:]]
+        return DataPlan(tuple(stages), tuple(given))
+
+
+def ended_after(plan: DataPlan, steps: int | None) -> DataPlan:
+    """The plan of one epoch: what has no end, or a later one, ends after so many batches."""
+    if steps is None or (plan.cardinality is not None and plan.cardinality <= steps):
+        return plan
+    return plan.append(Take(count=steps))
+
+
+def unchanged(plan: DataPlan, before: DataPlan) -> bool:
+    """Whether nothing was rewritten."""
+    return len(plan.stages) == len(before.stages) and all(
+        one is other for one, other in zip(plan.stages, before.stages, strict=True)
+    )
+
+
+def _known(cardinality: int) -> int | None:
+    return cardinality if cardinality >= 0 else None
+
+
+def _as_keras_casts(array: Any) -> Any:
+    """Keras computes in its float type whatever the arrays hold."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    if tf.is_tensor(array):
+        if array.dtype.is_floating and array.dtype.name != keras.config.floatx():
+            return tf.cast(array, keras.config.floatx())
+        return array
+    array = np.asarray(array)
+    if array.dtype.kind == "f" and array.dtype.name != keras.config.floatx():
+        return array.astype(keras.config.floatx())
+    return array

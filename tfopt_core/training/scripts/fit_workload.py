@@ -1,0 +1,327 @@
+"""One call of `fit` as a workload: what a stack is built on, timed with and replayed against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from tfopt_core.data import DataPlan
+from tfopt_core.data.lower import lower
+from tfopt_core.errors import PluginError, WorkloadError, describe
+from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
+from tfopt_core.hooks.context import StateOwner
+from tfopt_core.hooks.stack import Stack
+from tfopt_core.private_api import why_without
+from tfopt_core.training.build import Built
+from tfopt_core.training.distributed.distribution import distribution_of
+from tfopt_core.training.fit_monitor import FitMonitor
+from tfopt_core.training.job import Job
+from tfopt_core.training.loops.train_functions import count_by
+from tfopt_core.training.precision import check_loss_scaling, keep_in_float32
+from tfopt_core.training.scripts.call import FitCall
+from tfopt_core.training.scripts.compiled import Compiled
+from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.fit_data import FitData, ended_after, unchanged
+from tfopt_core.training.scripts.limits import cut_in_words
+from tfopt_core.training.scripts.stopping import stopping_after
+from tfopt_core.training.workload import Workload, quality_direction
+
+BASELINE = "the script as it is"
+PREFERRED = ("val_accuracy", "val_loss")
+# A dry build makes no more steps than this in a call, however many a training makes.
+DRY_STEPS = 4
+
+
+class ScriptSession(Protocol):
+    """What a fit needs of the session of its script."""
+
+    job: Job
+    precision: PrecisionPolicy
+    changes: tuple[Change, ...]
+
+    @property
+    def run(self) -> RunContext:
+        """The context that each fit's is made of."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class FitWorkload(Workload):
+    """A call of `fit`, with the script's compiled model.
+
+    Whatever is built of it is built on that very model: a stack is set on it, and taken off again
+    before the next is.
+    """
+
+    call: FitCall
+    data: FitData
+    compiled: Compiled
+    session: ScriptSession
+    fit_index: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        session: ScriptSession,
+        call: FitCall,
+        compiled: Compiled,
+        seed: int,
+        *,
+        ended: bool = False,
+    ) -> FitWorkload:
+        """The workload of a call.
+
+        :param ended: have the data of each epoch end, as tools read them: of data that go on, as
+            many steps as `fit` is asked for.
+        :raises WorkloadError: if the installed Keras does not tell what `fit` makes of the data.
+        """
+        missing = why_without("script-fits")
+        if missing:
+            raise WorkloadError(missing)
+        data = FitData(call, seed, reads=ended or bool(session.job.plugins))
+        steps = call.steps_per_epoch
+        plans = {split: data.plan(split) for split in data.splits}
+        return cls(
+            train=ended_after(plans["train"], steps) if ended else plans["train"],
+            validation=plans.get("validation"),
+            build_model=lambda: call.model,
+            loss=call.model.loss if call.model.compiled else None,
+            epochs=max(1, call.epochs),
+            batch_size=plans["train"].batch_size or 1,
+            shuffle=bool(call.arguments["shuffle"]),
+            class_weight=call.class_weight,
+            callbacks=lambda: call.callbacks,
+            baseline=BASELINE,
+            call=call,
+            data=data,
+            compiled=compiled,
+            session=session,
+            fit_index=call.number - 1,
+        )
+
+    def judged_by(self, metrics: tuple[str, ...]) -> str:
+        """The metric of quality, where the recipe names none: of those that the fit reports, a
+        validation's accuracy or another of which it is known whether it is better high or low."""
+        known = [name for name in metrics if quality_direction(name) is not None]
+        better = [name for name in known if not name.endswith("loss")]
+        for names in (
+            [name for name in PREFERRED[:1] if name in metrics],
+            [name for name in better if name.startswith("val_")],
+            [name for name in PREFERRED[1:] if name in metrics],
+            [name for name in known if name.startswith("val_")],
+            better,
+            known,
+            list(metrics),
+        ):
+            if names:
+                return names[0]
+        return "loss"
+
+    def warnings(self, built: Built) -> tuple[str, ...]:
+        """What is to be said of what the stack does to this fit."""
+        said = []
+        missing = why_without("script-files")
+        if missing:
+            said.append(missing)
+        cut = cut_in_words(built.job.recipe.workload)
+        if cut is not None:
+            said.append(cut)
+        if self.data.shuffles_arrays and "train" in self.replaced(built):
+            said.append(
+                "the stack shuffles the arrays itself: the same examples each epoch, in another "
+                "order than Keras' own fit draws"
+            )
+        return tuple(said)
+
+    def reported_metrics(self, built: Built) -> tuple[str, ...]:
+        """The names of the metrics that an epoch of this fit ends with, from one that ends after
+        its first call of the train function, which makes `DRY_STEPS` steps at most.
+
+        :raises WorkloadError: if a step fails.
+        """
+        model, whole_call = built.model, built.model.steps_per_execution
+        built = _with_short_calls(built)
+        monitor = FitMonitor(built, lambda message: None)
+        replaced = self.replaced(built)
+        distribution = monitor.timed.distribution = distribution_of(built)
+        if distribution is not None:
+            distribution.install()
+            replaced = {split: distribution.data(split) for split in built.plans}
+        monitor.timed.install()
+        once: dict[str, Any] = {"epochs": self.call.initial_epoch + 1, "validation_freq": 1}
+        if self.validation is not None and self.call.arguments["validation_steps"] is None:
+            once["validation_steps"] = 1
+        try:
+            history = self.call.make(
+                [stopping_after(1)], replaced, class_weight=distribution is None, verbose=0, **once
+            )
+        except Exception as error:
+            raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
+        finally:
+            monitor.timed.uninstall()
+            if distribution is not None:
+                distribution.uninstall()
+            if built.training.loop == "keras":
+                count_by(model, whole_call)
+        return tuple(history.history)
+
+    def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
+        """Call every hook of a fit, and set on the model what comes of it.
+
+        :param overrides: fields of `TrainingOptions` that a probe sets after every plugin.
+        :raises PluginError, PluginRefused: naming the plugin that failed.
+        :raises WorkloadError: for what cannot be done to a script.
+        """
+        session, model = self.session, self.call.model
+        self.compiled.put_back(model)
+        before = {"train": self.train}
+        if self.validation is not None:
+            before["validation"] = self.validation
+        options = self.compiled.options(model, self.call.callbacks)
+        defaults = ScriptDefaults(model, before, options)
+        stack = Stack(job.plugins, defaults, session.changes)
+        run = self._context(job, stack)
+        plans = {split: stack.build_dataset(run, split) for split in before}
+        run = _with_data(run, self, plans, before)
+        with run.strategy.scope():
+            wrapped = stack.wrap_model(run)
+            if wrapped is not model:
+                raise _replaced(stack)
+            float32_layers = keep_in_float32(model, session.precision)
+            check_loss_scaling(model, session.precision)
+            training = stack.configure_training(run, model)
+            training = attrs.evolve(training, **(overrides or {}))
+            if training.steps_per_execution != options.steps_per_execution:
+                training = _whole_calls(training, self.call.steps_per_epoch)
+            try:
+                self.compiled.apply(model, options, training, session.precision)
+            except BaseException:
+                self.compiled.put_back(model)
+                raise
+        return Built(
+            job, self, stack, run, plans, model, session.precision, float32_layers, training
+        )
+
+    def replaced(self, built: Built) -> dict[str, Any]:
+        """The data sets that the stack trains on in place of the script's own data, by split."""
+        before = {"train": self.train, "validation": self.validation}
+        return {
+            split: built.run.datasets[split]
+            for split, plan in built.plans.items()
+            if not unchanged(plan, before[split]) or self.data.read_already(split)
+        }
+
+    def _context(self, job: Job, stack: Stack) -> RunContext:
+        begun = self.session.run
+        owner = StateOwner(states={name: dict(s) for name, s in begun.owner.states.items()})
+        return attrs.evolve(
+            begun,
+            fit_index=self.fit_index,
+            epochs=max(1, self.call.epochs),
+            batch_size=self.train.batch_size,
+            settings=stack.settings,
+            owner=owner,
+            steps_per_epoch=self.data.steps_per_epoch(),
+        )
+
+
+class LoweredData(Mapping[str, Any]):
+    """Data sets by split, each made once it is asked for: of large arrays it would be a copy."""
+
+    def __init__(self, plans: Mapping[str, DataPlan]) -> None:
+        self._plans, self._made = plans, dict[str, Any]()
+
+    def __getitem__(self, split: str) -> Any:
+        if split not in self._made:
+            self._made[split] = lower(self._plans[split])
+        return self._made[split]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plans)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+
+def _with_data(
+    run: RunContext,
+    workload: FitWorkload,
+    plans: dict[str, DataPlan],
+    before: Mapping[str, DataPlan],
+) -> RunContext:
+    import tensorflow as tf
+
+    datasets = LoweredData(plans)
+    pydataset = workload.train.source.origin == "pydataset"
+    run = attrs.evolve(run, datasets=datasets)
+    if unchanged(plans["train"], before["train"]):
+        once = workload.data.can_be_read_once("train")
+        spec = None if pydataset or once else _spec(workload, datasets)
+        return attrs.evolve(run, element_spec=spec)
+    train = datasets["train"]
+    if not isinstance(train, tf.data.Dataset):
+        return run
+    steps = int(train.cardinality())
+    if workload.call.steps_per_epoch is not None:
+        steps = workload.call.steps_per_epoch
+    return attrs.evolve(
+        run,
+        element_spec=train.element_spec,
+        steps_per_epoch=steps if steps > 0 else None,
+        batch_size=plans["train"].batch_size,
+    )
+
+
+def _spec(workload: FitWorkload, datasets: Mapping[str, Any]) -> Any:
+    """What a batch looks like, told from arrays without making a data set of them."""
+    import tensorflow as tf
+
+    given = workload.call.splits["train"][0]
+    source = workload.train.source
+    if isinstance(given, tf.data.Dataset) or source.origin != "arrays":
+        return datasets["train"].element_spec
+    return tf.nest.map_structure(
+        lambda array: tf.TensorSpec((None, *array.shape[1:]), array.dtype), source.value
+    )
+
+
+def _with_short_calls(built: Built) -> Built:
+    """The same training with at most `DRY_STEPS` steps in a call of its train function.
+
+    A call of many steps may be a whole epoch: a resident loop's is.
+    """
+    steps = min(DRY_STEPS, built.training.steps_per_execution)
+    if built.training.loop == "keras":
+        count_by(built.model, steps)
+    return attrs.evolve(built, training=attrs.evolve(built.training, steps_per_execution=steps))
+
+
+def _whole_calls(training: Any, steps_per_epoch: int | None) -> Any:
+    """A call must not reach past an epoch that `fit` counts: then it makes as many steps as divide
+    those of an epoch."""
+    asked = training.steps_per_execution
+    if steps_per_epoch is None or steps_per_epoch % asked == 0:
+        return training
+    steps = next(n for n in range(min(asked, steps_per_epoch), 0, -1) if steps_per_epoch % n == 0)
+    return attrs.evolve(training, steps_per_execution=steps)
+
+
+def _replaced(stack: Stack) -> Exception:
+    changed = [change.plugin for change in stack.all_changes if change.hook == "wrap_model"]
+    reason = "returned another model than the script's; it may only change that one in place"
+    if changed:
+        return PluginError(str(changed[-1]), "wrap_model", reason)
+    return WorkloadError(reason)
+
+
+def of_call(make: Callable[[], FitWorkload]) -> Callable[[Job], FitWorkload]:
+    """What stands in for `training.build.load`: the call's workload anew, under the job's seed."""
+
+    def load(job: Job) -> FitWorkload:
+        import keras
+
+        keras.utils.set_random_seed(job.seed)
+        return make()
+
+    return load

@@ -1,0 +1,102 @@
+"""A stack applied to trainings of this very process: what notebooks and own loops use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import DataPlan
+from tfopt_core.errors import InputError
+from tfopt_core.hooks import Effect, RunContext, RuntimeOptions
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.stack import Stack
+from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.fitting import FitOfScript, effects_of, train_fit
+from tfopt_core.training.scripts.session import Session
+
+LATE = "TensorFlow has started already, and reads this only then; use `tfopt train` for a script"
+
+
+@attrs.define(eq=False)
+class Stacked:
+    """What a stack has done to the trainings inside: one entry for each call of `fit`."""
+
+    fits: list[FitOfScript] = attrs.field(factory=list)
+    late: tuple[str, ...] = ()
+
+    @property
+    def effects(self) -> dict[str, Effect]:
+        """Every plugin's effect on the fits so far, by name: applied, or why not."""
+        return {**effects_of(self.fits), **{name: Effect.not_applied(LATE) for name in self.late}}
+
+
+@contextmanager
+def stacked_here(job: Job, seed: int | None) -> Iterator[Stacked]:
+    """Stand in for Keras' `compile` and `fit` in this process, and leave it as it was.
+
+    :param seed: seeds everything at first, None leaves the seeds alone.
+    :raises InputError: for a stack over several processes.
+    """
+    import keras
+
+    changed = _runtime(job)
+    # what the recipe says of its own workload is none of theirs
+    whole = attrs.evolve(job.recipe.workload, max_epochs=None, max_steps=None)
+    job = attrs.evolve(job, recipe=attrs.evolve(job.recipe, workload=whole))
+    stacked = Stacked(late=changed)
+    if seed is not None:
+        keras.utils.set_random_seed(seed)
+
+    def on_fit(workload: Any, started: int) -> Any:
+        built = workload.built(job)
+        fit, history = train_fit(workload, built, started, lambda message: None)
+        stacked.fits.append(fit)
+        return history
+
+    session = Session(job, on_fit, None)
+    try:
+        session.begin()
+        yield stacked
+    finally:
+        session.end()
+
+
+def _runtime(job: Job) -> tuple[str, ...]:
+    """The plugins that set what TensorFlow reads at its start."""
+    stack = Stack(job.plugins, Defaults())
+    options = stack.configure_runtime(job.machine, job.recipe)
+    if options.builds_strategy_first:
+        raise InputError(
+            "the stack trains over several processes, which each have to be started for it; use "
+            "`tfopt train` or `tfopt launch`"
+        )
+    if options == RuntimeOptions():
+        return ()
+    return tuple(dict.fromkeys(str(c.plugin) for c in stack.all_changes if c.changed and c.plugin))
+
+
+def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
+    """The data set as the stack's `build_dataset` hooks rewrite it.
+
+    :raises InputError: for something else than a `tf.data.Dataset`.
+    """
+    import tensorflow as tf
+
+    from tfopt_core.data.lower import lower
+
+    if not isinstance(dataset, tf.data.Dataset):
+        raise InputError(f"optimize() takes a tf.data.Dataset, got a {type(dataset).__name__}")
+    plan = DataPlan.from_dataset(dataset)
+    stack = Stack(job.plugins, ScriptDefaults(None, {"train": plan, "validation": plan}))
+    steps = int(dataset.cardinality())
+    run = RunContext(
+        seed=job.seed, variant=job.variant, epochs=2, batch_size=plan.batch_size,
+        steps_per_epoch=steps if steps > 0 else None, element_spec=dataset.element_spec,
+        strategy=tf.distribute.get_strategy(), machine=job.machine, settings=stack.settings,
+        folder=job.folder, directory=job.recipe.directory,
+    )  # fmt: skip
+    return lower(stack.build_dataset(run, split))

@@ -1,0 +1,172 @@
+"""A script's training under a stack, from the moment that it has imported Keras to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.hooks import PrecisionPolicy, RunContext
+from tfopt_core.hooks.changes import Change
+from tfopt_core.hooks.stack import Stack
+from tfopt_core.training.job import Job
+from tfopt_core.training.precision import keep_in_float32, set_policy
+from tfopt_core.training.scripts.call import FitCall
+from tfopt_core.training.scripts.compiled import CompiledModels
+from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.fit_data import FitData
+from tfopt_core.training.scripts.fit_workload import FitWorkload
+from tfopt_core.training.scripts.limits import cut_short
+from tfopt_core.training.scripts.seeding import Seeding
+from tfopt_core.training.scripts.surface import Surface
+from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
+
+# Given each call of `fit`, with when it came in nanoseconds; returns what the script gets.
+OnFit = Callable[[FitWorkload, int], Any]
+
+
+@attrs.define(eq=False)
+class Session:
+    """What a stack does to a process that trains by Keras: policy, strategy, `compile` and `fit`.
+
+    Begin it once Keras is imported and no model is built; end it to leave Keras as it was.
+
+    :param on_fit: what becomes of each call of `fit`.
+    :param seeding: what becomes of the seeds that the script sets itself; None leaves them.
+    """
+
+    job: Job
+    on_fit: OnFit
+    seeding: Seeding | None = None
+    models: CompiledModels = attrs.field(factory=CompiledModels)
+    precision: PrecisionPolicy = attrs.field(factory=PrecisionPolicy)
+    changes: tuple[Change, ...] = ()
+    calls: int = 0
+    fits_in_threads: int = 0
+    _run: RunContext | None = None
+    _scope: Any = None
+    _surface: Surface = attrs.field(init=False)
+    _inside: threading.local = attrs.field(factory=threading.local)
+    _scopes: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
+
+    @_surface.default
+    def _make_surface(self) -> Surface:
+        return Surface(self._compile, self._fit)
+
+    @property
+    def run(self) -> RunContext:
+        """The context that each fit's is made of."""
+        assert self._run is not None
+        return self._run
+
+    @property
+    def surface(self) -> Surface:
+        """What is in the place of Keras' own methods, and what it has seen."""
+        return self._surface
+
+    def begin(self) -> None:
+        """Set policy and strategy, and take the place of `compile` and `fit`.
+
+        :raises PluginError, PluginRefused: naming the plugin that failed.
+        """
+        import keras
+
+        job = self.job
+        stack = Stack(job.plugins, ScriptDefaults(), job.runtime_changes)
+        self._run = RunContext(
+            seed=job.seed, variant=job.variant, epochs=0, batch_size=None, machine=job.machine,
+            settings=stack.settings, folder=job.folder, directory=job.recipe.directory,
+        )  # fmt: skip
+        self.precision = stack.configure_precision(self._run)
+        before = keras.config.dtype_policy()
+        if self.precision != PrecisionPolicy():
+            set_policy(self.precision)
+            self._scopes.callback(keras.config.set_dtype_policy, before)
+        apart_from_earlier_strategies()
+        strategy = stack.build_strategy(self._run)
+        import tensorflow as tf
+
+        if strategy is not tf.distribute.get_strategy():
+            self._scope = strategy.scope()
+            self._scope.__enter__()
+            self._scopes.callback(self._leave_scope)
+        self._run = attrs.evolve(
+            self._run, strategy=strategy, replicas=strategy.num_replicas_in_sync
+        )
+        self.changes = stack.all_changes
+        if self.seeding is not None:
+            self.seeding.begin(job.seed)
+            self._scopes.callback(self.seeding.end)
+        self._surface.install()
+        self._scopes.callback(self._surface.remove)
+
+    @contextlib.contextmanager
+    def outside_scope(self) -> Iterator[None]:
+        """Without the strategy's scope around the script: a fit over replicas is core's own, and
+        Keras must take it for a local one."""
+        if self._scope is None:
+            yield
+            return
+        self._leave_scope()
+        try:
+            yield
+        finally:
+            self._scope = self.run.strategy.scope()
+            self._scope.__enter__()
+
+    def _leave_scope(self) -> None:
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.__exit__(None, None, None)
+
+    def end(self) -> None:
+        """Leave Keras, and the script's models, as they were."""
+        self.models.put_back()
+        self._scopes.close()
+
+    # What stands in the place of Keras' own methods.
+
+    def _compile(self, model: Any, original: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        self.models.of(model).compiled_with(dict(arguments))
+        if self.precision.policy == "mixed_float16":
+            arguments["auto_scale_loss"] = self.precision.loss_scale == "dynamic"
+        keep_in_float32(model, self.precision)
+        result = original(model, **arguments)
+        if self.precision.policy == "mixed_float16" and isinstance(
+            self.precision.loss_scale, int | float
+        ):
+            model.optimizer.loss_scale_factor = float(self.precision.loss_scale)
+        return result
+
+    def _fit(
+        self, model: Any, original: Callable[..., Any], given: Any, named: dict[str, Any]
+    ) -> Any:
+        if getattr(
+            self._inside, "fit", False
+        ):  # a fit that this one makes, or one of its callbacks
+            return original(model, *given, **named)
+        started = perf_counter_ns()
+        call = FitCall.of(model, original, given, named, self.calls + 1)
+        self.calls += 1
+        self._inside.fit = True
+        try:
+            with self.outside_scope():
+                return self.on_fit(self._workload(call), started)
+        finally:
+            self._inside.fit = False
+
+    def _workload(self, call: FitCall) -> FitWorkload:
+        spec = self.job.recipe.workload
+        if not call.model.compiled:
+            raise WorkloadError(
+                f"fit {call.number}: the {type(call.model).__name__} is not compiled; call "
+                "compile() before fit()"
+            )
+        if spec.max_epochs is not None or spec.max_steps is not None:
+            call.cut = cut_short(spec, FitData(call, 0).steps_per_epoch())
+        return FitWorkload.of(self, call, self.models.of(call.model), self.run.seed)

@@ -1,0 +1,72 @@
+"""A strategy that is built before TensorFlow opens its devices and the workload is loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import ClusterError, PluginError, describe
+from tfopt_core.hooks import Cluster, RunContext, Serve
+from tfopt_core.hooks.context import StateOwner
+from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.stack import Stack
+from tfopt_core.training.job import Job
+from tfopt_core.training.strategy.addresses import Joining, Send
+
+
+@attrs.frozen(eq=False)
+class Joined:
+    """A strategy that is built already, the processes it spans, and its owner's state.
+
+    `nanoseconds` is what building it took, with waiting for the other processes and agreeing with
+    them: a part of the training that a single process does not have.
+    """
+
+    strategy: Any
+    cluster: Cluster | None
+    owner: StateOwner
+    nanoseconds: int = 0
+
+
+def join(job: Job, send: Send) -> Joined | Serve:
+    """Build the strategy of a job that needs it first; waits for the other processes.
+
+    :raises ClusterError: if the processes do not come together.
+    :raises PluginError, PluginRefused: naming the strategy's owner.
+    """
+    import tensorflow as tf
+
+    joining = Joining.under(job.runtime.cluster, send)
+    spec = job.recipe.workload
+    stack = Stack(job.plugins, Defaults())
+    run = RunContext(
+        seed=job.seed,
+        variant=job.variant,
+        epochs=spec.epochs or 0,
+        batch_size=spec.batch_size,
+        machine=job.machine,
+        settings=stack.settings,
+        folder=job.folder,
+        directory=job.recipe.directory,
+        join=joining,
+    )
+    try:
+        strategy = stack.build_strategy(run)
+    except PluginError as error:
+        if isinstance(error.__cause__, ClusterError):
+            raise error.__cause__ from error
+        if isinstance(error.__cause__, tf.errors.OpError) and joining.cluster is not None:
+            cause = describe(error.__cause__)
+            raise ClusterError(f"{joining.cluster.name} could not join: {cause}") from error
+        raise
+    if isinstance(strategy, Serve):
+        return strategy
+    if not isinstance(strategy, tf.distribute.Strategy):
+        raise ClusterError(
+            f"build_strategy returned a {type(strategy).__name__}; return a "
+            "tf.distribute.Strategy, or Serve in a process that only serves"
+        )
+    if joining.cluster is not None:
+        send({"type": "joined"})
+    return Joined(strategy, joining.cluster, run.owner)

@@ -14,45 +14,34 @@ from tfopt_core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tfopt_core.api import Stacked, apply, optimize, stacked
-    from tfopt_core.data import DataPlan
-    from tfopt_core.errors import PluginRefused, TfoptError
-    from tfopt_core.hooks import (
+    from tfopt_core.errors import TfoptError, WorkloadError
+    from tfopt_core.plugins import (
+        EVERY_BATCH,
         Change,
         Cluster,
         ClusterOptions,
         ComparedLoop,
         Control,
+        DataPlan,
         Diagnosis,
         Effect,
         Finding,
         Gpu,
+        LoopReport,
         Machine,
+        PluginRefused,
         PrecisionPolicy,
         Probe,
         RunContext,
         RuntimeOptions,
         Serve,
         TrainingOptions,
+        batch_callbacks,
+        did_you_mean,
         hookimpl,
+        loop_report,
     )
-    from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
-    from tfopt_core.training.loops.report import LoopReport, loop_report
     from tfopt_core.training.workload import Workload
-
-# Where the names come from.
-_PLACES = {
-    "tfopt_core.api": ("Stacked", "apply", "optimize", "stacked"),
-    "tfopt_core.data": ("DataPlan",),
-    "tfopt_core.errors": ("PluginRefused", "TfoptError"),
-    "tfopt_core.hooks": (
-        "Change", "Cluster", "ClusterOptions", "ComparedLoop", "Control", "Diagnosis", "Effect",
-        "Finding", "Gpu", "Machine", "PrecisionPolicy", "Probe", "RunContext", "RuntimeOptions",
-        "Serve", "TrainingOptions", "hookimpl",
-    ),
-    "tfopt_core.training.callbacks": ("EVERY_BATCH", "batch_callbacks"),
-    "tfopt_core.training.loops.report": ("LoopReport", "loop_report"),
-    "tfopt_core.training.workload": ("Workload",),
-}  # fmt: skip
 
 __all__ = [
     "EVERY_BATCH",
@@ -78,8 +67,10 @@ __all__ = [
     "TfoptError",
     "TrainingOptions",
     "Workload",
+    "WorkloadError",
     "apply",
     "batch_callbacks",
+    "did_you_mean",
     "hookimpl",
     "loop_report",
     "optimize",
@@ -87,8 +78,19 @@ __all__ = [
 ]
 
 
+# Where the names come from; all others from `tfopt_core.plugins`.
+_PLACES = {
+    "Stacked": "tfopt_core.api",
+    "TfoptError": "tfopt_core.errors",
+    "Workload": "tfopt_core.training.workload",
+    "WorkloadError": "tfopt_core.errors",
+    "apply": "tfopt_core.api",
+    "optimize": "tfopt_core.api",
+    "stacked": "tfopt_core.api",
+}
+
+
 def __getattr__(name: str) -> Any:
-    for place, names in _PLACES.items():
-        if name in names:
-            return getattr(importlib.import_module(place), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLACES.get(name, "tfopt_core.plugins")), name)

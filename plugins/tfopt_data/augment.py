@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, RunContext, hookimpl
 from tfopt_core.data import (
     Autotune,
     Batch,
@@ -21,8 +20,18 @@ from tfopt_core.data import (
     Prefetch,
     Resident,
 )
-from tfopt_core.hooks.code.plain_code import PlainCode
-from tfopt_core.private_api import why_without
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    PlainCode,
+    PluginRefused,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    number_or,
+    why_without,
+)
 from tfopt_data.augment_draws import count_in_one_step, drawn_from, seed_generators
 from tfopt_data.augment_layers import (
     MIXING_LAYERS,
@@ -33,7 +42,7 @@ from tfopt_data.augment_layers import (
 )
 from tfopt_data.augment_plain import write_function, write_layers
 from tfopt_data.callables import is_place, load_function
-from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
+from tfopt_data.rewrite import Rewrite, effect, remember
 
 # Sequential is what makes the order of the random numbers that of the examples.
 SEQUENTIAL = 1
@@ -124,13 +133,8 @@ class Augment:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
     # what it moves behind the batch would be computed from what is augmented, not the other way
     before: ClassVar[tuple[str, ...]] = ("vectorize-map",)
-    after: ClassVar[tuple[str, ...]] = ()
 
     layers: tuple[dict[str, Any], ...] = field(
         default=(),
@@ -153,10 +157,8 @@ class Augment:
         default="examples",
         metadata={"help": "What is changed at a time: single examples, or whole batches."},
     )
-    parallel: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "Calls at once; auto lets tf.data tune it, 1 is reproducible."},
+    parallel: int | Literal["auto"] = number_or(
+        "auto", "Calls at once; auto lets tf.data tune it, 1 is reproducible."
     )
 
     def __attrs_post_init__(self) -> None:
@@ -177,7 +179,7 @@ class Augment:
         return
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Augment the training data.
 
         :raises PluginRefused: for layers or a function that cannot be made, and see

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,3 +43,8 @@ def seed_generators(layers: Sequence[Any]) -> list[Any]:
 def drawn_from(state: Any) -> int:
     """How often was drawn from a generator that counts in one step."""
     return int(state.numpy()[0]) // 256
+
+
+def seed_of(text: str) -> int:
+    """Return a number out of a text, the same in every process, unlike its hash."""
+    return random.Random(text).getrandbits(31)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfopt_core import PluginRefused
-from tfopt_core.errors import describe, did_you_mean
-from tfopt_data.augment_draws import count_in_one_step
+from tfopt_core.plugins import PluginRefused, describe, did_you_mean
+from tfopt_data.augment_draws import count_in_one_step, seed_of
 
 # By name, so that a recipe is checked without importing Keras; a test compares them with Keras.
 RANDOM_LAYERS = (
@@ -56,6 +54,41 @@ def made_layers(tables: Sequence[Mapping[str, Any]], seed: str) -> list[Any]:
     return [_made(table, f"{seed}-{index}") for index, table in enumerate(tables)]
 
 
+def applied(layer: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Return x, and y if the layer mixes examples, as a Keras layer changes them."""
+    import tensorflow as tf
+
+    if not layer.built:
+        with tf.init_scope(), tf.device("CPU:0"):  # variables cannot be made within a pipeline
+            layer.build(x.shape)
+    if type(layer).__name__ in ("CutMix", "MixUp"):
+        mixed = layer({"images": x, "labels": y}, training=True)
+        return mixed["images"], mixed["labels"]
+    if "training" in inspect.signature(layer.call).parameters:
+        return layer(x, training=True), y
+    return layer(x), y
+
+
+def augmenting(layers: Sequence[Any], apply: Any = applied) -> Callable[..., Any]:
+    """Return a function of an element x, (x, y) or (x, y, weights) that augments x by layers.
+
+    What comes out has the float type that went in, and is float32 for whole numbers.
+    """
+    import tensorflow as tf
+
+    def augmented(*element: Any) -> Any:
+        x, *rest = element
+        y = rest[0] if rest else None
+        given = x.dtype
+        for layer in layers:
+            x, y = apply(layer, x, y)
+        if given.is_floating:
+            x = tf.cast(x, given)
+        return (x, y, *rest[1:]) if rest else x
+
+    return tf.autograph.experimental.do_not_convert(augmented)  # type: ignore[no-any-return]
+
+
 def layers_function(layers: Sequence[Any]) -> Element:
     """A function of an element `x`, `(x, y)` or `(x, y, sample_weight)` that augments x.
 
@@ -64,23 +97,18 @@ def layers_function(layers: Sequence[Any]) -> Element:
 
     :raises PluginRefused: from the call that traces it, for elements that a layer cannot take.
     """
+    plain = augmenting(layers, _applied)
 
     def augmented(*element: Any) -> Any:
         import tensorflow as tf
 
-        x, *rest = element
-        if not isinstance(x, tf.Tensor):
+        if not isinstance(element[0], tf.Tensor):
             raise PluginRefused(
-                f"the inputs are a {type(x).__name__} and layers take one tensor; use a function",
+                f"the inputs are a {type(element[0]).__name__} and layers take one tensor; use a "
+                "function",
                 "augment",
             )
-        y = rest[0] if rest else None
-        given = x.dtype
-        for layer in layers:
-            x, y = _applied(layer, x, y)
-        if given.is_floating:
-            x = tf.cast(x, given)
-        return (x, y, *rest[1:]) if rest else x
+        return plain(*element)
 
     return _as_it_is(augmented, " + ".join(type(layer).__name__ for layer in layers))
 
@@ -133,7 +161,7 @@ def function_of(function: Callable[..., Any], seed: str) -> Element:
         return (*result, *rest) if len(element) > 1 else result[0]
 
     made = _as_it_is(augmented, name)
-    made.takes, made.seeded = count, generator is not None  # for who writes it down
+    vars(made).update(takes=count, seeded=generator is not None)  # for who writes it down
     return made
 
 
@@ -161,7 +189,7 @@ def _made(table: Mapping[str, Any], seed: str) -> Any:
     # the policy of the model is not that of its data
     arguments.setdefault("dtype", "float32")
     if "seed" in takes:
-        arguments.setdefault("seed", _number(seed))
+        arguments.setdefault("seed", seed_of(seed))
     try:
         with tf.device("CPU:0"):  # where tf.data runs: the state of the random numbers lies there
             return layer_class(**arguments)
@@ -176,25 +204,15 @@ def parameters(layer_class: type[Any]) -> list[str]:
 
 
 def _applied(layer: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    import tensorflow as tf
-
     name = type(layer).__name__
-    mixes = name in MIXING_LAYERS
-    if mixes and (y is None or not y.dtype.is_floating):
+    if name in MIXING_LAYERS and (y is None or not y.dtype.is_floating):
         raise PluginRefused(
             f'layer "{name}" mixes labels, and these are '
             + ("missing" if y is None else "whole numbers; make them one-hot, as floats"),
             "augment",
         )
     try:
-        if not layer.built:
-            with tf.init_scope(), tf.device("CPU:0"):  # variables cannot be made within a pipeline
-                layer.build(x.shape)
-        if mixes:
-            mixed = layer({"images": x, "labels": y}, training=True)
-            return mixed["images"], mixed["labels"]
-        takes_training = "training" in inspect.signature(layer.call).parameters
-        return (layer(x, training=True) if takes_training else layer(x)), y
+        return applied(layer, x, y)
     except Exception as error:
         raise PluginRefused(
             f'layer "{name}" cannot take elements of shape {x.shape}: {describe(error)}', "augment"
@@ -206,11 +224,6 @@ def _generator(seed: str) -> Any:
     import tensorflow as tf
 
     with tf.device("CPU:0"):
-        generator = keras.random.SeedGenerator(_number(seed))
+        generator = keras.random.SeedGenerator(seed_of(seed))
     count_in_one_step(generator)
     return generator
-
-
-def _number(seed: str) -> int:
-    # a string's seed is the same in every process, unlike its hash
-    return random.Random(seed).getrandbits(31)

@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfopt_core.hooks.code.literals import keywords, literal
-from tfopt_core.hooks.code.plain_code import PlainCode
-from tfopt_data.augment_draws import count_in_one_step, seed_generators
-from tfopt_data.augment_layers import COMMON_ARGUMENTS, parameters
-
-
-def augmenting(layers: Sequence[Any]) -> Callable[..., Any]:
-    """A function of an element x, (x, y) or (x, y, weights) that augments x by Keras' layers."""
-    import tensorflow as tf
-
-    def augmented(*element: Any) -> Any:
-        x, *rest = element
-        y = rest[0] if rest else None
-        given = x.dtype
-        for layer in layers:
-            if not layer.built:
-                with tf.init_scope(), tf.device("CPU:0"):  # no variables are made within a map
-                    layer.build(x.shape)
-            if type(layer).__name__ in ("CutMix", "MixUp"):
-                mixed = layer({"images": x, "labels": y}, training=True)
-                x, y = mixed["images"], mixed["labels"]
-            elif "training" in inspect.signature(layer.call).parameters:
-                x = layer(x, training=True)
-            else:
-                x = layer(x)
-        if given.is_floating:
-            x = tf.cast(x, given)
-        return (x, y, *rest[1:]) if rest else x
-
-    return tf.autograph.experimental.do_not_convert(augmented)
+from tfopt_core.plugins import PlainCode, keywords, literal
+from tfopt_data.augment_draws import count_in_one_step, seed_generators, seed_of
+from tfopt_data.augment_layers import COMMON_ARGUMENTS, applied, augmenting, parameters
 
 
 def augmenting_by(function: Any, count: int, generator: Any = None) -> Callable[..., Any]:
@@ -57,12 +28,7 @@ def augmenting_by(function: Any, count: int, generator: Any = None) -> Callable[
             result = (result,)
         return (*result, *element[count:]) if len(element) > 1 else result[0]
 
-    return tf.autograph.experimental.do_not_convert(augmented)
-
-
-def seed_of(text: str) -> int:
-    """A number out of a text, the same in every process."""
-    return random.Random(text).getrandbits(31)
+    return tf.autograph.experimental.do_not_convert(augmented)  # type: ignore[no-any-return]
 
 
 def write_layers(code: PlainCode, function: Any, tables: Sequence[Mapping[str, Any]]) -> None:
@@ -80,7 +46,7 @@ def write_layers(code: PlainCode, function: Any, tables: Sequence[Mapping[str, A
             said.append(f'seed=seed_of(f"augment-{{seed}}-0-1-{index}")')
         made.append(f"keras.layers.{name}({', '.join(said)})")
     code.imports("import inspect", "import random")
-    code.helper(augmenting, seed_of, seed_generators, count_in_one_step)
+    code.helper(applied, augmenting, seed_of, seed_generators, count_in_one_step)
     code.before_data('with tf.device("CPU:0"):  # where tf.data runs')
     code.before_data(f"    layers = [{', '.join(made)}]")
     code.before_data("    for generator in seed_generators(layers):")

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Autotune as AutotuneStage
-from tfopt_core.data.autotune_model import tuning_of
-from tfopt_data.rewrite import Rewrite, effect_if, input_matters, positive_or_auto, remember
+from tfopt_core.data import tuning_of
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    Probe,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
+from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember
 
 # tf.data's own share of the memory that is free, of which it knows only the machine's.
 RAM_SHARE = 0.5
@@ -61,26 +69,16 @@ class Autotune:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     mode: Literal["budget", "off"] = field(
         default="budget",
         metadata={"help": "Tune within the budgets, or do not tune while the pipeline runs."},
     )
-    cpu_budget: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "CPUs that tuning plans with; auto takes those this process may use."},
+    cpu_budget: int | Literal["auto"] = number_or(
+        "auto", "CPUs that tuning plans with; auto takes those this process may use."
     )
-    ram_budget_mib: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "Memory for buffers in MiB; auto takes half of what is free."},
+    ram_budget_mib: int | Literal["auto"] = number_or(
+        "auto", "Memory for buffers in MiB; auto takes half of what is free."
     )
 
     def math(self) -> Literal["exact"]:
@@ -110,7 +108,7 @@ class Autotune:
         return attrs.evolve(self, cpu_budget=cpus, ram_budget_mib=memory)
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Set the options on every split."""
         plan = yield
         # unresolved budgets are tf.data's own choice: a dry use of the hook, without a probe

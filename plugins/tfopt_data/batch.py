@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.data import Batch as BatchStage
+from tfopt_core.data import MapBatches, element_spec
+from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
+    PlainCode,
     PluginRefused,
     RunContext,
     TrainingOptions,
+    ValueHook,
     hookimpl,
+    nested_layers,
 )
-from tfopt_core.data import Batch as BatchStage
-from tfopt_core.data import MapBatches
-from tfopt_core.data.lower import element_spec
-from tfopt_core.hooks.code.plain_code import PlainCode
-from tfopt_core.training.layers import nested_layers
 from tfopt_data.batch_padding import _as_float, padding, unfit_for_padding, why_not_weighted
 from tfopt_data.rewrite import Rewrite, effect_if, remember
 
@@ -34,11 +34,10 @@ def with_last_batch_dropped(plan: DataPlan) -> Rewrite:
 
     :raises PluginRefused: if that would leave none.
     """
-    place = _last_batch(plan)
-    if isinstance(place, str):
-        return Rewrite(plan, reason=place)
-    stage = plan.stages[place]
-    assert isinstance(stage, BatchStage)
+    found = _partial_batch(plan)
+    if isinstance(found, str):
+        return Rewrite(plan, reason=found)
+    place, stage = found
     count = plan.upto(place).cardinality
     if count is not None and count < stage.size:
         raise PluginRefused(
@@ -54,33 +53,32 @@ def with_last_batch_dropped(plan: DataPlan) -> Rewrite:
 
 def with_last_batch_padded(plan: DataPlan) -> Rewrite:
     """The plan with a last batch filled up to full size, by examples of weight zero."""
-    place = _last_batch(plan)
-    if isinstance(place, str):
-        return Rewrite(plan, reason=place)
+    found = _partial_batch(plan)
+    if isinstance(found, str):
+        return Rewrite(plan, reason=found)
     size = plan.batch_size
     if size is None:
         return Rewrite(plan, reason="the size of a batch is unknown")
     unfit = unfit_for_padding(element_spec(plan))
     if unfit:
         return Rewrite(plan, reason=unfit)
-    count = plan.upto(place).cardinality
+    count = plan.upto(found[0]).cardinality
     filled = "" if count is None else f" by {size - count % size:,} examples of weight 0"
     stage = MapBatches(function=padding(size), deterministic=True)
     return Rewrite(plan.append(stage), done=f"pads the last batch{filled} to {size:,}, weighted")
 
 
-def _last_batch(plan: DataPlan) -> int | str:
-    """Where examples are put into batches, or why there is no partial batch to change."""
-    places = [i for i, stage in enumerate(plan.stages) if isinstance(stage, BatchStage)]
-    if not places or not plan.batched:
+def _partial_batch(plan: DataPlan) -> tuple[int, BatchStage] | str:
+    """Return where examples are put into batches, or why there is no partial batch to change."""
+    if plan.batching is None:
         return "the workload's batches are made where tfopt does not see it"
-    stage, count = plan.stages[places[-1]], plan.upto(places[-1]).cardinality
-    assert isinstance(stage, BatchStage)
+    place, stage = plan.batching
+    count = plan.upto(place).cardinality
     if stage.drop_remainder:
         return "the workload drops the remainder itself"
     if count is not None and count % stage.size == 0:
         return f"every batch is full: {count:,} examples in batches of {stage.size:,}"
-    return places[-1]
+    return place, stage
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -108,11 +106,6 @@ class Batch:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("dispatch", "compute")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ("vectorize-map",)
 
     last: Last = field(
@@ -139,7 +132,7 @@ class Batch:
         return {} if examples > size and examples % size else None
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Change the last batch of the training data."""
         plan = yield
         if self.last == "keep":
@@ -151,9 +144,7 @@ class Batch:
         return remember(run, split, change(plan))
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext, model: Any
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
         """Refuse padding where weights would not undo it.
 
         :raises PluginRefused: naming what in the model or its loss stands against it.

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, Probe, RunContext, hookimpl
 from tfopt_core.data import Cache as CacheStage
 from tfopt_core.data import Map
-from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    PlainCode,
+    PluginRefused,
+    Probe,
+    RunContext,
+    Split,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
 from tfopt_data.cache_partial import fitting_part, hybrid_source
 from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
 from tfopt_data.cache_results import with_kept_results
@@ -28,19 +38,11 @@ from tfopt_data.cache_storage import (
     with_size,
 )
 from tfopt_data.prefix import Prefix, out_of_order
-from tfopt_data.rewrite import (
-    Rewrite,
-    effect,
-    input_matters,
-    positive_or_auto,
-    remember,
-    stages_of,
-)
+from tfopt_data.rewrite import Rewrite, costly_input, effect, remember, splits_setting, stages_of
 
 # Validation data are the smaller part, and mostly fit whole into theirs.
 TRAIN_SHARE = 0.75
 
-Split = Literal["train", "validation"]
 Storage = Literal["auto", "memory", "disk", "disk-or-partial", "partial"]
 
 
@@ -123,12 +125,6 @@ class Cache:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     storage: Storage = field(
         default="auto",
@@ -147,19 +143,12 @@ class Cache:
             "refused where something of it is random."
         },
     )
-    memory_mib: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "Memory for examples in MiB; auto takes half of what is free."},
+    memory_mib: int | Literal["auto"] = number_or(
+        "auto", "Memory for examples in MiB; auto takes half of what is free."
     )
-    splits: tuple[Split, ...] = field(
-        default=("train", "validation"),
-        converter=tuple,
-        validator=[
-            validators.min_len(1),
-            validators.deep_iterable(validators.in_(("train", "validation"))),
-        ],
-        metadata={"help": "Which data are cached: the training data, the validation data or both."},
+    splits: tuple[Split, ...] = splits_setting(
+        ("train", "validation"),
+        "Which data are cached: the training data, the validation data or both.",
     )
 
     def math(self) -> Literal["exact"]:
@@ -168,8 +157,8 @@ class Cache:
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where input takes time in more than one epoch, and nothing is cached yet."""
-        plan = diagnosis.plans.get("train")
-        if plan is None or diagnosis.epochs < 2 or not input_matters(diagnosis):
+        plan = costly_input(diagnosis)
+        if plan is None or diagnosis.epochs < 2:
             return None
         if any(stages_of(plan, CacheStage)) or plan.source.origin == "pydataset":
             return None
@@ -195,7 +184,7 @@ class Cache:
         return attrs.evolve(self, storage=storage, memory_mib=mebibytes)
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Cache the split if it is among `splits`."""
         plan = yield
         if split not in self.splits:

@@ -6,7 +6,6 @@ import math
 
 import attrs
 
-from tfopt_core import DataPlan
 from tfopt_core.data import (
     Batch,
     Cache,
@@ -18,11 +17,11 @@ from tfopt_core.data import (
     Stage,
     Take,
     Unbatch,
+    lower_plan,
+    overhead_bytes,
 )
-from tfopt_core.data.lower import lower_plan
-from tfopt_core.data.sampling import overhead_bytes
+from tfopt_core.plugins import DataPlan, size_in_words
 from tfopt_data.cache_storage import SAMPLE_ELEMENTS, element_bytes
-from tfopt_data.rewrite import size_in_words
 
 
 @attrs.frozen(eq=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tfopt_core import DataPlan, PluginRefused
-from tfopt_core.data import Cache, Resident, Shuffle, Take, TakeWhile, dissect
+from tfopt_core.data import Cache, Resident, Shuffle, Take, TakeWhile, has_stage
+from tfopt_core.plugins import DataPlan, PluginRefused, size_in_words
 from tfopt_data.cache_storage import element_bytes
 from tfopt_data.prefix import (
     Prefix,
@@ -15,7 +15,7 @@ from tfopt_data.prefix import (
     out_of_order,
     unsteady,
 )
-from tfopt_data.rewrite import size_in_words, stages_of
+from tfopt_data.rewrite import stages_of
 
 Place = Literal["auto", "end"]
 
@@ -71,7 +71,7 @@ def _refusal(plan: DataPlan) -> str:
         return unsteady(plan.with_stages((source,)))
     if source.deterministic:
         return ""
-    if source.origin == "dataset" and dissect.has_stage(source.value, "Cache"):
+    if source.origin == "dataset" and has_stage(source.value, "Cache"):
         return "the workload's data set has a cache of its own"
     return (
         f"the {source.origin} is opaque and not known to yield the same examples each time; if it "

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfopt_core import DataPlan
-from tfopt_core.data import Map, MapExamples, Source, Stage
-from tfopt_core.data.lower import element_spec
+from tfopt_core.data import Map, MapExamples, Source, Stage, element_spec
+from tfopt_core.plugins import DataPlan
 from tfopt_data.cache_partial import Part
 from tfopt_data.prefix import Prefix
 from tfopt_data.rewrite import Rewrite
@@ -139,7 +138,7 @@ class _Kept:
             with tf.control_dependencies([filled.op]):
                 return [tf.identity(leaf) for leaf in leaves]
 
-        def among_the_kept() -> list[Any]:
+        def among_the_kept() -> Any:
             return tf.cond(tf.gather(self._filled, number), kept, keep)
 
         leaves = tf.cond(number < self._fitting, among_the_kept, computed)

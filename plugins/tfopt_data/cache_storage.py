@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core import DataPlan, PluginRefused, Probe, RunContext
-from tfopt_core.data import Cache, sampling
-from tfopt_core.data.lower import element_spec, lower_plan
-from tfopt_data.rewrite import Rewrite, size_in_words, stages_of
+from tfopt_core.data import Cache, element_spec, lower_plan, overhead_bytes, tensor_bytes
+from tfopt_core.plugins import DataPlan, PluginRefused, Probe, RunContext, size_in_words
+from tfopt_data.rewrite import Rewrite, stages_of
 
 # The rest is for the model, its gradients and the shuffle buffer.
 MEMORY_SHARE = 0.5
@@ -73,9 +72,9 @@ def element_bytes(plan: DataPlan) -> float:
 
     leaves = tf.nest.flatten(element_spec(plan))
     if all(_tells_its_size(leaf) for leaf in leaves):
-        return sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in leaves)
+        return float(sum(math.prod(leaf.shape) * leaf.dtype.size for leaf in leaves))
     sample = lower_plan(plan).take(SAMPLE_ELEMENTS)
-    found = [sampling.element_bytes(element) for element in sample]
+    found = [sum(map(tensor_bytes, tf.nest.flatten(element))) for element in sample]
     return math.fsum(found) / len(found) if found else 0.0
 
 
@@ -88,7 +87,7 @@ def _kept_bytes(rewrite: Rewrite) -> float | None:
     assert isinstance(cache, Cache)
     if kept.cardinality is None:
         return None
-    beside = sampling.overhead_bytes(kept) if cache.path is None else 0
+    beside = overhead_bytes(kept) if cache.path is None else 0
     return kept.cardinality * (element_bytes(kept) + beside)
 
 

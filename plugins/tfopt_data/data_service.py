@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, TypeGuard
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, Probe, RunContext, hookimpl
 from tfopt_core.data import (
+    COMPUTED_FROM,
     Autotune,
     Batch,
     Cache,
@@ -24,15 +24,24 @@ from tfopt_core.data import (
     Shuffle,
     Stage,
 )
-from tfopt_core.data.resident import COMPUTED_FROM
-from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    PlainCode,
+    PluginRefused,
+    Probe,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    size_in_words,
+)
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
     effect_if,
     remember,
     seen_through,
-    size_in_words,
     stages_of,
 )
 from tfopt_data.service_dataset import (
@@ -95,8 +104,7 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
             f"the examples are {size_in_words(size)} of arrays, and each worker gets them within "
             "a graph, which holds at most 2 GiB; read them from files"
         )
-    batches = [stage for stage in plan.stages if isinstance(stage, Batch)] if plan.batched else []
-    batch = batches[-1] if batches else None
+    batch = None if plan.batching is None else plan.batching[1]
     if divided:
         _check_batches(plan, batch)
 
@@ -137,7 +145,7 @@ def _unseeded(plan: DataPlan) -> DataPlan:
     )
 
 
-def _reshuffles_by_seed(stage: Stage) -> bool:
+def _reshuffles_by_seed(stage: Stage) -> TypeGuard[Shuffle]:
     return isinstance(stage, Shuffle) and stage.reshuffle and stage.seed != NEW_SEED
 
 
@@ -202,11 +210,6 @@ class DataService:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ("parallel-map",)
 
     workers: int = field(
@@ -268,7 +271,7 @@ class DataService:
         return attrs.evolve(self, sharding=self._sharding())
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Start the service, and have it compute the training data.
 
         :raises PluginRefused: if the port is taken, if no service is where one should be, and for

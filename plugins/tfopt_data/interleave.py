@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, Probe, RunContext, hookimpl
 from tfopt_core.data import Interleave as InterleaveStage
-from tfopt_core.data import Stage
-from tfopt_core.data.determinism import function_graph
-from tfopt_core.data.graphs import all_ops
+from tfopt_core.data import Stage, all_ops, function_graph
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    Probe,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
+    costly_input,
     effect,
     in_parts,
-    input_matters,
-    positive_or_auto,
     remember,
     stages_of,
 )
@@ -100,17 +105,9 @@ class Interleave:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
-    cycle_length: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "Files that are read at once; auto takes two for each CPU, 16 at most."},
+    cycle_length: int | Literal["auto"] = number_or(
+        "auto", "Files that are read at once; auto takes two for each CPU, 16 at most."
     )
     ordered: bool = field(
         default=True,
@@ -125,8 +122,8 @@ class Interleave:
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where several elements are made into data sets one by one, and input takes time."""
-        plan = diagnosis.plans.get("train")
-        if plan is None or not input_matters(diagnosis):
+        plan = costly_input(diagnosis)
+        if plan is None:
             return None
         return {} if any(s.cycle_length == 1 for s in stages_of(plan, InterleaveStage)) else None
 
@@ -137,7 +134,7 @@ class Interleave:
         return attrs.evolve(self, cycle_length=files_at_once(probe.machine.cpu_count))
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Read the files of every split at once."""
         plan = yield
         length = self.cycle_length

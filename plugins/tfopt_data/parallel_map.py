@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
-from tfopt_core.data import Map, Stage
-from tfopt_core.data.determinism import random_ops
+from tfopt_core.data import Map, Stage, random_ops
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
 from tfopt_data.rewrite import (
     Rewrite,
     chosen_otherwise,
+    costly_input,
     effect,
     in_parts,
-    input_matters,
-    positive_or_auto,
     remember,
     stages_of,
 )
@@ -91,17 +96,9 @@ class ParallelMap:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
-    calls: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "Examples computed at once; auto lets tf.data tune it (AUTOTUNE)."},
+    calls: int | Literal["auto"] = number_or(
+        "auto", "Examples computed at once; auto lets tf.data tune it (AUTOTUNE)."
     )
     ordered: bool = field(
         default=True,
@@ -128,13 +125,13 @@ class ParallelMap:
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where a map takes its examples one by one, and more CPUs than one are there."""
-        plan = diagnosis.plans.get("train")
-        if plan is None or diagnosis.machine.cpu_count < 2 or not input_matters(diagnosis):
+        plan = costly_input(diagnosis)
+        if plan is None or diagnosis.machine.cpu_count < 2:
             return None
         return {} if any(stage.parallel is None for stage in stages_of(plan, Map)) else None
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Make the maps of every split parallel."""
         plan = yield
         return remember(run, split, self._rewritten(plan))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
-from tfopt_core.data import Options, dissect
+from tfopt_core.data import Options, stage_names
 from tfopt_core.data import Prefetch as PrefetchStage
-from tfopt_data.rewrite import Rewrite, effect, input_matters, positive_or_auto, remember
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
+from tfopt_data.rewrite import Rewrite, costly_input, effect, remember
 
 
 def with_prefetch(plan: DataPlan, buffer_size: int | Literal["auto"] = "auto") -> Rewrite:
@@ -39,7 +45,7 @@ def already_prefetched(plan: DataPlan) -> str:
     if isinstance(last, PrefetchStage):
         return f"the workload's data set ends with a prefetch ({last.describe()})"
     opaque = last is source and source.origin == "dataset"
-    if opaque and "Prefetch" in next(dissect.chain(source.value)):
+    if opaque and "Prefetch" in next(stage_names(source.value)):
         return "the workload's data set ends with a prefetch"
     return ""
 
@@ -61,17 +67,10 @@ class Prefetch:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ("cache", "parallel-map")
 
-    buffer_size: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "Batches that are held ready; auto lets tf.data tune it (AUTOTUNE)."},
+    buffer_size: int | Literal["auto"] = number_or(
+        "auto", "Batches that are held ready; auto lets tf.data tune it (AUTOTUNE)."
     )
 
     def math(self) -> Literal["exact"]:
@@ -80,13 +79,11 @@ class Prefetch:
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where a step waits for its input, and nothing makes it ahead."""
-        plan = diagnosis.plans.get("train")
-        if plan is None or not input_matters(diagnosis) or already_prefetched(plan):
-            return None
-        return {}
+        plan = costly_input(diagnosis)
+        return None if plan is None or already_prefetched(plan) else {}
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Prefetch every split."""
         plan = yield
         return remember(run, split, with_prefetch(plan, self.buffer_size))

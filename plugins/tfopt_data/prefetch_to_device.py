@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import DataPlan, Diagnosis, Effect, Machine, RunContext, hookimpl
 from tfopt_core.data import Prefetch as PrefetchStage
-from tfopt_data.rewrite import Rewrite, effect, input_matters, positive_or_auto, remember
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    Machine,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
+from tfopt_data.rewrite import Rewrite, effect, input_matters, remember
 
 FIRST_GPU = "/gpu:0"
 
@@ -55,11 +63,6 @@ class PrefetchToDevice:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = (
         "autotune", "batch", "cache", "interleave", "parallel-map", "prefetch", "shard", "shuffle",
         "vectorize-map",
@@ -70,10 +73,8 @@ class PrefetchToDevice:
         validator=validators.matches_re(r"auto|/.*"),
         metadata={"help": 'Where the batches go, such as "/gpu:0"; auto is the first GPU.'},
     )
-    buffer_size: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "Batches that are held there; auto lets tf.data tune it (AUTOTUNE)."},
+    buffer_size: int | Literal["auto"] = number_or(
+        "auto", "Batches that are held there; auto lets tf.data tune it (AUTOTUNE)."
     )
 
     def math(self) -> Literal["exact"]:
@@ -87,7 +88,7 @@ class PrefetchToDevice:
         return {}
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Prefetch every split into the device's memory."""
         plan = yield
         reason = self._refusal(run.machine, run.replicas)

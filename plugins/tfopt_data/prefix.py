@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core import DataPlan
 from tfopt_core.data import (
     Autotune,
     Batch,
@@ -22,10 +21,11 @@ from tfopt_core.data import (
     Source,
     Stage,
     Window,
+    function_name,
+    keeps_order,
+    random_ops,
 )
-from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.dissect.repeating import keeps_order
-from tfopt_core.data.stages import function_name
+from tfopt_core.plugins import DataPlan
 
 # They say how the pipeline runs and touch no element, so they may stand anywhere.
 NEUTRAL = (Prefetch, Options, Autotune)
@@ -90,7 +90,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
 def unsteady_stage(plan: DataPlan) -> str:
     """The first stage that draws at random, in words, "" if there is none."""
     for index, _ in enumerate(plan.stages[1:], start=1):
-        if ops := _random_ops(plan, index):
+        if ops := random_ops(plan, index):
             return _said(plan.stages[index], ops)
     return ""
 
@@ -128,7 +128,7 @@ def unsteady(plan: DataPlan) -> str:
     for index, stage in enumerate(plan.stages[1:], start=1):
         if _reshuffles(stage):
             return f'"{stage.describe()}" gives each epoch another order'
-        if ops := _random_ops(plan, index):
+        if ops := random_ops(plan, index):
             return _said(stage, ops)
     return out_of_order(plan, plan.stages)
 
@@ -146,13 +146,9 @@ def misplaced_cache(plan: DataPlan) -> str:
             return (
                 f'it stands behind "{stage.describe()}", so each epoch has the first one\'s order'
             )
-        if ops := _random_ops(plan, index):
+        if ops := random_ops(plan, index):
             return f"each epoch sees the first one's values, since {_said(stage, ops)}"
     return ""
-
-
-def _random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
-    return () if plan.stages[index].deterministic else random_ops(plan, index)
 
 
 def _reshuffles(stage: Stage) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import attrs
+from attrs import field, validators
 
-from tfopt_core import DataPlan, Diagnosis, Effect, RunContext
 from tfopt_core.data import (
+    COMPUTED_FROM,
     Opaque,
     PartOfBatch,
     PartOfExamples,
@@ -19,11 +20,10 @@ from tfopt_core.data import (
     Take,
     TakeWhile,
     Window,
-    dissect,
+    datasets,
+    has_stage,
 )
-from tfopt_core.data.dissect.walk import datasets
-from tfopt_core.data.resident import COMPUTED_FROM
-from tfopt_core.private_api import why_without
+from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, Split, why_without
 
 # An input that takes less than this share of a step is not worth a plugin.
 WORTH_SHARE = 0.05
@@ -61,9 +61,7 @@ def effect(run: RunContext, stage: str) -> Effect:
 
     :param stage: a word in the class name of the tf.data stage that must be there.
     """
-    return effect_if(
-        run, seen_through(lambda data: dissect.has_stage(data, stage)), f'no stage "{stage}"'
-    )
+    return effect_if(run, seen_through(lambda data: has_stage(data, stage)), f'no stage "{stage}"')
 
 
 def effect_if(run: RunContext, is_there: Callable[[Any], bool], missing: str) -> Effect:
@@ -130,22 +128,26 @@ def in_parts(plan: DataPlan, rewrite: Callable[[DataPlan], DataPlan]) -> DataPla
     return plan.with_stages((attrs.evolve(source, value=parts), *plan.stages[1:]))
 
 
+def splits_setting(default: tuple[Split, ...], help: str) -> Any:
+    """Return the setting `splits`: which data are rewritten."""
+    return field(
+        default=default,
+        converter=tuple,
+        validator=[
+            validators.min_len(1),
+            validators.deep_iterable(validators.in_(("train", "validation"))),
+        ],
+        metadata={"help": help},
+    )
+
+
+def costly_input(diagnosis: Diagnosis) -> DataPlan | None:
+    """Return the training data's plan if the input takes time from the steps, else None."""
+    plan: DataPlan | None = diagnosis.plans.get("train")
+    return plan if plan is not None and input_matters(diagnosis) else None
+
+
 def input_matters(diagnosis: Diagnosis) -> bool:
     """Whether a step waits for its input, or the input takes CPU time from the step."""
     least = WORTH_SHARE * diagnosis.step_seconds
     return max(diagnosis.input_seconds, diagnosis.data_seconds) > least
-
-
-def size_in_words(size: float) -> str:
-    """Bytes as a person reads them: `166 MiB`, `2.5 GiB`."""
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if size >= unit:
-            figure = size / unit
-            return f"{figure:.2g} {name}" if figure < 10 else f"{figure:,.0f} {name}"
-    return f"{size:.0f} bytes"
-
-
-def positive_or_auto(_: Any, attribute: Any, value: Any) -> None:
-    """An attrs validator: a whole number of at least 1, or "auto"."""
-    if value != "auto" and value < 1:
-        raise ValueError(f'{attribute.name} must be at least 1 or "auto", got {value}')

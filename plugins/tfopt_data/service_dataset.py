@@ -9,8 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from tfopt_core import PluginRefused
-from tfopt_core.errors import describe
+from tfopt_core.plugins import PluginRefused, describe
 
 PLUGIN = "data-service"
 CONNECT_SECONDS = 3.0

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core import PluginRefused
+from tfopt_core.plugins import PluginRefused
 
 # Importing TensorFlow takes 2 to 4 s in each process, and many times that on a busy machine.
 START_SECONDS = 120.0

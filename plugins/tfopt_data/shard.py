@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import field, validators
+from attrs import field
 
-from tfopt_core import DataPlan, Effect, PluginRefused, Probe, RunContext, hookimpl
 from tfopt_core.data import Shard as ShardStage
-from tfopt_data.rewrite import Rewrite, effect, positive_or_auto, remember
-
-Split = Literal["train", "validation"]
+from tfopt_core.plugins import (
+    DataPlan,
+    Effect,
+    PluginRefused,
+    Probe,
+    RunContext,
+    Split,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
+from tfopt_data.rewrite import Rewrite, effect, remember, splits_setting
 
 
 def with_shard(plan: DataPlan, count: int, index: int) -> Rewrite:
@@ -80,31 +88,18 @@ class Shard:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input", "communication")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
     # a cache in part becomes the source, and would keep what others read
     before: ClassVar[tuple[str, ...]] = ("cache",)
-    after: ClassVar[tuple[str, ...]] = ()
 
-    count: int | Literal["auto"] = field(
-        default="auto",
-        validator=positive_or_auto,
-        metadata={"help": "How many workers share the data; auto reads TF_CONFIG."},
+    count: int | Literal["auto"] = number_or(
+        "auto", "How many workers share the data; auto reads TF_CONFIG."
     )
     index: int | Literal["auto"] = field(
         default="auto",
         metadata={"help": "Which of them this is, from 0; auto reads TF_CONFIG."},
     )
-    splits: tuple[Split, ...] = field(
-        default=("train",),
-        converter=tuple,
-        validator=[
-            validators.min_len(1),
-            validators.deep_iterable(validators.in_(("train", "validation"))),
-        ],
-        metadata={"help": "Which data are shared out: the training data, the validation data."},
+    splits: tuple[Split, ...] = splits_setting(
+        ("train",), "Which data are shared out: the training data, the validation data."
     )
 
     @index.validator
@@ -148,7 +143,7 @@ class Shard:
         return count, index
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: Split) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Take this worker's part of the splits."""
         plan = yield
         if split not in self.splits:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
-from tfopt_core.data import Filter, Map
+from tfopt_core.data import Filter, Map, random_ops
 from tfopt_core.data import Shuffle as ShuffleStage
-from tfopt_core.data.determinism import random_ops
+from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, ValueHook, hookimpl
 from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, chosen_otherwise, effect, remember
 
@@ -44,7 +42,10 @@ def with_shuffle_up(plan: DataPlan, buffer_size: BufferSize = "auto") -> Rewrite
         size = None
     elif buffer_size != "auto":
         size = buffer_size
-    resized = size != stage.buffer_size and not (size is None and _takes_all(plan, place))
+    count = plan.upto(place).cardinality
+    own = stage.buffer_size
+    takes_all = own is not None and count is not None and own >= count
+    resized = size != own and not (size is None and takes_all)
     if not passed and not resized:
         return Rewrite(plan, reason=_stays(plan, place))
     chosen = chosen_otherwise(plan.stages[place + 1 :])
@@ -59,24 +60,14 @@ def with_shuffle_up(plan: DataPlan, buffer_size: BufferSize = "auto") -> Rewrite
     return Rewrite(plan.with_stages(tuple(others)), done=done)
 
 
-def _takes_all(plan: DataPlan, place: int) -> bool:
-    size, count = plan.stages[place].buffer_size, plan.upto(place).cardinality
-    return size is not None and count is not None and size >= count
-
-
 def _furthest_up(plan: DataPlan, place: int) -> int:
     target = place
     while target > 1:
         stage = plan.stages[target - 1]
-        if not isinstance(stage, (*NEUTRAL, Map, Filter)) or _is_random(plan, target - 1):
+        if not isinstance(stage, (*NEUTRAL, Map, Filter)) or random_ops(plan, target - 1):
             break
         target -= 1
     return target
-
-
-def _is_random(plan: DataPlan, index: int) -> bool:
-    stage = plan.stages[index]
-    return not stage.deterministic and bool(random_ops(plan, index))
 
 
 def _is_in_memory(plan: DataPlan) -> bool:
@@ -91,7 +82,7 @@ def _stays(plan: DataPlan, place: int) -> str:
     before = plan.stages[place - 1]
     if place == 1:
         return "it stands at the source already"
-    if _is_random(plan, place - 1):
+    if random_ops(plan, place - 1):
         return f'"{before.describe()}" before it draws at random, so it would draw for others'
     return f'"{before.describe()}" before it must come first'
 
@@ -118,12 +109,6 @@ class Shuffle:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input", "memory")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     buffer_size: BufferSize = field(
         default="auto",
@@ -145,7 +130,9 @@ class Shuffle:
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where decoded examples wait in the buffer of a shuffle."""
         plan = diagnosis.plans.get("train")
-        place = None if plan is None else plan.find(ShuffleStage)
+        if plan is None:
+            return None
+        place = plan.find(ShuffleStage)
         if place is None or not any(isinstance(stage, Map) for stage in plan.stages[:place]):
             return None
         shuffle = plan.stages[place]
@@ -156,7 +143,7 @@ class Shuffle:
         return {} if held > HEAVY_SHARE * diagnosis.available_memory_bytes else None
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Move the shuffle of every split that has one."""
         plan = yield
         return remember(run, split, with_shuffle_up(plan, self.buffer_size))

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
-from tfopt_core.data import Batch, MapBatches, MapExamples, PaddedBatch, RaggedBatch
-from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.sampling import still
-from tfopt_core.data.stages import function_name
-from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.data import (
+    Batch,
+    MapBatches,
+    MapExamples,
+    PaddedBatch,
+    RaggedBatch,
+    function_name,
+    random_ops,
+    stage_names,
+    still,
+)
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    PlainCode,
+    RunContext,
+    ValueHook,
+    hookimpl,
+)
 from tfopt_data.prefix import NEUTRAL
-from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, seen_through
+from tfopt_data.rewrite import Rewrite, costly_input, effect_if, remember, seen_through
 from tfopt_data.vectorizing import AS_IT_IS, vectorized
 
 # What `export` writes for a function that does not take batches as it is.
@@ -38,7 +51,7 @@ def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
     found = _maps_before_batch(plan)
     if isinstance(found, str):
         return Rewrite(plan, reason=found)
-    batch, maps = found
+    batch, batching, maps = found
     done: list[str] = []
     reason = ""
     for place in reversed(maps):
@@ -48,7 +61,7 @@ def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
         if ops:
             reason = f'"{function_name(stage.function)}" draws at random (op {", ".join(ops)})'
             break
-        outcome = vectorized(still(plan.upto(place)), stage.function, plan.stages[batch], rounding)
+        outcome = vectorized(still(plan.upto(place)), stage.function, batching, rounding)
         if isinstance(outcome, str):
             reason = f'"{function_name(stage.function)}" {outcome}'
             break
@@ -59,7 +72,7 @@ def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
             ordered=stage.ordered,
         )
         before, between = plan.stages[:place], plan.stages[place + 1 : batch]
-        behind = (plan.stages[batch], moved, *plan.stages[batch + 1 :])
+        behind = (batching, moved, *plan.stages[batch + 1 :])
         plan = plan.with_stages((*before, *between, *behind))
         batch -= 1
         done.append(f"{function_name(stage.function)} {outcome.how}")
@@ -69,24 +82,27 @@ def with_vectorized_maps(plan: DataPlan, rounding: bool = True) -> Rewrite:
     return Rewrite(plan, done=f"on batches: {', '.join(done)}{said}")
 
 
-def _maps_before_batch(plan: DataPlan) -> tuple[int, list[int]] | str:
-    """Where the batch stands and the maps directly before it, or why there are none."""
+def _maps_before_batch(plan: DataPlan) -> tuple[int, Batch, list[int]] | str:
+    """Return where the batch stands, it, and where the maps directly before it stand; or why there
+    are none."""
     batch = plan.find(Batch)
     if batch is None:
         return "nothing is put into batches where tfopt sees it"
-    if isinstance(plan.stages[batch], PaddedBatch | RaggedBatch):
+    stage = plan.stages[batch]
+    assert isinstance(stage, Batch)
+    if isinstance(stage, PaddedBatch | RaggedBatch):
         return "batches of examples of different shapes stay as they are"
     maps: list[int] = []
     for place in range(batch - 1, 0, -1):
-        stage = plan.stages[place]
-        if isinstance(stage, MapExamples):
+        before = plan.stages[place]
+        if isinstance(before, MapExamples):
             maps.insert(0, place)
-        elif not isinstance(stage, NEUTRAL):
+        elif not isinstance(before, NEUTRAL):
             break
     if not maps:
-        before = plan.stages[batch - 1].describe()
-        return f'there is no map directly before the batch, but "{before}"'
-    return batch, maps
+        other = plan.stages[batch - 1].describe()
+        return f'there is no map directly before the batch, but "{other}"'
+    return batch, stage, maps
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -110,12 +126,6 @@ class VectorizeMap:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     rounding: bool = field(
         default=True,
@@ -131,13 +141,13 @@ class VectorizeMap:
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Where examples are computed one by one just before they are put into batches."""
-        plan = diagnosis.plans.get("train")
-        if plan is None or not input_matters(diagnosis):
+        plan = costly_input(diagnosis)
+        if plan is None:
             return None
         return None if isinstance(_maps_before_batch(plan), str) else {}
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Vectorize the maps of every split."""
         plan = yield
         return remember(run, split, with_vectorized_maps(plan, self.rounding))
@@ -147,11 +157,12 @@ class VectorizeMap:
         for stage in code.all_stages():
             if not isinstance(stage, MapBatches):
                 continue
-            name = code.reference(stage.function.of)
-            if stage.function.how != AS_IT_IS:
+            function: Any = stage.function
+            name = code.reference(function.of)
+            if function.how != AS_IT_IS:
                 code.helper(ON_BATCHES)
                 name = f"on_batches({name})"
-            code.function(stage.function, name)
+            code.function(function, name)
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
@@ -160,9 +171,7 @@ class VectorizeMap:
 
 
 def _maps_batches(dataset: Any) -> bool:
-    from tfopt_core.data import dissect
-
-    names = list(dissect.chain(dataset))  # the last stage first
+    names = list(stage_names(dataset))  # the last stage first
     maps = [place for place, name in enumerate(names) if "Map" in name and "Flat" not in name]
     batches = [place for place, name in enumerate(names) if "Batch" in name]
     return bool(maps and batches) and min(maps) < max(batches)

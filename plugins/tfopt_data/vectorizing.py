@@ -9,9 +9,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core import DataPlan
-from tfopt_core.data import Batch, Take
-from tfopt_core.data.lower import element_spec, lower_plan
+from tfopt_core.data import Batch, Take, element_spec, lower_plan
+from tfopt_core.plugins import DataPlan
 from tfopt_data.prefix import unsteady_stage
 
 # Two whole batches and a partial one of at most so many examples are compared.
@@ -68,7 +67,7 @@ def vectorized(
         except Exception as error:  # whatever the function's author, or TensorFlow, raises
             reasons.append(f"fails {how} ({_cause(error)})")
         else:
-            shaped.of, shaped.how = function, how  # for who writes it down
+            vars(shaped).update(of=function, how=how)  # for who writes it down
             return Vectorized(shaped, how)
     return "; ".join(reasons)
 

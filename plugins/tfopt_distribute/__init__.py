@@ -1,1 +1,1 @@
-"""Plugins for distribution strategies: one device, mirrored."""
+"""Plugins for distribution: strategies over devices, processes, parameter servers and TPUs."""

@@ -6,25 +6,41 @@ import math
 from typing import Any, Literal
 
 import attrs
+from attrs import field, validators
 
-from tfopt_core import DataPlan, PluginRefused, RunContext, TrainingOptions
-from tfopt_core.data import Batch
+from tfopt_core.plugins import DataPlan, PluginRefused, RunContext, TrainingOptions
 
 BatchRule = Literal["global", "per-replica"]
 RateRule = Literal["keep", "linear", "sqrt"]
-BATCH_RULES: tuple[BatchRule, ...] = ("global", "per-replica")
-RATE_RULES: tuple[RateRule, ...] = ("keep", "linear", "sqrt")
-BATCH_HELP = (
-    "What the recipe's batch size means: global is that of a step, shared out among the replicas, "
-    "so the training is that of one device; per-replica multiplies it by their number."
-)
-RATE_HELP = (
-    "The learning rate under per-replica: keep leaves it; linear multiplies it by the number of "
-    "replicas (Goyal et al. 2017), sqrt by the root of that (Krizhevsky 2014)."
-)
 MEND = 'set batch_size = "global" and a larger workload.batch_size'
 # What Keras' own schedules call their rates; all else in them counts steps or is relative.
 _RATES = ("initial_learning_rate", "warmup_target", "end_learning_rate", "values")
+
+
+def batch_size_setting() -> Any:
+    """Return the setting `batch_size` of a strategy over several replicas."""
+    return field(
+        default="global",
+        validator=validators.in_(("global", "per-replica")),
+        metadata={
+            "help": "What the recipe's batch size means: global is that of a step, shared out "
+            "among the replicas, so the training is that of one device; per-replica multiplies it "
+            "by their number."
+        },
+    )
+
+
+def learning_rate_setting() -> Any:
+    """Return the setting `learning_rate` that goes with `batch_size`."""
+    return field(
+        default="keep",
+        validator=validators.in_(("keep", "linear", "sqrt")),
+        metadata={
+            "help": "The learning rate under per-replica: keep leaves it; linear multiplies it by "
+            "the number of replicas (Goyal et al. 2017), sqrt by the root of that (Krizhevsky "
+            "2014)."
+        },
+    )
 
 
 def check_rules(batch_size: BatchRule, learning_rate: RateRule) -> None:
@@ -47,8 +63,8 @@ def with_larger_batch(plan: DataPlan, factor: int, run: RunContext) -> DataPlan:
     :raises PluginRefused: for batches that are made where tfopt does not see it, or whose size
         another plugin relies on.
     """
-    places = [i for i, stage in enumerate(plan.stages) if isinstance(stage, Batch)]
-    if not places or not plan.batched:
+    found = plan.batching
+    if found is None:
         raise PluginRefused(
             "the workload's batches are made where tfopt does not see it, so they cannot be made "
             f"larger; {MEND}"
@@ -57,11 +73,10 @@ def with_larger_batch(plan: DataPlan, factor: int, run: RunContext) -> DataPlan:
         raise PluginRefused(
             'the plugin "batch" fills the last batch up to the size before; set its last = "drop"'
         )
-    stage = plan.stages[places[-1]]
-    assert isinstance(stage, Batch)
+    place, stage = found
     if stage.of is not None:
         raise PluginRefused(f"the batches are shared out already; {MEND}")
-    return plan.replace(places[-1], attrs.evolve(stage, size=stage.size * factor))
+    return plan.replace(place, attrs.evolve(stage, size=stage.size * factor))
 
 
 def with_scaled_rate(options: TrainingOptions, rule: RateRule, replicas: int) -> TrainingOptions:
@@ -116,8 +131,9 @@ def _scaled_rate(rate: Any, factor: float) -> Any:
     return {**rate, "config": config}
 
 
-def rate_in_words(rule: RateRule, replicas: int) -> str:
-    """`learning rate x 2 (linear)`."""
-    if rule == "keep":
-        return "learning rate kept"
-    return f"learning rate x {rate_factor(rule, replicas):.3g} ({rule})"
+def rules_in_words(batch_size: BatchRule, rate: RateRule, run: RunContext, replicas: int) -> str:
+    """Return `, global batch 64, learning rate x 2 (linear)`, "" where the batch is as it was."""
+    if batch_size == "global":
+        return ""
+    factor = "kept" if rate == "keep" else f"x {rate_factor(rate, replicas):.3g} ({rate})"
+    return f", global batch {run.batch_size}, learning rate {factor}"

@@ -6,18 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import field, validators
+
+from tfopt_distribute.resolvers import CLUSTER_KINDS
 from tfopt_distribute.roles import is_address
 
 # Every plugin that builds a strategy; a training has one.
 OWNERS = ("mirrored", "multi-worker", "one-device", "parameter-server", "tpu")
-CLUSTER_HELP = (
-    "What describes the cluster: TF_CONFIG, the variables of a Slurm step, or the addresses below; "
-    "auto takes the first of these that is there."
-)
-JOIN_HELP = "How many seconds a process waits for the others to start."
-SLURM_PORT_HELP = (
-    "The first port that processes listen on under Slurm; one more for each of a node."
-)
 
 
 def others(name: str) -> tuple[str, ...]:
@@ -25,8 +20,55 @@ def others(name: str) -> tuple[str, ...]:
     return tuple(owner for owner in OWNERS if owner != name)
 
 
-def check_addresses(_: Any, attribute: Any, value: Sequence[str]) -> None:
-    """An attrs validator: addresses `host:port`, no two alike."""
+def cluster_setting() -> Any:
+    """Return the setting that says what describes the cluster."""
+    return field(
+        default="auto",
+        validator=validators.in_(CLUSTER_KINDS),
+        metadata={
+            "help": "What describes the cluster: TF_CONFIG, the variables of a Slurm step, or the "
+            "addresses below; auto takes the first of these that is there."
+        },
+    )
+
+
+def addresses_setting(whose: str) -> Any:
+    """Return the setting for the addresses of all processes, none of them twice.
+
+    :param whose: how the list is described, `The workers, ["host:port", ...], the chief first`.
+    """
+    return field(
+        default=(),
+        converter=tuple,
+        validator=_check_addresses,
+        metadata={
+            "help": f"{whose}; TFOPT_ADDRESS_INDEX tells each its place, where its host does not."
+        },
+    )
+
+
+def slurm_port_setting() -> Any:
+    """Return the setting for the ports of a Slurm job."""
+    return field(
+        default=8888,
+        validator=[validators.ge(1), validators.lt(2**16)],
+        metadata={
+            "help": "The first port that processes listen on under Slurm; one more for each of a "
+            "node."
+        },
+    )
+
+
+def join_seconds_setting() -> Any:
+    """Return the setting for how long processes wait for each other."""
+    return field(
+        default=300.0,
+        validator=validators.gt(0),
+        metadata={"help": "How many seconds a process waits for the others to start."},
+    )
+
+
+def _check_addresses(_: Any, attribute: Any, value: Sequence[str]) -> None:
     for address in value:
         if not is_address(address):
             raise ValueError(f'{attribute.name}: "{address}" is not of the form "host:port"')

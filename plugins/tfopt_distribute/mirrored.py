@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.plugins import (
     DataPlan,
     Effect,
+    PlainCode,
     PluginRefused,
     RunContext,
     RuntimeOptions,
+    Split,
     TrainingOptions,
+    ValueHook,
+    call,
     hookimpl,
+    literal,
+    why_without,
 )
-from tfopt_core.hooks.code.literals import call, literal
-from tfopt_core.hooks.code.plain_code import PlainCode
-from tfopt_core.private_api import why_without
 from tfopt_distribute.batch_rule import (
-    BATCH_HELP,
-    BATCH_RULES,
-    RATE_HELP,
-    RATE_RULES,
     BatchRule,
     RateRule,
+    batch_size_setting,
     check_rules,
-    rate_in_words,
+    learning_rate_setting,
+    rules_in_words,
     with_larger_batch,
     with_scaled_rate,
 )
 from tfopt_distribute.cluster_settings import others
+from tfopt_distribute.devices import check_devices, devices_of, logical_devices
 
 Communication = Literal["auto", "nccl", "hierarchical", "reduce-to-one"]
 # Which of them send gradients in packs.
@@ -71,7 +73,7 @@ def check_communication(communication: Communication, devices: Sequence[str]) ->
 
 
 def cross_device_ops(communication: Communication, packs: int) -> Any:
-    """The `tf.distribute.CrossDeviceOps` that sum gradients, None for TensorFlow's own choice."""
+    """Return the `tf.distribute.CrossDeviceOps` that sums gradients, None for TensorFlow's own."""
     import tensorflow as tf
 
     match communication:
@@ -82,16 +84,6 @@ def cross_device_ops(communication: Communication, packs: int) -> Any:
         case "reduce-to-one":
             return tf.distribute.ReductionToOneDevice()
     return None
-
-
-def cross_device_code(communication: Communication, packs: int) -> str:
-    """The same as code; empty for TensorFlow's own choice."""
-    return {
-        "auto": "",
-        "nccl": f"tf.distribute.NcclAllReduce(num_packs={packs})",
-        "hierarchical": f"tf.distribute.HierarchicalCopyAllReduce(num_packs={packs})",
-        "reduce-to-one": "tf.distribute.ReductionToOneDevice()",
-    }[communication]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -116,12 +108,7 @@ class Mirrored:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = others("mirrored")
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     devices: tuple[str, ...] = field(
         default=(),
@@ -147,12 +134,8 @@ class Mirrored:
         validator=validators.ge(1),
         metadata={"help": "Into how many packs nccl and hierarchical put the gradients."},
     )
-    batch_size: BatchRule = field(
-        default="global", validator=validators.in_(BATCH_RULES), metadata={"help": BATCH_HELP}
-    )
-    learning_rate: RateRule = field(
-        default="keep", validator=validators.in_(RATE_RULES), metadata={"help": RATE_HELP}
-    )
+    batch_size: BatchRule = batch_size_setting()
+    learning_rate: RateRule = learning_rate_setting()
 
     def __attrs_post_init__(self) -> None:
         check_rules(self.batch_size, self.learning_rate)
@@ -164,7 +147,7 @@ class Mirrored:
         return "rounding" if self.batch_size == "global" else "changes"
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
         """Split the CPU where that is asked for."""
         options = yield
         if self.logical_cpu_devices is None:
@@ -179,26 +162,15 @@ class Mirrored:
         """
         import tensorflow as tf
 
-        there = {
-            logical.name.removeprefix("/device:").lower()
-            for logical in tf.config.list_logical_devices()
-        }
-        gpus = sum(name.startswith("gpu") for name in there)
+        gpus = sum(name.startswith("gpu") for name in logical_devices())
         devices = choose_devices(self.devices, self.logical_cpu_devices, gpus)
-        for device in devices:
-            if device.lower().removeprefix("/").removeprefix("device:") not in there:
-                raise PluginRefused(
-                    f'there is no device "{device}"; TensorFlow sees {", ".join(sorted(there))}'
-                )
+        check_devices(devices)
         check_communication(self.communication, devices)
-        return tf.distribute.MirroredStrategy(
-            list(devices), cross_device_ops(self.communication, self.packs)
-        )
+        operations = cross_device_ops(self.communication, self.packs)
+        return tf.distribute.MirroredStrategy(list(devices), operations)
 
     @hookimpl(wrapper=True)
-    def build_dataset(
-        self, run: RunContext, split: Literal["train", "validation"]
-    ) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Make the training batches larger where that is asked for.
 
         :raises PluginRefused: for batches that cannot be made larger.
@@ -209,9 +181,7 @@ class Mirrored:
         return with_larger_batch(plan, run.replicas, run)
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Scale the learning rate by the rule.
 
         :raises PluginRefused: for a schedule whose rates cannot be scaled.
@@ -222,12 +192,12 @@ class Mirrored:
     def export(self, code: PlainCode) -> None:
         """The strategy, under Keras' own loop."""
         [strategy] = [c.after for c in code.changes if c.hook == "build_strategy"]
-        devices = [
-            "/" + device.rpartition("device:")[2].lower()
-            for device in strategy.extended.worker_devices
-        ]
-        operations = cross_device_code(self.communication, self.packs)
-        more = {"cross_device_ops": operations} if operations else {}
+        devices = [f"/{device.lower()}" for device in devices_of(strategy)]
+        operations = cross_device_ops(self.communication, self.packs)
+        more = {}
+        if operations is not None:
+            packs = f"num_packs={self.packs}" if self.communication in PACKING else ""
+            more["cross_device_ops"] = f"tf.distribute.{type(operations).__name__}({packs})"
         code.strategy(call("tf.distribute.MirroredStrategy", literal(devices), **more))
         code.note(
             "in Keras' own loop, which reads a batch before the first epoch and weighs a smaller "
@@ -238,16 +208,12 @@ class Mirrored:
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the number of replicas back."""
         replicas = run.strategy.num_replicas_in_sync
-        devices = ", ".join(
-            device.rpartition("device:")[2] for device in run.strategy.extended.worker_devices
-        )
+        devices = ", ".join(devices_of(run.strategy))
         if replicas < 2:
             return Effect.not_applied(f"the strategy has one replica, on {devices}")
-        parts = [f"{replicas} replicas, on {devices}"]
+        summed = ""
         if self.communication != "auto":
             missing = why_without("strategies-read-back")
-            parts.append(missing or type(run.strategy.extended._cross_device_ops).__name__)
-        if self.batch_size == "per-replica":
-            parts.append(f"global batch {run.batch_size}")
-            parts.append(rate_in_words(self.learning_rate, replicas))
-        return Effect.applied_as(", ".join(parts))
+            summed = f", {missing or type(run.strategy.extended._cross_device_ops).__name__}"
+        rules = rules_in_words(self.batch_size, self.learning_rate, run, replicas)
+        return Effect.applied_as(f"{replicas} replicas, on {devices}{summed}{rules}")

@@ -3,47 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.plugins import (
     Cluster,
     ClusterOptions,
     DataPlan,
     Effect,
+    PlainCode,
     PluginRefused,
     Probe,
     RunContext,
     RuntimeOptions,
+    Split,
     TrainingOptions,
+    ValueHook,
     hookimpl,
+    why_without,
 )
-from tfopt_core.hooks.code.plain_code import PlainCode
-from tfopt_core.private_api import why_without
 from tfopt_distribute.batch_rule import (
-    BATCH_HELP,
-    BATCH_RULES,
-    RATE_HELP,
-    RATE_RULES,
     BatchRule,
     RateRule,
+    batch_size_setting,
     check_rules,
-    rate_in_words,
+    learning_rate_setting,
+    rules_in_words,
     with_larger_batch,
     with_scaled_rate,
 )
 from tfopt_distribute.cluster_settings import (
-    CLUSTER_HELP,
-    JOIN_HELP,
-    SLURM_PORT_HELP,
+    addresses_setting,
     announced_workers,
-    check_addresses,
+    cluster_setting,
+    join_seconds_setting,
     others,
+    slurm_port_setting,
 )
-from tfopt_distribute.resolvers import CLUSTER_KINDS, ClusterKind, resolver
+from tfopt_distribute.resolvers import ClusterKind, resolver
 from tfopt_distribute.sharing import SHARD_POLICIES, ShardPolicy, in_words, shared_plan
 
 Communication = Literal["auto", "ring", "nccl"]
@@ -76,9 +75,6 @@ class MultiWorker:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = (*others("multi-worker"), "resident", "shard")
     # what a service computes cannot be looked into, nor shared out by its order
     before: ClassVar[tuple[str, ...]] = ("data-service",)
@@ -118,32 +114,14 @@ class MultiWorker:
             "batch; source every n-th element of the source; off leaves it to the workload."
         },
     )
-    batch_size: BatchRule = field(
-        default="global", validator=validators.in_(BATCH_RULES), metadata={"help": BATCH_HELP}
+    batch_size: BatchRule = batch_size_setting()
+    learning_rate: RateRule = learning_rate_setting()
+    cluster: ClusterKind = cluster_setting()
+    addresses: tuple[str, ...] = addresses_setting(
+        'The workers, ["host:port", ...], the chief first'
     )
-    learning_rate: RateRule = field(
-        default="keep", validator=validators.in_(RATE_RULES), metadata={"help": RATE_HELP}
-    )
-    cluster: ClusterKind = field(
-        default="auto", validator=validators.in_(CLUSTER_KINDS), metadata={"help": CLUSTER_HELP}
-    )
-    addresses: tuple[str, ...] = field(
-        default=(),
-        converter=tuple,
-        validator=check_addresses,
-        metadata={
-            "help": 'The workers, ["host:port", ...], the chief first; TFOPT_ADDRESS_INDEX tells '
-            "each its place, where its host does not."
-        },
-    )
-    slurm_port: int = field(
-        default=8888,
-        validator=[validators.ge(1), validators.lt(2**16)],
-        metadata={"help": SLURM_PORT_HELP},
-    )
-    join_seconds: float = field(
-        default=300.0, validator=validators.gt(0), metadata={"help": JOIN_HELP}
-    )
+    slurm_port: int = slurm_port_setting()
+    join_seconds: float = join_seconds_setting()
 
     def __attrs_post_init__(self) -> None:
         check_rules(self.batch_size, self.learning_rate)
@@ -169,7 +147,7 @@ class MultiWorker:
         return self
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
         """Announce a strategy over several processes."""
         options = yield
         cluster = ClusterOptions(workers=self.workers, join_seconds=self.join_seconds)
@@ -201,9 +179,7 @@ class MultiWorker:
         return tf.distribute.MultiWorkerMirroredStrategy(found, options)
 
     @hookimpl(wrapper=True)
-    def build_dataset(
-        self, run: RunContext, split: Literal["train", "validation"]
-    ) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Take this worker's part of the data; before the cluster is joined, all parts together.
 
         :raises PluginRefused: for data that cannot be shared out.
@@ -217,9 +193,7 @@ class MultiWorker:
         return plan
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Scale the learning rate by the rule.
 
         :raises PluginRefused: for a schedule whose rates cannot be scaled.
@@ -245,15 +219,12 @@ class MultiWorker:
         if workers < 2:
             return Effect.not_applied("the cluster has a single worker, this one")
         replicas = strategy.num_replicas_in_sync
-        parts = [
-            f"{workers} workers, {replicas} replicas",
-            why_without("strategies-read-back") or f"communication {_communication(strategy)}",
-            run.state.get("train") or "the workload shares the data out itself",
-        ]
-        if self.batch_size == "per-replica":
-            parts.append(f"global batch {run.batch_size}")
-            parts.append(rate_in_words(self.learning_rate, self._replicas(run)))
-        return Effect.applied_as(", ".join(parts))
+        summed = why_without("strategies-read-back") or f"communication {_communication(strategy)}"
+        shared = run.state.get("train") or "the workload shares the data out itself"
+        rules = rules_in_words(self.batch_size, self.learning_rate, run, self._replicas(run))
+        return Effect.applied_as(
+            f"{workers} workers, {replicas} replicas, {summed}, {shared}{rules}"
+        )
 
     def _workers(self, run: RunContext) -> int:
         if run.cluster is not None:

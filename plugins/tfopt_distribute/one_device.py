@@ -7,10 +7,17 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, Machine, PluginRefused, Probe, RunContext, hookimpl
-from tfopt_core.hooks.code.literals import literal
-from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.plugins import (
+    Effect,
+    Machine,
+    PlainCode,
+    Probe,
+    RunContext,
+    hookimpl,
+    literal,
+)
 from tfopt_distribute.cluster_settings import others
+from tfopt_distribute.devices import check_devices
 
 
 def choose_device(machine: Machine) -> str:
@@ -36,12 +43,7 @@ class OneDevice:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = others("one-device")
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     device: str = field(
         default="auto",
@@ -68,14 +70,7 @@ class OneDevice:
         import tensorflow as tf
 
         device = choose_device(run.machine) if self.device == "auto" else self.device
-        there = [
-            logical.name.removeprefix("/device:").lower()
-            for logical in tf.config.list_logical_devices()
-        ]
-        if device.removeprefix("/") not in there:
-            raise PluginRefused(
-                f'there is no device "{device}"; TensorFlow sees {", ".join(there)}'
-            )
+        check_devices([device])
         return tf.distribute.OneDeviceStrategy(device)
 
     def export(self, code: PlainCode) -> None:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.plugins import (
     Cluster,
     ClusterOptions,
     Effect,
+    PlainCode,
     RunContext,
     RuntimeOptions,
     Serve,
+    ValueHook,
     hookimpl,
+    why_without,
 )
-from tfopt_core.hooks.code.plain_code import PlainCode
-from tfopt_core.private_api import why_without
 from tfopt_distribute.cluster_settings import (
-    CLUSTER_HELP,
-    JOIN_HELP,
-    SLURM_PORT_HELP,
-    check_addresses,
+    addresses_setting,
+    cluster_setting,
+    join_seconds_setting,
     others,
+    slurm_port_setting,
 )
-from tfopt_distribute.resolvers import CLUSTER_KINDS, PROTOCOL, ClusterKind, resolver
+from tfopt_distribute.resolvers import PROTOCOL, ClusterKind, resolver
 
 ROLES = ("chief", "worker", "ps")
 
@@ -56,12 +56,7 @@ class ParameterServer:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = (*others("parameter-server"), "resident", "shard")
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     workers: int = field(
         default=2,
@@ -78,33 +73,19 @@ class ParameterServer:
         validator=validators.ge(1),
         metadata={"help": "Steps that a worker is handed at once; more cost fewer messages."},
     )
-    cluster: ClusterKind = field(
-        default="auto", validator=validators.in_(CLUSTER_KINDS), metadata={"help": CLUSTER_HELP}
+    cluster: ClusterKind = cluster_setting()
+    addresses: tuple[str, ...] = addresses_setting(
+        'All processes, ["host:port", ...]: the chief, the workers, the parameter servers'
     )
-    addresses: tuple[str, ...] = field(
-        default=(),
-        converter=tuple,
-        validator=check_addresses,
-        metadata={
-            "help": 'All processes, ["host:port", ...]: the chief, the workers, the parameter '
-            "servers; TFOPT_ADDRESS_INDEX tells each its place, where its host does not."
-        },
-    )
-    slurm_port: int = field(
-        default=8888,
-        validator=[validators.ge(1), validators.lt(2**16)],
-        metadata={"help": SLURM_PORT_HELP},
-    )
-    join_seconds: float = field(
-        default=300.0, validator=validators.gt(0), metadata={"help": JOIN_HELP}
-    )
+    slurm_port: int = slurm_port_setting()
+    join_seconds: float = join_seconds_setting()
 
     def math(self) -> Literal["changes"]:
         """Gradients are applied one worker's batch at a time, and are partly out of date."""
         return "changes"
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
         """Announce a strategy over several processes."""
         options = yield
         cluster = ClusterOptions(

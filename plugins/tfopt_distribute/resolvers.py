@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tfopt_core import PluginRefused
+from tfopt_core.plugins import PluginRefused
 from tfopt_distribute.roles import checked_tf_config, own_place, slurm_jobs
 
 ClusterKind = Literal["auto", "tf-config", "slurm", "addresses"]

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfopt_core import PluginRefused
+from tfopt_core.plugins import PluginRefused
 
 # Which of the addresses of the recipe is this process' own.
 ADDRESS_INDEX = "TFOPT_ADDRESS_INDEX"

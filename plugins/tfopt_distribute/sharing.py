@@ -6,7 +6,6 @@ from typing import Literal
 
 import attrs
 
-from tfopt_core import DataPlan, PluginRefused
 from tfopt_core.data import (
     Autotune,
     Batch,
@@ -26,10 +25,11 @@ from tfopt_core.data import (
     Skip,
     Stage,
     Take,
+    element_spec,
+    keeps_order,
+    rows_of,
 )
-from tfopt_core.data.dissect.repeating import keeps_order
-from tfopt_core.data.lower import element_spec
-from tfopt_core.data.stages.sharing import rows_of
+from tfopt_core.plugins import DataPlan, PluginRefused
 
 ShardPolicy = Literal["batch", "source", "off"]
 SHARD_POLICIES: tuple[ShardPolicy, ...] = ("batch", "source", "off")
@@ -71,10 +71,8 @@ def by_batch(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
         _check_same_order(plan, plan.stages)
         return plan.append(PartOfBatch(count=count, index=rank))
     _check_same_order(plan, plan.stages[:place])
-    at = _batch_place(plan)
-    assert at is not None
-    batch = plan.stages[at]
-    assert isinstance(batch, Batch)
+    assert plan.batching is not None
+    at, batch = plan.batching
     begin, end = (0, batch.size) if rank is None else rows_of(batch.size, count, rank)
     part = PartOfExamples(
         count=count, index=rank, of=batch.size, drop_remainder=batch.drop_remainder
@@ -90,14 +88,13 @@ def by_source(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
     last stage that yields more or fewer than it is given. All workers make as many steps: where
     one has fewer batches, empty ones follow.
     """
-    at = _batch_place(plan)
-    if at is None:
+    if plan.batching is None:
         raise PluginRefused(
             "the workload's batches are made where tfopt does not see it, so they cannot be made "
             'smaller; set shard = "batch"'
         )
-    batch, examples = plan.stages[at], plan.upto(at).cardinality
-    assert isinstance(batch, Batch)
+    at, batch = plan.batching
+    examples = plan.upto(at).cardinality
     if batch.size % count:
         raise PluginRefused(
             f"batches of {batch.size:,} cannot be shared out evenly among {count} workers; change "
@@ -150,24 +147,21 @@ def in_words(plan: DataPlan) -> str:
     return ""
 
 
-def _batch_place(plan: DataPlan) -> int | None:
-    places = [i for i, stage in enumerate(plan.stages) if isinstance(stage, Batch)]
-    return places[-1] if places and plan.batched else None
-
-
 def _early_place(plan: DataPlan, count: int) -> int | None:
     """Before which stage examples can be left out, None where only whole batches can be cut.
 
     Every worker must get a last batch that is neither empty nor larger than its others, or they
     would make different numbers of steps.
     """
-    at = _batch_place(plan)
-    if at is None or not all(isinstance(stage, _NEUTRAL) for stage in plan.stages[at + 1 :]):
+    if plan.batching is None:
+        return None
+    at, batch = plan.batching
+    if not all(isinstance(stage, _NEUTRAL) for stage in plan.stages[at + 1 :]):
         return None
     place = at
     while isinstance(plan.stages[place - 1], (MapExamples, *_NEUTRAL)):
         place -= 1
-    batch, examples = plan.stages[at], plan.upto(place).cardinality
+    examples = plan.upto(place).cardinality
     computed = [stage for stage in plan.stages[place:at] if isinstance(stage, MapExamples)]
     if type(batch) is not Batch or not computed or examples is None:
         return None

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field
 
-from tfopt_core import DataPlan, Effect, PluginRefused, RunContext, RuntimeOptions, hookimpl
-from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.data import Batch
+from tfopt_core.plugins import (
+    DataPlan,
+    Effect,
+    PlainCode,
+    PluginRefused,
+    RunContext,
+    RuntimeOptions,
+    Split,
+    ValueHook,
+    hookimpl,
+)
 from tfopt_distribute.cluster_settings import others
 
 
 def check_full_batches(plan: DataPlan) -> None:
     """:raises PluginRefused: if a batch may be smaller than the others."""
-    from tfopt_core.data import Batch
-
     size, count = plan.batch_size, plan.count
     batches = [stage for stage in plan.stages if isinstance(stage, Batch)]
     if any(stage.drop_remainder for stage in batches):
@@ -50,11 +57,7 @@ class Tpu:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = (*others("tpu"), "prefetch-to-device", "resident")
-    before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ("batch",)
 
     tpu: str = field(
@@ -72,7 +75,7 @@ class Tpu:
         return "rounding"
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self) -> ValueHook[RuntimeOptions]:
         """A TPU must be initialized before anything is computed."""
         options = yield
         return attrs.evolve(options, strategy_first=True)
@@ -102,9 +105,7 @@ class Tpu:
         return tf.distribute.TPUStrategy(found)
 
     @hookimpl(wrapper=True)
-    def build_dataset(
-        self, run: RunContext, split: Literal["train", "validation"]
-    ) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Refuse training data whose batches differ in size.
 
         :raises PluginRefused: with what to do.

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, PluginRefused, RunContext, hookimpl
-from tfopt_core.hooks.code.plain_code import PlainCode
-from tfopt_core.private_api import why_without
+from tfopt_core.plugins import (
+    Effect,
+    PlainCode,
+    PluginRefused,
+    RunContext,
+    ValueHook,
+    hookimpl,
+    why_without,
+)
 
 
 def add_l2(model: Any, strength: float) -> tuple[str, ...]:
@@ -71,12 +77,7 @@ class L2:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    role: ClassVar[str] = "optimization"
     model_change: ClassVar[str] = "in-place"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     strength: float = field(
         default=1e-4,
@@ -89,7 +90,7 @@ class L2:
         return "changes"
 
     @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> Generator[None, Any, Any]:
+    def wrap_model(self, run: RunContext) -> ValueHook[Any]:
         """Add the penalties to the model that comes."""
         model = yield
         missing = why_without("nested-layers")

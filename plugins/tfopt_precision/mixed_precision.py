@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Machine,
@@ -16,10 +16,11 @@ from tfopt_core import (
     PrecisionPolicy,
     Probe,
     RunContext,
+    ValueHook,
     hookimpl,
+    nested_layers,
+    why_without,
 )
-from tfopt_core.private_api import why_without
-from tfopt_core.training.layers import nested_layers
 
 # CUDA compute capability from which tensor cores do float16 (Volta) and bfloat16 (Ampere).
 FLOAT16_CAPABILITY = (7, 0)
@@ -73,12 +74,6 @@ class MixedPrecision:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "memory")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     policy: Policy = field(
         default="auto",
@@ -125,9 +120,7 @@ class MixedPrecision:
         return attrs.evolve(self, policy=self._policy(probe.machine))
 
     @hookimpl(wrapper=True)
-    def configure_precision(
-        self, run: RunContext
-    ) -> Generator[None, PrecisionPolicy, PrecisionPolicy]:
+    def configure_precision(self, run: RunContext) -> ValueHook[PrecisionPolicy]:
         """Set the policy; float32 leaves it as it was."""
         before = yield
         policy = self._policy(run.machine)

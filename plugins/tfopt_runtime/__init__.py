@@ -1,1 +1,1 @@
-"""Plugins for how TensorFlow runs: XLA, steps per execution, threads."""
+"""Plugins for how TensorFlow runs: training loops, XLA, steps per execution, threads."""

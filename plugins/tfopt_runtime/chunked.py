@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.plugins import (
     Diagnosis,
     Effect,
     Probe,
     RunContext,
     TrainingOptions,
+    ValueHook,
     hookimpl,
-    loop_report,
+    number_or,
 )
-from tfopt_runtime.choosing import (
+from tfopt_runtime.loops import (
     LEAST_GAIN,
     best_compared,
     candidates,
+    loop_effect,
     smallest_good,
     why_not,
-    with_missing_xla,
     with_xla,
     worth_a_loop,
+    xla_setting,
 )
-from tfopt_runtime.steps_setting import XLA_VALUES, at_least_one_or
 
 Times = Callable[[list[tuple[int, bool]]], list[float]]
 
@@ -90,23 +90,12 @@ class Chunked:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("dispatch", "compute")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = ("steps-per-execution", "resident")
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
-    steps: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."},
+    steps: int | Literal["auto"] = number_or(
+        "auto", "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."
     )
-    xla: bool | Literal["auto"] = field(
-        default="auto",
-        validator=validators.in_(XLA_VALUES),
-        metadata={"help": "Whether XLA compiles a chunk as a whole; auto times both."},
-    )
+    xla: bool | Literal["auto"] = xla_setting("a chunk")
 
     def math(self) -> Literal["exact", "rounding"]:
         """The same steps; under XLA fused sums are taken in another order."""
@@ -136,9 +125,7 @@ class Chunked:
         return attrs.evolve(self, steps=steps, xla=xla)
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
         options = yield
         reason = run.state["reason"] = why_not(run.replicas, options.callbacks)
@@ -155,10 +142,4 @@ class Chunked:
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the train function how many steps its calls made, and how."""
-        made = loop_report(model)
-        reason = run.state.get("reason") or made.why_not
-        if reason:
-            return Effect.not_applied(reason)
-        if made.kind != "chunked" or not made.steps:
-            return Effect.not_applied("no chunk was trained on")
-        return Effect.applied_as(with_missing_xla(made, model, self.xla))
+        return loop_effect(run, model, "chunked", self.xla, "no chunk was trained on")

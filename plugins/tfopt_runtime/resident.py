@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import field, validators
 
-from tfopt_core import (
+from tfopt_core.plugins import (
     DataPlan,
     Diagnosis,
     Effect,
@@ -16,19 +14,22 @@ from tfopt_core import (
     PluginRefused,
     Probe,
     RunContext,
+    Split,
     TrainingOptions,
+    ValueHook,
     hookimpl,
-    loop_report,
+    number_or,
+    size_in_words,
 )
-from tfopt_runtime.choosing import (
+from tfopt_runtime.loops import (
     LEAST_GAIN,
+    loop_effect,
     why_not,
-    with_missing_xla,
     with_xla,
     worth_a_loop,
+    xla_setting,
 )
 from tfopt_runtime.resident_plan import with_resident
-from tfopt_runtime.steps_setting import XLA_VALUES, at_least_one_or
 
 # Filling takes twice what is held for a moment; the rest is for the model and its gradients.
 MEMORY_SHARE = 0.4
@@ -49,8 +50,8 @@ def why_too_large(
     for name, size in places:
         if needed > MEMORY_SHARE * size:
             return (
-                f"{count:,} examples take {_bytes(needed)}, more than {MEMORY_SHARE:.0%} of the "
-                f"{_bytes(size)} of {name} that are free"
+                f"{count:,} examples take {size_in_words(needed)}, more than {MEMORY_SHARE:.0%} "
+                f"of the {size_in_words(size)} of {name} that are free"
             )
     return ""
 
@@ -80,23 +81,13 @@ class Resident:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("input", "dispatch", "compute")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = ("steps-per-execution", "chunked")
-    before: ClassVar[tuple[str, ...]] = ()
     after: ClassVar[tuple[str, ...]] = ("cache", "parallel-map", "augment", "vectorize-map")
 
-    steps: int | Literal["epoch"] = field(
-        default="epoch",
-        validator=at_least_one_or("epoch"),
-        metadata={"help": "Training steps in one call, at least 1; epoch makes a whole epoch."},
+    steps: int | Literal["epoch"] = number_or(
+        "epoch", "Training steps in one call, at least 1; epoch makes a whole epoch."
     )
-    xla: bool | Literal["auto"] = field(
-        default="auto",
-        validator=validators.in_(XLA_VALUES),
-        metadata={"help": "Whether XLA compiles a call as a whole; auto times both."},
-    )
+    xla: bool | Literal["auto"] = xla_setting("a call")
 
     def math(self) -> Literal["exact", "rounding"]:
         """The same batches and steps; under XLA fused sums are taken in another order."""
@@ -137,9 +128,7 @@ class Resident:
         return attrs.evolve(self, xla=compiled < plain * (1 - LEAST_GAIN))
 
     @hookimpl(wrapper=True)
-    def build_dataset(
-        self, run: RunContext, split: Literal["train", "validation"]
-    ) -> Generator[None, DataPlan, DataPlan]:
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
         """Keep the training data."""
         plan = yield
         if split != "train":
@@ -152,9 +141,7 @@ class Resident:
         return placed.plan
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
         options = yield
         reason = run.state.get("reason") or why_not(run.replicas, options.callbacks)
@@ -174,16 +161,5 @@ class Resident:
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the train function how many steps its calls made, and how."""
-        made = loop_report(model)
-        reason = run.state.get("reason") or made.why_not
-        if reason:
-            return Effect.not_applied(reason)
-        if made.kind != "resident" or not made.steps:
-            return Effect.not_applied("no step was made over the data on the device")
-        return Effect.applied_as(with_missing_xla(made, model, self.xla))
-
-
-def _bytes(size: float) -> str:
-    if size >= 2**30:
-        return f"{size / 2**30:.2g} GiB"
-    return f"{size / 2**20:.0f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"
+        nothing_done = "no step was made over the data on the device"
+        return loop_effect(run, model, "resident", self.xla, nothing_done)

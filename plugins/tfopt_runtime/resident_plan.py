@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import attrs
 
-from tfopt_core import DataPlan
-from tfopt_core.data import Batch, Cache, MapBatches, MapExamples, Repeat, Resident, Shuffle, Stage
-from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.resident import NEUTRAL, why_not_gathered
-from tfopt_core.data.stages import function_name
+from tfopt_core.data import (
+    NEUTRAL,
+    Batch,
+    Cache,
+    MapBatches,
+    MapExamples,
+    Repeat,
+    Resident,
+    Shuffle,
+    Stage,
+    function_name,
+    random_ops,
+    why_not_gathered,
+)
+from tfopt_core.plugins import DataPlan
 
 
 @attrs.frozen(eq=False)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
-from attrs import field
 
-from tfopt_core import Diagnosis, Effect, Probe, RunContext, TrainingOptions, hookimpl
-from tfopt_runtime.choosing import LEAST_GAIN, candidates, smallest_good, why_not
-from tfopt_runtime.steps_setting import at_least_one_or
+from tfopt_core.plugins import (
+    Diagnosis,
+    Effect,
+    Probe,
+    RunContext,
+    TrainingOptions,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
+from tfopt_runtime.loops import LEAST_GAIN, candidates, smallest_good, why_not
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -34,17 +40,10 @@ class StepsPerExecution:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("dispatch",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
     conflicts: ClassVar[tuple[str, ...]] = ("chunked", "resident")
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
-    steps: int | Literal["auto"] = field(
-        default="auto",
-        validator=at_least_one_or("auto"),
-        metadata={"help": "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."},
+    steps: int | Literal["auto"] = number_or(
+        "auto", "Training steps in one call, at least 1; auto times 1, 4, 16 and 64."
     )
 
     def math(self) -> Literal["exact"]:
@@ -72,9 +71,7 @@ class StepsPerExecution:
         return attrs.evolve(self, steps=smallest_good(dict(zip(sizes, seconds, strict=True))))
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the steps, unless a callback acts on every batch."""
         options = yield
         reason = run.state["reason"] = why_not(1, options.callbacks)

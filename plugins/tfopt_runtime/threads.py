@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Diagnosis, Effect, Machine, RunContext, RuntimeOptions, hookimpl
+from tfopt_core.plugins import (
+    Diagnosis,
+    Effect,
+    Machine,
+    RunContext,
+    RuntimeOptions,
+    ValueHook,
+    hookimpl,
+)
 
 
 def thread_counts(machine: Machine, intra_op: int | None, inter_op: int | None) -> tuple[int, int]:
@@ -46,12 +53,6 @@ class Threads:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     intra_op: int | None = field(
         default=None,
@@ -73,9 +74,7 @@ class Threads:
         return "rounding"
 
     @hookimpl(wrapper=True)
-    def configure_runtime(
-        self, machine: Machine
-    ) -> Generator[None, RuntimeOptions, RuntimeOptions]:
+    def configure_runtime(self, machine: Machine) -> ValueHook[RuntimeOptions]:
         """Set both pools."""
         options = yield
         intra, inter = thread_counts(machine, self.intra_op, self.inter_op)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 
-from tfopt_core import Diagnosis, Effect, RunContext, TrainingOptions, hookimpl
-from tfopt_core.private_api import why_without
-from tfopt_core.training.layers import nested_layers
+from tfopt_core.plugins import (
+    Diagnosis,
+    Effect,
+    RunContext,
+    TrainingOptions,
+    ValueHook,
+    hookimpl,
+    nested_layers,
+    why_without,
+)
 
 # On a CPU convolutions become many times slower, and the plugins that time XLA find that out; what
 # is dominated by starting kernels gains in any case.
@@ -50,12 +56,6 @@ class Xla:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "dispatch")
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it where Keras does not compile, could, and starting kernels takes its time."""
@@ -73,9 +73,7 @@ class Xla:
         return "rounding"
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Ask `compile` for XLA."""
         options = yield
         reason = run.state["reason"] = why_not(run.replicas, options)

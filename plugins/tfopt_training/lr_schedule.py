@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, PluginRefused, RunContext, TrainingOptions, hookimpl
-from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.plugins import (
+    Effect,
+    PlainCode,
+    PluginRefused,
+    RunContext,
+    TrainingOptions,
+    ValueHook,
+    hookimpl,
+)
 from tfopt_training.own_rate import own_rate, schedule_name, with_fixed_rate
 from tfopt_training.warm_up import warm_up, write_warm_up
 
@@ -61,12 +68,6 @@ class LrSchedule:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     schedule: Literal["cosine", "cosine-restarts", "constant"] = field(
         default="cosine",
@@ -144,9 +145,7 @@ class LrSchedule:
         )
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Plan the schedule.
 
         :raises PluginRefused: beside a callback that sets the learning rate, and if the steps or

@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from tfopt_core import PluginRefused
-from tfopt_core.private_api import why_without
+from tfopt_core.plugins import PluginRefused, why_without
 
 
 def own_rate(optimizer: Any) -> float:

@@ -8,9 +8,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Control, Effect, RunContext, hookimpl
-from tfopt_core.hooks.code.literals import literal
-from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.plugins import Control, Effect, PlainCode, RunContext, hookimpl, literal
 
 # What `export` writes: Keras' own EarlyStopping knows no target.
 STOP_AT_TARGET = '''
@@ -47,12 +45,6 @@ class TargetStop:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("convergence",)
-    role: ClassVar[str] = "optimization"
-    model_change: ClassVar[str] = "none"
-    requires: ClassVar[tuple[str, ...]] = ()
-    conflicts: ClassVar[tuple[str, ...]] = ()
-    before: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
 
     metric: str = field(
         validator=validators.min_len(1),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from tfopt_core.hooks.code.literals import keywords
-from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.plugins import PlainCode, keywords
 
 
 def warm_up(schedule: Any, peak: float, steps: int) -> Any:

@@ -11,7 +11,7 @@ from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.dissect.repeating import keeps_order
 from tfopt_core.data.lower import LIKE_THEIR_INPUT, looked_at
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.sampling import mean_bytes, tensor_bytes
+from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.data.stages import (
     Batch,
     Filter,
@@ -26,8 +26,6 @@ from tfopt_core.data.stages import (
     Take,
     TakeWhile,
 )
-
-__all__ = ["StageFacts", "anatomy", "tensor_bytes"]
 
 # An element behind one of these is an element before it.
 _SAME_ELEMENTS = (
@@ -54,7 +52,7 @@ class StageFacts:
     cardinality: int | None
 
 
-def anatomy(plan: DataPlan, sample: int = 64) -> tuple[StageFacts, ...]:
+def stage_facts(plan: DataPlan, sample: int = 64) -> tuple[StageFacts, ...]:
     """The facts of every stage, in the order in which elements pass them.
 
     :param sample: how many examples may be computed to learn the bytes of an element, where its

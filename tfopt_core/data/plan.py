@@ -151,6 +151,12 @@ class DataPlan:
         return next((i for i, stage in enumerate(self.stages) if isinstance(stage, kind)), None)
 
     @property
+    def batching(self) -> tuple[int, Batch] | None:
+        """The index and the stage that puts examples into batches, None where no stage does."""
+        found = [(i, stage) for i, stage in enumerate(self.stages) if isinstance(stage, Batch)]
+        return found[-1] if found and self.batched else None
+
+    @property
     def fills(self) -> bool:
         """Whether the first epoch fills a cache, in a part of a source too."""
         return any(

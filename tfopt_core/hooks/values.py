@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -18,6 +18,10 @@ JIT_COMPILE: tuple[Any, ...] = (True, False, "auto")
 
 def _optional_at_least(low: int) -> Any:
     return validators.optional(validators.and_(validators.instance_of(int), validators.ge(low)))
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)  # mypy knows no element type of a bare `tuple` as a converter
 
 
 @attrs.frozen(kw_only=True)
@@ -37,7 +41,7 @@ class RuntimeOptions:
     gpu_memory_growth: bool | None = None
     gpu_memory_limit_bytes: int | None = field(default=None, validator=_optional_at_least(1))
     logical_cpu_devices: int | None = field(default=None, validator=_optional_at_least(1))
-    xla_flags: tuple[str, ...] = field(default=(), converter=tuple)
+    xla_flags: tuple[str, ...] = field(default=(), converter=_texts)
     grappler_options: Mapping[str, bool] = field(factory=dict)
     strategy_first: bool = False
     cluster: ClusterOptions | None = None
@@ -58,7 +62,7 @@ class PrecisionPolicy:
     """
 
     policy: str = "float32"
-    float32_layers: tuple[str, ...] = field(default=(), converter=tuple)
+    float32_layers: tuple[str, ...] = field(default=(), converter=_texts)
     float32_outputs: bool = True
     loss_scale: str | float | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from tfopt_core.data import Cache, DataPlan, Map, Shuffle, Source
-from tfopt_core.data.anatomy import StageFacts, anatomy
+from tfopt_core.data.anatomy import StageFacts, stage_facts
 from tfopt_core.data.lower import lower
 from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine, held_by
 from tfopt_core.training.build import Built
@@ -20,7 +20,7 @@ def stage_lines(plan: DataPlan) -> tuple[StageLine, ...]:
     """Return every stage of a plan, as far as tf.data reads it; () for a PyDataset."""
     if plan.source.origin == "pydataset":
         return ()
-    return tuple(_line(facts) for facts in anatomy(plan))
+    return tuple(_line(facts) for facts in stage_facts(plan))
 
 
 def memory_plan(built: Built, stages: dict[str, tuple[StageLine, ...]]) -> MemoryPlan:

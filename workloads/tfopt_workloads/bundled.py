@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from tfopt_core.errors import WorkloadError
+from tfopt_core import WorkloadError
 from tfopt_workloads.locations import BUNDLED
 
 

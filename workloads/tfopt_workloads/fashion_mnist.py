@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core import DataPlan, Workload
-from tfopt_core.errors import WorkloadError
+from tfopt_core import DataPlan, Workload, WorkloadError
 from tfopt_workloads import bundled, locations
 from tfopt_workloads.idx import FILES, read_idx
 from tfopt_workloads.options import one_of, whole_number

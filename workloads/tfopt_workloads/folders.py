@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from zlib import crc32
 
-from tfopt_core.errors import WorkloadError
+from tfopt_core import WorkloadError
 
 SUFFIXES = (".jpg", ".jpeg")
 # of each class: enough for one picture of five to be held out

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import attrs
 
-from tfopt_core.errors import WorkloadError
+from tfopt_core import WorkloadError
 
 # packages of more than one file that each Python from 3.11 to 3.13 has, the largest first;
 # tkinter, idlelib, distutils, lib2to3 and their like may be missing, encodings are tables

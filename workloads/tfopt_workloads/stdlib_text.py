@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfopt_core import DataPlan, Workload
-from tfopt_core.errors import WorkloadError
+from tfopt_core import DataPlan, Workload, WorkloadError
 from tfopt_workloads import stdlib_source
 from tfopt_workloads.options import whole_number
 from tfopt_workloads.stdlib_source import PACKAGES, VOCABULARY

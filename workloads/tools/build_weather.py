@@ -71,7 +71,7 @@ def bundle(source: Path) -> dict[str, np.ndarray]:
     """
     rows = sorted(read_csv(source), key=lambda row: (row["origin"], hour(row["time_hour"])))
     airports = sorted({row["origin"] for row in rows})
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "airport": np.array([airports.index(row["origin"]) for row in rows], np.uint8),
         "hour": np.array([hour(row["time_hour"]) for row in rows], np.int32),
         **{

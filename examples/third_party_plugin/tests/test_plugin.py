@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tfopt_gradient_accumulation.plugin import GradientAccumulation
 
-from tfopt_core import TrainingOptions
+from tfopt_core.plugins import TrainingOptions
 from tfopt_core.testing import check_plugin, drive, make_run
 
 

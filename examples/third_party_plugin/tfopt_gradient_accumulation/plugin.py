@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs import field, validators
 
-from tfopt_core import Effect, RunContext, TrainingOptions, hookimpl
+from tfopt_core.plugins import Effect, RunContext, TrainingOptions, ValueHook, hookimpl
 
 
 def with_accumulation(options: TrainingOptions, steps: int) -> TrainingOptions:
@@ -46,7 +45,6 @@ class GradientAccumulation:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("memory",)
-    model_change: ClassVar[str] = "none"
 
     steps: int = field(
         default=4,
@@ -59,9 +57,7 @@ class GradientAccumulation:
         return "changes"
 
     @hookimpl(wrapper=True)
-    def configure_training(
-        self, run: RunContext
-    ) -> Generator[None, TrainingOptions, TrainingOptions]:
+    def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Have the optimizer accumulate."""
         options = yield
         run.state["own"] = accumulated(options.optimizer)

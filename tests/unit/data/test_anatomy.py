@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from support.compared import epochs
 
-from tfopt_core.data import DataPlan, Held, Resident
-from tfopt_core.data.anatomy import anatomy, tensor_bytes
+from tfopt_core.data import DataPlan, Held, Resident, stage_facts, tensor_bytes
 from tfopt_core.data.lower import lower
 from tfopt_core.data.sampling import mean_bytes
 
@@ -34,7 +33,7 @@ def test_specs_tell_bytes_exactly_and_nothing_is_computed(monkeypatch):
     monkeypatch.setattr("tfopt_core.data.anatomy.mean_bytes", lambda *_: pytest.fail("computed"))
     plan = DataPlan.from_arrays(np.zeros((10, 3), "float32"), np.zeros(10, "int64"))
     plan = plan.map(lambda x, y: (x[:2], y)).shuffle(seed=1).batch(4).prefetch()
-    facts = anatomy(plan)
+    facts = stage_facts(plan)
     assert of(facts, "description") == list(plan.describe())
     assert of(facts, "element_bytes") == [20.0, 16.0, 16.0, 16.0 * 10 / 3, 16.0 * 10 / 3]
     assert of(facts, "cardinality") == [10, 10, 10, 3, 3]
@@ -47,10 +46,10 @@ def test_where_specs_do_not_tell_a_sample_does():
     import tensorflow as tf
 
     data = tf.data.Dataset.range(100).map(as_vector)
-    facts = anatomy(DataPlan.from_dataset(data.batch(1).shuffle(9, seed=1)), sample=10)
+    facts = stage_facts(DataPlan.from_dataset(data.batch(1).shuffle(9, seed=1)), sample=10)
     assert np.mean([4 * length for length in range(1, 11)]) == 22.0
     assert of(facts, "element_bytes") == [8.0, 22.0, 22.0, 22.0]
-    padded = anatomy(DataPlan.from_dataset(data.padded_batch(2)), sample=4)
+    padded = stage_facts(DataPlan.from_dataset(data.padded_batch(2)), sample=4)
     assert padded[-1].element_bytes == (2 * 2 * 4 + 2 * 4 * 4) / 2
 
 
@@ -64,7 +63,7 @@ def test_a_filter_that_keeps_nothing_is_not_searched():
         return False
 
     data = tf.data.Dataset.range(1000).filter(lambda x: x < 0).map(as_vector)
-    assert anatomy(DataPlan.from_dataset(data), sample=5)[-1].element_bytes is None
+    assert stage_facts(DataPlan.from_dataset(data), sample=5)[-1].element_bytes is None
     assert not seen
 
 
@@ -76,7 +75,7 @@ def test_of_a_generator_few_elements_are_read():
             read.append(index)
             yield "a" * 3
 
-    facts = anatomy(DataPlan.from_generator(words).map(lambda x: x + "b"))
+    facts = stage_facts(DataPlan.from_generator(words).map(lambda x: x + "b"))
     assert of(facts, "element_bytes") == [3.0, 4.0]
     assert of(facts, "cardinality") == [None, None]
     assert max(read) < 20
@@ -99,7 +98,7 @@ def test_learning_leaves_no_trace_in_what_is_trained_on():
 
     untouched = epochs(lower(made()))
     plan = made()
-    facts = anatomy(plan)
+    facts = stage_facts(plan)
     assert facts[-2].element_bytes is None
     assert "AssignVariableOp" in facts[-2].random_ops
     assert epochs(lower(plan)) == untouched
@@ -111,10 +110,10 @@ def test_batches_out_of_what_must_not_be_run_are_as_large_as_their_shape_says():
     state = tf.Variable(0.0)
     data = tf.data.Dataset.from_tensor_slices(tf.zeros((10, 3)))
     counting = data.batch(4).map(lambda x: x + state.assign_add(1.0))
-    assert anatomy(DataPlan.from_dataset(counting))[-1].element_bytes == 3 * 4 * 10 / 3
+    assert stage_facts(DataPlan.from_dataset(counting))[-1].element_bytes == 3 * 4 * 10 / 3
     assert float(state) == 0.0
     vectors = data.map(lambda x: as_vector(tf.cast(state.assign_add(1.0), tf.int32)))
-    assert anatomy(DataPlan.from_dataset(vectors))[-1].element_bytes is None
+    assert stage_facts(DataPlan.from_dataset(vectors))[-1].element_bytes is None
     assert float(state) == 0.0
 
 
@@ -131,7 +130,7 @@ def test_parallel_work_in_any_order_is_not_deterministic():
         (data.map(lambda x: x, num_parallel_calls=2).with_options(sloppy), False),
         (data.map(noisy_of_int), False),
     ]:
-        assert anatomy(DataPlan.from_dataset(given))[1].deterministic is deterministic
+        assert stage_facts(DataPlan.from_dataset(given))[1].deterministic is deterministic
 
 
 def noisy_of_int(x):
@@ -143,7 +142,7 @@ def noisy_of_int(x):
 def test_data_on_the_device_are_not_put_there_for_this():
     held = Held()
     plan = DataPlan.from_arrays(np.zeros((4, 2), "float32")).append(Resident(held=held)).batch(2)
-    assert of(anatomy(plan), "element_bytes") == [8.0, 8.0, 16.0]
+    assert of(stage_facts(plan), "element_bytes") == [8.0, 8.0, 16.0]
     assert held.tensors is None
 
 
@@ -158,7 +157,7 @@ def test_data_that_cannot_be_computed_have_no_size():
     import tensorflow as tf
 
     data = tf.data.Dataset.from_tensor_slices(["/nowhere"]).map(tf.io.read_file)
-    assert anatomy(DataPlan.from_dataset(data))[-1].element_bytes is None
+    assert stage_facts(DataPlan.from_dataset(data))[-1].element_bytes is None
 
 
 def test_all_kinds_of_tensors_have_bytes():

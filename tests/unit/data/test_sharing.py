@@ -21,7 +21,7 @@ from tfopt_core.data import (
     PartOfSource,
     Unbatch,
 )
-from tfopt_core.data.anatomy import anatomy
+from tfopt_core.data.anatomy import stage_facts
 from tfopt_core.data.lower import lower
 from tfopt_core.data.stages.sharing import rows_of
 from tfopt_core.errors import WorkloadError
@@ -157,5 +157,5 @@ def test_even_steps_cut_off_or_append_empty_batches_of_the_same_kind():
 @pytest.mark.tensorflow
 def test_the_bytes_of_a_part_are_its_share_of_a_batch():
     plan = numbers(8, Batch(size=4), PartOfBatch(count=2, index=0))
-    *_, batch, part = anatomy(plan)
+    *_, batch, part = stage_facts(plan)
     assert (batch.element_bytes, part.element_bytes) == (32, 16)

@@ -6,6 +6,7 @@ import inspect
 import re
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import attrs
 import click
@@ -18,6 +19,8 @@ from tfopt_core import (
     RuntimeOptions,
     TrainingOptions,
     Workload,
+    data,
+    plugins,
     testing,
 )
 from tfopt_core.cli.main import cli
@@ -90,6 +93,17 @@ def test_traits_and_headings_of_a_card_are_documented() -> None:
     assert {a.name for a in attrs.fields(card.Traits)} <= named_in_tables(text)
     for heading in card.HEADINGS:
         assert f"`{heading}:`" in text
+
+
+@pytest.mark.parametrize("module", [plugins, data])
+def test_all_that_plugins_import_is_documented(module: ModuleType) -> None:
+    stages = {name for name, value in vars(data).items() if is_stage(value)}
+    named = set(re.findall(r"\w+", text_of("plugins.md")))
+    assert set(module.__all__) - stages <= named
+
+
+def is_stage(value: object) -> bool:
+    return inspect.isclass(value) and issubclass(value, data.Stage | data.Held)
 
 
 def test_testing_helpers_are_documented() -> None:

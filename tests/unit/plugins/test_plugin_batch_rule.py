@@ -11,7 +11,7 @@ import pytest
 from tfopt_distribute.batch_rule import (
     check_rules,
     rate_factor,
-    rate_in_words,
+    rules_in_words,
     with_larger_batch,
     with_scaled_rate,
 )
@@ -47,8 +47,11 @@ def test_batches_that_cannot_be_made_larger_are_refused(
 
 def test_linear_multiplies_and_sqrt_takes_the_root() -> None:
     assert [rate_factor(rule, 4) for rule in ("keep", "linear", "sqrt")] == [1, 4, 2]
-    assert rate_in_words("linear", 2) == "learning rate x 2 (linear)"
-    assert rate_in_words("keep", 2) == "learning rate kept"
+    run = make_run(batch_size=64)
+    assert rules_in_words("global", "keep", run, 2) == ""
+    scaled = rules_in_words("per-replica", "linear", run, 2)
+    assert scaled == ", global batch 64, learning rate x 2 (linear)"
+    assert rules_in_words("per-replica", "keep", run, 2).endswith(", learning rate kept")
     with pytest.raises(ValueError, match='set batch_size = "per-replica"'):
         check_rules("global", "sqrt")
     check_rules("per-replica", "keep")

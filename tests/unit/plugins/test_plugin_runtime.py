@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from support.plugin_drive import CPU, Driven, FakeProbe
-from tfopt_runtime.choosing import candidates, smallest_good
-from tfopt_runtime.choosing import why_not as why_not_steps
+from tfopt_runtime.loops import candidates, smallest_good
+from tfopt_runtime.loops import why_not as why_not_steps
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads, tensorflow_default, thread_counts
 from tfopt_runtime.xla import Xla, why_not

@@ -11,21 +11,23 @@ from tfopt_core.data.dissect.functions import Taken
 from tfopt_core.data.dissect.rebuild import shuffled
 from tfopt_core.data.dissect.seeds import passes_to_read
 from tfopt_core.data.dissect.walk import (
-    chain,
+    datasets,
     graphs,
     has_stage,
     is_batched,
     known_cardinality,
+    stage_names,
 )
 
 __all__ = [
     "Taken",
-    "chain",
+    "datasets",
     "graphs",
     "has_stage",
     "is_batched",
     "known_cardinality",
     "passes_to_read",
     "shuffled",
+    "stage_names",
     "taken_apart",
 ]

@@ -52,8 +52,8 @@ def class_name(dataset: Any) -> str:
     return kind.__name__ if kind.__module__.startswith("tensorflow.python.data.") else ""
 
 
-def chain(dataset: Any) -> Iterator[str]:
-    """The class names of a data set and of all its inputs, the last stage first."""
+def stage_names(dataset: Any) -> Iterator[str]:
+    """Return the class names of a data set and of all its inputs, the last stage first."""
     return (type(current).__name__.strip("_") for current in datasets(dataset))
 
 
@@ -76,4 +76,4 @@ def _batches_inside(dataset: Any) -> bool:
 
 def has_stage(dataset: Any, word: str) -> bool:
     """Whether a stage with this word in its class name is part of the lowered data set."""
-    return any(word in name for name in chain(dataset))
+    return any(word in name for name in stage_names(dataset))

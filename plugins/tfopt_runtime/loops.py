@@ -1,23 +1,37 @@
-"""What the loops of this folder have in common: when to leave them alone, and how to choose."""
+"""What the training loops have in common: their settings, when to leave them alone, and reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfopt_core import (
+from attrs import field, validators
+
+from tfopt_core.plugins import (
     EVERY_BATCH,
     ComparedLoop,
     Diagnosis,
-    LoopReport,
+    Effect,
+    RunContext,
     TrainingOptions,
     batch_callbacks,
+    loop_report,
 )
 
 # Past 64 steps a call nothing is left to gain: a call costs some 0.5 ms.
 CANDIDATES = (1, 4, 16, 64)
 # A smaller gain is not worth coarser callbacks and a longer first call, and drowns in noise.
 LEAST_GAIN = 0.03
+
+
+def xla_setting(what: str) -> Any:
+    """Return the setting `xla`: whether XLA compiles this as a whole."""
+    values: Any = (True, False, "auto")
+    return field(
+        default="auto",
+        validator=validators.in_(values),
+        metadata={"help": f"Whether XLA compiles {what} as a whole; auto times both."},
+    )
 
 
 def candidates(steps_per_epoch: int | None) -> tuple[int, ...]:
@@ -48,13 +62,28 @@ def with_xla(options: TrainingOptions, xla: bool | str) -> bool | str:
     return xla if options.jit_compile == "auto" else options.jit_compile
 
 
-def with_missing_xla(made: LoopReport, model: Any, xla: bool | str) -> str:
-    """What the loop made, and that XLA had no part in it though it was asked for."""
+def loop_effect(
+    run: RunContext, model: Any, kind: str, xla: bool | str, nothing_done: str
+) -> Effect:
+    """Return what the loop made, read back from the train function.
+
+    :param kind: of the loop, as `TrainingOptions.loop` has it.
+    :param xla: what was asked for; it is said where XLA had no part in it.
+    :param nothing_done: the reason where another loop trained, or this one made no step.
+    """
+    made = loop_report(model)
+    reason = run.state.get("reason") or made.why_not
+    if reason:
+        return Effect.not_applied(reason)
+    if made.kind != kind or not made.steps:
+        return Effect.not_applied(nothing_done)
     if xla is not True or made.compiled_steps or made.why_not_whole:
-        return made.said
+        return Effect.applied_as(made.said)
     if not model.jit_compile:
-        return f"{made.said}; Keras turned XLA off: some layer does not support it"
-    return f"{made.said}; no two batches in a row had the size that XLA compiled for"
+        why = "Keras turned XLA off: some layer does not support it"
+    else:
+        why = "no two batches in a row had the size that XLA compiled for"
+    return Effect.applied_as(f"{made.said}; {why}")
 
 
 def best_compared(diagnosis: Diagnosis) -> ComparedLoop | None:

@@ -1,0 +1,26 @@
+"""Helpers for plugins: settings that are a number or a word, and amounts of memory in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import field
+
+
+def number_or(word: str, help: str) -> Any:
+    """Return a setting that is a whole number of at least 1, or this word, which is the default."""
+
+    def validate(_: Any, attribute: Any, value: Any) -> None:
+        if value != word and (isinstance(value, str) or value < 1):
+            raise ValueError(f'{attribute.name} must be at least 1 or "{word}", got {value}')
+
+    return field(default=word, validator=validate, metadata={"help": help})
+
+
+def size_in_words(size: float) -> str:
+    """Return bytes as a person reads them: `166 MiB`, `2.5 GiB`."""
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit:
+            figure = size / unit
+            return f"{figure:.2g} {name}" if figure < 10 else f"{figure:,.0f} {name}"
+    return f"{size:.0f} bytes"

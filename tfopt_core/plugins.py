@@ -1,0 +1,75 @@
+"""Everything that a plugin imports, but for the stages of a data plan: see `tfopt_core.data`."""
+
+from tfopt_core.data import DataPlan
+from tfopt_core.errors import PluginRefused, describe, did_you_mean
+from tfopt_core.hooks import (
+    Change,
+    Cluster,
+    ClusterOptions,
+    ComparedLoop,
+    Control,
+    Diagnosis,
+    Effect,
+    Finding,
+    Gpu,
+    Machine,
+    PrecisionPolicy,
+    Probe,
+    RunContext,
+    RuntimeOptions,
+    Serve,
+    TrainingOptions,
+    ValueHook,
+    hookimpl,
+)
+from tfopt_core.hooks.code.literals import call, keywords, literal
+from tfopt_core.hooks.code.plain_code import PlainCode
+from tfopt_core.hooks.helpers import number_or, size_in_words
+from tfopt_core.hooks.specs import Split
+from tfopt_core.private_api import why_without
+from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+from tfopt_core.training.layers import nested_layers
+from tfopt_core.training.loops.report import LoopReport, loop_report
+
+__all__ = [
+    # the hooks, and what they take and return
+    "hookimpl",
+    "Change",
+    "Cluster",
+    "ClusterOptions",
+    "Control",
+    "DataPlan",
+    "Effect",
+    "Gpu",
+    "Machine",
+    "PluginRefused",
+    "PrecisionPolicy",
+    "RunContext",
+    "RuntimeOptions",
+    "Serve",
+    "Split",
+    "TrainingOptions",
+    "ValueHook",
+    # what `suggest` and `resolve` are asked with
+    "ComparedLoop",
+    "Diagnosis",
+    "Finding",
+    "Probe",
+    # for `export`
+    "PlainCode",
+    "call",
+    "keywords",
+    "literal",
+    # a model, its callbacks, and the loop that trained it
+    "EVERY_BATCH",
+    "LoopReport",
+    "batch_callbacks",
+    "loop_report",
+    "nested_layers",
+    "why_without",
+    # settings and messages
+    "describe",
+    "did_you_mean",
+    "number_or",
+    "size_in_words",
+]

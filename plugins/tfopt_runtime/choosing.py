@@ -48,13 +48,13 @@ def with_xla(options: TrainingOptions, xla: bool | str) -> bool | str:
     return xla if options.jit_compile == "auto" else options.jit_compile
 
 
-def with_missing_xla(made: LoopReport, model: Any, xla: bool | str) -> str:
-    """What the loop made, and that XLA had no part in it though it was asked for."""
-    if xla is not True or made.compiled_steps or made.why_not_whole:
-        return made.said
+def with_missing_xla(report: LoopReport, model: Any, xla: bool | str) -> str:
+    """Return what the loop made, and why XLA compiled nothing though the plugin asked for it."""
+    if xla is not True or report.compiled_steps or report.why_not_whole:
+        return report.in_words
     if not model.jit_compile:
-        return f"{made.said}; Keras turned XLA off: some layer does not support it"
-    return f"{made.said}; no two batches in a row had the size that XLA compiled for"
+        return f"{report.in_words}; Keras turned XLA off: some layer does not support it"
+    return f"{report.in_words}; no two batches in a row had the size that XLA compiled for"
 
 
 def best_compared(diagnosis: Diagnosis) -> ComparedLoop | None:

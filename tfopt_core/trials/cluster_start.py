@@ -16,7 +16,7 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.agreement import check_agreement, exchanged
-from tfopt_core.training.distributed.serving import said_by_servers, serve
+from tfopt_core.training.distributed.serving import facts_of_servers, serve
 from tfopt_core.training.strategy.joined import Joined, join
 from tfopt_core.workers.task import Task
 
@@ -110,7 +110,7 @@ def shapes_in_words_of(spec: Any) -> str:
 
 
 def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
-    for name, said in said_by_servers(cluster):
+    for name, said in facts_of_servers(cluster):
         different = [fact for fact in {**facts, **said} if facts.get(fact) != said.get(fact)]
         if different:
             raise ClusterError(

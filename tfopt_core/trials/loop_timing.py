@@ -190,35 +190,35 @@ def _calling(built: Built, loop: Loop, iterator: Any) -> Callable[[], int]:
             return loop.steps
 
         return call_keras
-    made = made_function(built, loop)
+    function = made_function(built, loop)
 
     def call_chunked() -> int:
-        made(iterator)
-        return made.made.last_call
+        function(iterator)
+        return function.report.last_call
 
     return call_chunked
 
 
 def _resident(built: Built, loop: Loop) -> ResidentFunction:
     """Return the train function of a resident loop, with one step a call at first."""
-    made = made_function(built, loop)
-    assert isinstance(made, ResidentFunction)
-    made.steps = 1
-    return made
+    function = made_function(built, loop)
+    assert isinstance(function, ResidentFunction)
+    function.steps = 1
+    return function
 
 
-def _calling_resident(made: ResidentFunction) -> Callable[[], int]:
+def _calling_resident(function: ResidentFunction) -> Callable[[], int]:
     """Return a function that makes one call over data on the device and returns its steps."""
     epoch = _an_iterator()
 
     def call_resident() -> int:
         nonlocal epoch
         try:
-            made(epoch)
+            function(epoch)
         except StopIteration:
             epoch = _an_iterator()
-            made(epoch)
-        return made.made.last_call
+            function(epoch)
+        return function.report.last_call
 
     return call_resident
 

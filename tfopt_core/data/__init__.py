@@ -1,4 +1,4 @@
-"""The input pipeline as data: plans, their stages, and how they become `tf.data`."""
+"""The input pipeline as data: plans, their stages, and their lowering to `tf.data`."""
 
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.stages import (

@@ -24,8 +24,8 @@ from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.timing.cutting import longest_seconds
 from tfopt_core.statistics.verdicts.stopping import (
     failed_for_good,
-    hopeless,
     is_complete,
+    no_pair_possible,
     settled,
     speedup_so_far,
     worth_repeating,
@@ -118,7 +118,7 @@ class Rounds:
             self._round(round_)
             if round_ == 0 and all(run.round == 0 for run in self.runs):
                 self._decide_after_the_first()
-            if hopeless(self.runs):
+            if no_pair_possible(self.runs):
                 return
             round_ += 1
             if self._sequential and round_ == self.planned_pairs and not self._enough(round_):

@@ -21,7 +21,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
-from tfopt_core.statistics.timing.summary import summed_up
+from tfopt_core.statistics.timing.summary import with_figures
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
@@ -240,7 +240,7 @@ def _with_outcome(
         result = attrs.evolve(result, error=wrong, output_tail=tail)
     try:
         status = "ok" if wrong is None else "failed"
-        figures = summed_up(said, target)
+        figures = with_figures(said, target)
         told = {**attrs.asdict(result, recurse=False), **figures, "status": status}
         return structure(told, RunResult)
     except Exception as error:  # whatever the pipe brought, it is the run that failed

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.statistics.timing.cutting import cut_rule
-from tfopt_core.statistics.timing.summary import told_fit
+from tfopt_core.statistics.timing.summary import fit_message
 from tfopt_core.training.build import build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
@@ -55,5 +55,5 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
             name: {"applied": effect.applied, "detail": effect.detail}
             for name, effect in effects.items()
         },
-        "outcomes": [told_fit(outcome)],
+        "outcomes": [fit_message(outcome)],
     }

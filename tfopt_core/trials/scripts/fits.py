@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
-from tfopt_core.statistics.timing.summary import told_fit
+from tfopt_core.statistics.timing.summary import fit_message
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.fitting import FitOfScript, effects_of
 from tfopt_core.training.scripts.running import ScriptEnd
@@ -45,7 +45,7 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
 
 
 def _told(fit: FitOfScript) -> tuple[dict[str, Any], dict[str, Any]]:
-    outcome, beside = told_fit(fit.outcome, fit.name)
+    outcome, beside = fit_message(fit.outcome, fit.name)
     return outcome, {**beside, "repeated_epochs": fit.repeated_epochs}
 
 

@@ -12,9 +12,9 @@ from tfopt_core.workers.task import Task
 
 
 def carry_out(task: Task, send: Send) -> dict[str, Any]:
-    """Run the script for what the task asks; the final message.
+    """Run the script for the task and return the final message.
 
-    :raises WorkloadError: for a script that gives nothing to look at.
+    :raises WorkloadError: if the fit of the task never came.
     :raises InputError: for a stack over several processes.
     """
     if task.job.runtime.builds_strategy_first:

@@ -119,7 +119,7 @@ def tuned(iterator: Any) -> tuple[Tuned, ...]:
     except tf.errors.NotFoundError as error:
         raise ValueError("tf.data does not tune this data set") from error
     except ValueError as error:
-        raise ValueError(f"a {type(iterator).__name__} does not tell what was tuned") from error
+        raise ValueError(f"a {type(iterator).__name__} cannot be asked what was tuned") from error
     return tuple(
         Tuned(_word(node.name), parameter.name, round(parameter.state_value))
         for node in _from_the_source(model)

@@ -144,8 +144,8 @@ class _Loops:
     def _make_cached(self, steps: int | None) -> None:
         if self.built.training.loop == "resident":
             self.warnings.append(
-                "a resident loop takes its batches out of memory in its own graph: that is counted "
-                "as dispatch"
+                "a resident loop gathers its batches from memory in its own graph: that time "
+                "counts as dispatch"
             )
             return
         self._cached = repeated(self.batch, self.built.run.element_spec, steps)
@@ -153,14 +153,16 @@ class _Loops:
 
     def _make_graph(self) -> None:
         if self.built.run.replicas > 1:
-            self.warnings.append("dispatch is not told from compute: there are several replicas")
+            self.warnings.append(
+                "dispatch is not separated from compute: there are several replicas"
+            )
             return
         try:
             graph = GraphLoop(self.built, self.batch, self.sync)
             graph.warm()
         except Exception as error:  # the step does not work in a graph loop; the training may
             self.warnings.append(
-                f"dispatch is not told from compute: the step in a graph loop {describe(error)}"
+                f"dispatch is not separated from compute: a step in a graph loop {describe(error)}"
             )
             return
         self._graph = graph
@@ -172,7 +174,7 @@ class _Loops:
         else:
             self.warnings.append(
                 f"an epoch that fills the cache takes more than {FILL.at_most:.0f} s: the figures "
-                "are of such an epoch, later ones are faster"
+                "are those of such an epoch, and later epochs are faster"
             )
 
 

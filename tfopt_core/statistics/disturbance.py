@@ -22,8 +22,8 @@ SHORTEST_SECONDS = 0.2
 
 # Stolen time slows a run by the same share; 2% is the band of indifference.
 STEAL_SHARE = 0.02
-# Smaller shares come from our own processes' ends, kernel threads and the error of ticks; above it
-# the run shares caches, memory and the turbo clock with another program.
+# Smaller shares come from our own processes' ends, kernel threads and the error of ticks; with a
+# larger one the run shares caches, memory and the turbo clock with another program.
 OTHER_CPU_SHARE = 0.10
 # A quota stops the threads in bursts of up to 0.1 s, which hit single steps.
 THROTTLED_SHARE = 0.01

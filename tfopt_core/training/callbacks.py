@@ -7,7 +7,7 @@ from typing import Any
 
 BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
-# `evaluate` within `fit` makes as many steps a call as the training.
+# Methods that several steps a call skip, those of `evaluate` within `fit` too.
 EVERY_BATCH = (*BATCH_METHODS, *TEST_METHODS)
 
 

@@ -24,7 +24,7 @@ from tfopt_core.trials.candidates import LoopTrial, candidates, fastest, why_kep
 
 # Comparing takes at most this long, or this share of the whole training if that is longer.
 BUDGET_SECONDS, BUDGET_SHARE = 20.0, 0.02
-# Comparing takes at most one step in this many of the training, so that the rest profits.
+# No comparison begins that would need more than one in this many of all steps; the rest profits.
 SHARE_OF_STEPS = 4
 # How much longer a first call takes with XLA: 1 to 3 times in small models.
 XLA_FIRST_CALL = 2.0

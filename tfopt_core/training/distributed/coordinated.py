@@ -47,8 +47,8 @@ class Coordinated:
         check_data(self.built)
         if run.steps_per_epoch is None:
             raise WorkloadError(
-                "how many batches an epoch has is not known, and a chief hands out a known number "
-                "of steps; end the training data with take()"
+                "the number of batches in an epoch is unknown, and a chief must know it to "
+                "schedule steps; end the training data with take()"
             )
         build_model(self.built)
         self._strategy = model._distribute_strategy

@@ -146,8 +146,8 @@ class Synchronous:
         function.report = continued(self.built.model, function.report)
         if self.built.training.loop != "keras":
             function.report.why_not = (
-                "over several replicas the strategy brings a loop of its own; steps-per-execution "
-                "sets its steps a call"
+                "training over several replicas has its own loop; steps-per-execution sets its "
+                "steps a call"
             )
         return function
 

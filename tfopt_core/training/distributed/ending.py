@@ -65,6 +65,6 @@ def loss_in_words(gone: Sequence[str]) -> str:
     """Return the message that the training cannot continue without these processes."""
     verb = "is" if len(gone) == 1 else "are"
     return (
-        f"{', '.join(gone)} {verb} gone, so this training cannot go on; with --resume it goes on "
-        "from its last checkpoint once all are there again"
+        f"{', '.join(gone)} {verb} gone, so this training cannot continue; once all processes are "
+        "there again, --resume continues from its last checkpoint"
     )

@@ -108,7 +108,7 @@ def facts_of_servers(cluster: Cluster) -> Iterator[tuple[str, dict[str, Any]]]:
                 text = tf.io.read_file(str(place / FACTS)).numpy()
             except tf.errors.NotFoundError as error:
                 raise ClusterError(
-                    f"{name} says nothing of itself; start it by `tfopt train` too"
+                    f"{name} was not started by tfopt; start it by `tfopt train` too"
                 ) from error
         yield name, json.loads(text)
 

@@ -32,7 +32,7 @@ def operations_of(graph: Any) -> float:
 
 def _of(op: Any) -> float:
     if op.type.startswith(_UNCOUNTABLE):
-        raise NotCountable(f"{op.type} does not tell its operations")
+        raise NotCountable(f"the operations of {op.type} are unknown")
     count = _COUNTED.get(op.type)
     if count is not None:
         return count(op)
@@ -40,7 +40,7 @@ def _of(op: Any) -> float:
     if not graphs:
         return 0.0
     if any(graph is None for graph in graphs.values()):
-        raise NotCountable(f"{op.name} calls a function that cannot be looked into")
+        raise NotCountable(f"{op.name} calls a function that cannot be read")
     inner = [operations_of(graph) for graph in graphs.values()]
     if op.type not in ("While", "StatelessWhile"):
         return max(inner)
@@ -49,7 +49,7 @@ def _of(op: Any) -> float:
         return 0.0
     rounds = rounds_of(op)
     if rounds is None:
-        raise NotCountable(f"nobody knows how many rounds {op.name} makes")
+        raise NotCountable(f"the number of rounds of {op.name} is unknown")
     return rounds * body
 
 

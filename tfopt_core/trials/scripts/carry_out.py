@@ -19,8 +19,8 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
     """
     if task.job.runtime.builds_strategy_first:
         raise InputError(
-            "the stack trains over several processes, which each would run the script; write a "
-            "factory for it"
+            "the stack trains over several processes, and each of them would run the script; "
+            "write a factory for it"
         )
     send({"type": "started"})
     if task.kind == "run":

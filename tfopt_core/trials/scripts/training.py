@@ -66,7 +66,7 @@ class ScriptTraining(ScriptRun):
         if seeding:
             yield seeding
         if end.read_input:
-            yield "the script asked for standard input, which it has none of here"
+            yield "the script asked for standard input, which it does not have here"
         surface = None if self.session is None else self.session.surface
         if self.empty_fits:
             yield f"{self.empty_fits} calls of fit() had no data and trained nothing"

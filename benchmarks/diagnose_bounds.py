@@ -118,10 +118,8 @@ def line(name: str, gains: Sequence[float], bound: float | None) -> tuple[str, b
 
 
 def compare(workload: str, rounds: int, smoke: bool = False) -> bool:
-    """Diagnose a workload, measure its stacks and print a row for each.
-
-    Return whether all bounds held.
-    """
+    """Diagnose a workload, measure its stacks and print a row for each. Return whether all bounds
+    held."""
     from tfopt_core.workers.fork import ForkRunner
 
     held = True

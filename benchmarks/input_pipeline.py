@@ -153,10 +153,8 @@ def waiting(epochs: int) -> tuple[float, float]:
 
 
 def decoding(folder: Path, label: str) -> Iterator[str]:
-    """Yield rows: frames a second of the pipeline and of decoding alone.
-
-    There is a row for each ratio that still leaves the target's pixels.
-    """
+    """Yield rows: frames a second of the pipeline and of decoding alone. There is a row for each
+    ratio that still leaves the target's pixels."""
     import tensorflow as tf
 
     files = [str(path) for path in sorted(folder.glob("*/*.jpg"))]

@@ -110,10 +110,8 @@ def _bytes(
 
 
 def _by_batch_size(spec: Any, plan: DataPlan) -> float | None:
-    """Return the bytes of a mean batch whose examples have one known shape.
-
-    It serves pipelines that must not be run, such as one with a random layer behind the batch.
-    """
+    """Return the bytes of a mean batch whose examples have one known shape. It serves pipelines
+    that must not be run, such as one with a random layer behind the batch."""
     import tensorflow as tf
 
     leaves = tf.nest.flatten(spec)

@@ -178,9 +178,7 @@ def _autotune_options(stage: Autotune) -> Any:
 
 
 def _count(dataset: Any) -> int:
-    """Return a buffer size for all elements, as far as their number is known.
-
-    They are never counted, since that may take as long as an epoch, or for ever.
-    """
+    """Return a buffer size for all elements, as far as their number is known. They are never
+    counted, since that may take as long as an epoch, or for ever."""
     count = int(dataset.cardinality())
     return UNKNOWN_COUNT_BUFFER if count < 0 else max(1, count)

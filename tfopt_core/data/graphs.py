@@ -79,11 +79,8 @@ def all_ops(graph: Any) -> set[str]:
 
 
 def side_effects(ops: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the `changing_ops` that have side effects.
-
-    These are assignments (the state of a random layer is a variable), prints, Python functions and
-    unknown ops.
-    """
+    """Return those of the `changing_ops` that have side effects. These are assignments (the state
+    of a random layer is a variable), prints, Python functions and unknown ops."""
     return tuple(op for op in ops if op not in _TRACELESS)
 
 

@@ -57,10 +57,8 @@ def lower_plan(plan: DataPlan) -> Any:
 
 
 def lower_stages(stages: Sequence[Stage]) -> Any:
-    """Return a new `tf.data.Dataset` of these stages, the source first.
-
-    The parts of a source are plans of their own, and are lowered as such.
-    """
+    """Return a new `tf.data.Dataset` of these stages, the source first. The parts of a source are
+    plans of their own, and are lowered as such."""
     *_, (_, dataset) = _prefixes(stages, ())
     return dataset
 

@@ -169,11 +169,8 @@ class DataPlan:
         return changes(before.lowering_order(), self.lowering_order())
 
     def lowering_order(self) -> tuple[Stage, ...]:
-        """Return the stages in the order in which they are lowered.
-
-        Prefetches within a given pipeline stay in their place; of all others only the last is kept,
-        at the end.
-        """
+        """Return the stages in the order in which they are lowered. Prefetches within a given
+        pipeline stay in their place; of all others only the last is kept, at the end."""
         movable = [s for s in self.stages if isinstance(s, Prefetch) and not s.inside]
         rest = tuple(stage for stage in self.stages if stage not in movable)
         return (*rest, movable[-1]) if movable else rest

@@ -103,11 +103,8 @@ def element_bytes(element: Any) -> int:
 
 
 def tensor_bytes(tensor: Any) -> int:
-    """Return the bytes of a tensor's values.
-
-    The characters of strings count, of ragged tensors also the row splits, of sparse ones the
-    indices.
-    """
+    """Return the bytes of a tensor's values. The characters of strings count, of ragged tensors
+    also the row splits, of sparse ones the indices."""
     import tensorflow as tf
 
     if isinstance(tensor, tf.RaggedTensor | tf.SparseTensor):

@@ -99,10 +99,8 @@ def _check_rows(spec: Any) -> None:
 
 
 def _empty(spec: Any) -> Any:
-    """Return a component with no rows.
-
-    An axis of unknown length gets length 1, since layers need some.
-    """
+    """Return a component with no rows. An axis of unknown length gets length 1, since layers need
+    some."""
     import tensorflow as tf
 
     if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:

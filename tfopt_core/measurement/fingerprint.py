@@ -94,10 +94,8 @@ def _files_of_plugin(stacked: StackedPlugin) -> Iterator[Path]:
 
 
 def _code_of_workload(recipe: Recipe) -> dict[str, str]:
-    """Return hashes of the Python files that the workload may use.
-
-    A user's file and its neighbours, which it may import, are hashed by name, a package as a whole.
-    """
+    """Return hashes of the Python files that the workload may use. A user's file and its
+    neighbours, which it may import, are hashed by name, a package as a whole."""
     spec = recipe.workload
     if spec.use is not None:
         registered = named_workloads().get(spec.use, ())

@@ -85,9 +85,7 @@ def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> flo
 
 def estimated_round(prepared: Prepared, variants: int) -> float | None:
     """Return the seconds of a round of full trainings, estimated before the first; None if unknown.
-
-    It is assumed that the stack does not change them.
-    """
+    It is assumed that the stack does not change them."""
     # several processes take many seconds to start, and their gain is unknown
     if prepared.training_seconds is None or prepared.several_processes:
         return None

@@ -62,11 +62,8 @@ class RunStarted:
 
 @attrs.frozen(kw_only=True)
 class RunProgress:
-    """The progress of the current run.
-
-    `epoch` counts from 0, as in Keras, and `step` within the epoch; `metrics` are those of the last
-    finished epoch, empty before.
-    """
+    """The progress of the current run. `epoch` counts from 0, as in Keras, and `step` within the
+    epoch; `metrics` are those of the last finished epoch, empty before."""
 
     epoch: int
     epochs: int
@@ -77,11 +74,8 @@ class RunProgress:
 
 @attrs.frozen(kw_only=True)
 class RunEnded:
-    """A run has ended and is stored.
-
-    `speedup_so_far` is the mean over complete pairs, None before the first; `seconds_left` is an
-    estimate, None if there is no basis for one yet.
-    """
+    """A run has ended and is stored. `speedup_so_far` is the mean over complete pairs, None before
+    the first; `seconds_left` is an estimate, None if there is no basis for one yet."""
 
     index: int
     total_runs: int

@@ -85,9 +85,7 @@ class Rounds:
 
     def go(self) -> None:
         """Run rounds until the verdict is settled, the pairs are done or the budget is spent.
-
-        Rounds also end with Ctrl-C, and once there can be no pair.
-        """
+        Rounds also end with Ctrl-C, and once there can be no pair."""
         try:
             self._rounds()
         except KeyboardInterrupt:
@@ -228,11 +226,8 @@ class Rounds:
         return max(len(self.runs), planned)
 
     def _affordable(self, rounds: int) -> bool:
-        """Return whether another round may begin.
-
-        The budget may be overrun by one round at most, and before the first look only if that look
-        can be reached.
-        """
+        """Return whether another round may begin. The budget may be overrun by one round at most,
+        and before the first look only if that look can be reached."""
         if self.pace.spent:
             return False
         missing, a_round = LOOKS[0] - rounds, self.seconds_a_round()

@@ -28,10 +28,8 @@ def interval_in_words(interval: Interval) -> str:
 
 
 def ends_in_words(interval: Interval) -> str:
-    """Return the interval in words: `98% interval 1.24 to 1.26`.
-
-    It has as many digits as show on which side of 1 an end lies.
-    """
+    """Return the interval in words: `98% interval 1.24 to 1.26`. It has as many digits as show on
+    which side of 1 an end lies."""
     _, *ends = speedup_interval(interval)
     digits = 2
     while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in ends):

@@ -61,10 +61,8 @@ def remove_data_loss(model: Any) -> None:
 
 
 def with_data_loss(logs: dict[str, float], penalties: Penalties) -> dict[str, float]:
-    """Return the epoch's metrics with `data_loss` and `val_data_loss`.
-
-    They are the losses if there are certainly no penalties, and are left out otherwise.
-    """
+    """Return the epoch's metrics with `data_loss` and `val_data_loss`. They are the losses if there
+    are certainly no penalties, and are left out otherwise."""
     filled = dict(logs)
     if penalties == "none":
         for prefix in ("", "val_"):
@@ -106,10 +104,8 @@ def _layers(model: Any) -> list[Any]:
 
 
 def _stock_without_penalty(layer: Any) -> bool:
-    """Return whether the layer surely adds no loss.
-
-    Keras' own layers add losses for their regularizers only; others may call `add_loss`.
-    """
+    """Return whether the layer surely adds no loss. Keras' own layers add losses for their
+    regularizers only; others may call `add_loss`."""
     if getattr(layer, "activity_regularizer", None) is not None:
         return False
     return type(layer).__module__.startswith("keras.")

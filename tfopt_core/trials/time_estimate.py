@@ -65,10 +65,8 @@ def _steps_per_epoch(built: Built) -> float | None:
 
 
 def _counted(built: Built) -> int | None:
-    """Return the steps of an epoch by reading one without the stack.
-
-    None if that takes too long, or would use the data up.
-    """
+    """Return the steps of an epoch by reading one without the stack. None if that takes too long,
+    or would use the data up."""
     import tensorflow as tf
 
     plan = baseline_plans(built.job, built.workload)["train"]

@@ -77,10 +77,8 @@ def _nothing(metric: str | None, why: str) -> QualityContrast:
 
 
 def _without_spread(metric: str, difference: float, sign: float) -> QualityContrast:
-    """Return the contrast of changes that are the same in every pair.
-
-    Exact plugins can change the metric by the same amount, usually 0, in every pair.
-    """
+    """Return the contrast of changes that are the same in every pair. Exact plugins can change the
+    metric by the same amount, usually 0, in every pair."""
     if difference == 0:
         statement = f"quality the same: both stacks change {metric} alike, in every pair"
     else:

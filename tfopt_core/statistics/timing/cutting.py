@@ -34,10 +34,8 @@ def longest_seconds(budget: float) -> float:
 
 
 def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:
-    """Return the rule for cutting a run's training short, None if it must train to its end.
-
-    It must if its steps are unknown, since nothing could be projected then.
-    """
+    """Return the rule for cutting a run's training short, None if it must train to its end. It must
+    if its steps are unknown, since nothing could be projected then."""
     if longest_seconds is None or run.steps_per_epoch is None:
         return None
     return CutRule(
@@ -59,10 +57,8 @@ class CutRule:
     longest_seconds: float = LONGEST_SECONDS
 
     def __call__(self, blocks: Sequence[TimedBlock]) -> bool:
-        """Return whether to cut: the mean step is known and the start of an epoch was seen.
-
-        After `longest_seconds` of warm blocks a training is cut in any case.
-        """
+        """Return whether to cut: the mean step is known and the start of an epoch was seen. After
+        `longest_seconds` of warm blocks a training is cut in any case."""
         warm = math.fsum(block.seconds for block in blocks if not block.cold)
         if warm < LEAST_SECONDS:
             return False

@@ -19,10 +19,8 @@ NO_EDGE = (
 
 @attrs.frozen
 class MeanStep:
-    """The mean seconds of a step, stalls included.
-
-    `error` is the relative standard error of that mean, infinite for too few blocks.
-    """
+    """The mean seconds of a step, stalls included. `error` is the relative standard error of that
+    mean, infinite for too few blocks."""
 
     seconds: float
     error: float

@@ -87,9 +87,7 @@ def one_time_seconds(
     outcome: FitOutcome, blocks: Sequence[Block], step_seconds: float | None
 ) -> float:
     """Return the one-time cost: the build, and what cold blocks and the first validation take more.
-
-    A fit that holds nothing but its first call has no steady step to compare with.
-    """
+    A fit that holds nothing but its first call has no steady step to compare with."""
     step = step_seconds or 0.0
     cold = sum(b.seconds - b.steps * step for b in blocks if b.cold)
     first, *later = outcome.validation_seconds or (0.0,)

@@ -153,9 +153,7 @@ def _by_round(pairs: Sequence[Pair], judgement: Judgement) -> dict[int, float]:
 
 def _moved_along(pairs: Sequence[Pair], group: Sequence[str]) -> str | None:
     """Return another plugin that takes effect on one side of a pair only; None if there is none.
-
-    The two stacks then differ in more than the plugin that was left out.
-    """
+    The two stacks then differ in more than the plugin that was left out."""
     for pair in pairs:
         for other, effect in pair.without.effects.items():
             if other not in group and effect.applied != pair.with_.effects[other].applied:

@@ -31,10 +31,8 @@ def observations(runs: Sequence[RunResult], judgement: Judgement) -> tuple[str, 
 
 
 def spread_over_epochs(run: RunResult) -> float | None:
-    """Return the standard deviation of the validation data loss over the epochs but the first.
-
-    None if there are too few epochs, or the loss does not vary.
-    """
+    """Return the standard deviation of the validation data loss over the epochs but the first. None
+    if there are too few epochs, or the loss does not vary."""
     values = run.fit.history.get(LOSS, ())
     if len(values) < MINIMUM_EPOCHS:
         return None

@@ -30,9 +30,7 @@ def identical_timings(
 
 
 def _timing(run: RunResult) -> tuple[float | None, ...] | None:
-    """Return everything that was timed in a run, None without blocks.
-
-    The wall time alone may agree by chance if the clock is coarse.
-    """
+    """Return everything that was timed in a run, None without blocks. The wall time alone may agree
+    by chance if the clock is coarse."""
     blocks = [block.seconds for fit in run.fits for block in fit.blocks]
     return (run.wall_seconds, *blocks) if blocks else None

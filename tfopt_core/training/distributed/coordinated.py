@@ -143,10 +143,8 @@ def _adding(variable: Any) -> Any:
 
 
 def _from_anywhere(data: Any, count: int) -> Any:
-    """Return the same elements, starting at a random one.
-
-    All workers have the same seeds, and would read the same examples in the same order.
-    """
+    """Return the same elements, starting at a random one. All workers have the same seeds, and
+    would read the same examples in the same order."""
     import tensorflow as tf
 
     # with seeds of 0 each worker draws another number, whatever the global seed is

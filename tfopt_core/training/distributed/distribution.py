@@ -177,10 +177,8 @@ class Synchronous:
         return model.test_function
 
     def _global_batch_size(self, plan: DataPlan | None) -> int | None:
-        """Return the global batch size.
-
-        None if it is unknown: a worker may read data that tfopt has not divided.
-        """
+        """Return the global batch size. None if it is unknown: a worker may read data that tfopt
+        has not divided."""
         if plan is None:
             return None
         shared = any(isinstance(stage, PARTS) for stage in plan.stages)

@@ -64,10 +64,8 @@ def live_operations(graph: Any) -> list[Any]:
 
 
 def called_graphs(op: Any) -> dict[str, Any]:
-    """Return the graphs that an operation calls, by the attribute that names each.
-
-    None stands for a graph that cannot be read.
-    """
+    """Return the graphs that an operation calls, by the attribute that names each. None stands for
+    a graph that cannot be read."""
     graphs: dict[str, Any] = {}
     for attribute in CALLED:
         try:

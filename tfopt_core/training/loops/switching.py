@@ -121,10 +121,7 @@ class SwitchingLoop:
 
     def _fitting(self, loop: Loop) -> Loop:
         """Return the loop, or the reference if the loop makes more steps than are left in the
-        epoch.
-
-        A call must not reach past the epoch that `fit` counts.
-        """
+        epoch. A call must not reach past the epoch that `fit` counts."""
         if loop.steps == self._steps_counted:
             return loop
         left = self._left()

@@ -103,10 +103,8 @@ def _same_again(data: ReplayData, built: Built) -> bool | None:
 
 
 def _own_difference(built: Built, folder: Path) -> float | None:
-    """Return how far the weights differ if the same training is repeated.
-
-    Some GPU kernels sum in another order each time. None if a plugin declares another rounding.
-    """
+    """Return how far the weights differ if the same training is repeated. Some GPU kernels sum in
+    another order each time. None if a plugin declares another rounding."""
     if any(math_of(p.name, p.plugin) == "rounding" for p in built.job.plugins):
         return None
     save_variables(folder / OWN, built.model.weights)

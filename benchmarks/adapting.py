@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/adapting.py [--only mlp,cnn,lstm] [--seconds 2] [--smoke]
 
-For each model: a training that adapts, then every fixed loop and the one that was kept, timed in
-turns within one process (each for about so many seconds). The bar is 5% of the best.
+For each model: a training that adapts, then every fixed loop and the kept one, timed in turns
+within one process (each for about `--seconds`). The bar is 5% of the best.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MODELS: dict[str, tuple[Any, int, int]] = {
 # XLA's convolutions would take minutes here, and are never the best on a CPU.
 WITHOUT_XLA = ("cnn",)
 BAR = 1.05
-# So many examples and seconds a loop, one epoch and few loops, to see that it runs.
+# Few examples, little time for each loop and few loops, to check that it runs.
 SMOKE_EXAMPLES, SMOKE_SECONDS, SMOKE_STEPS = 640, 0.01, (1, 4)
 
 
 def built_here(name: str, folder: Path, smoke: bool) -> Any:
-    """The baseline's training, built in this process."""
+    """Return the baseline's training, built in this process."""
     from tfopt_core.hooks import read_machine
     from tfopt_core.recipe import read_recipe
     from tfopt_core.training.build import build
@@ -53,23 +53,23 @@ def built_here(name: str, folder: Path, smoke: bool) -> Any:
 
 
 def line(name: str, seconds: float, smoke: bool = False) -> str:
-    """One model: what was kept, and how far it is from the best."""
+    """Return the row of one model: the loop that was kept, and its distance from the best."""
     from tfopt_core.training.fit import train
     from tfopt_core.training.loops.exact_loops import Loop
     from tfopt_core.trials.explore import Explorer
     from tfopt_core.trials.loop_timing import time_loops
 
-    told: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         built = built_here(name, Path(folder), smoke)
-        train(built, perf_counter_ns(), told.append,
+        train(built, perf_counter_ns(), messages.append,
               adapt=lambda offer, sync: Explorer(offer, sync, seed=1))  # fmt: skip
-        [adapted] = [message["adapted"] for message in told if message["type"] == "adapted"]
-        several = SMOKE_STEPS if smoke else (1, 4, 16, 64)
-        fixed = [Loop(steps, False, kind) for kind in ("keras", "chunked") for steps in several]
+        [adapted] = [message["adapted"] for message in messages if message["type"] == "adapted"]
+        step_counts = SMOKE_STEPS if smoke else (1, 4, 16, 64)
+        fixed = [Loop(steps, False, kind) for kind in ("keras", "chunked") for steps in step_counts]
         if name not in WITHOUT_XLA and not smoke:
             fixed += [Loop(1, True), *(Loop(steps, True, "chunked") for steps in (4, 16, 64))]
-        times = {one.loop.name: one.step_seconds for one in time_loops(built, fixed, seconds)}
+        times = {time.loop.name: time.step_seconds for time in time_loops(built, fixed, seconds)}
     kept, best = adapted["kept"], min(times, key=lambda name: times[name])
     ratio = times[kept] / times[best]
     shown = "".join(f"{times[name] * 1e3:9.3f}" for name in ("1 step a call", best, kept))
@@ -84,14 +84,14 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--only", default=",".join(MODELS))
     parser.add_argument("--seconds", type=float, default=2.0)
-    asked = parser.parse_args()
-    if asked.smoke:
-        asked.only, asked.seconds = "mlp", SMOKE_SECONDS
+    options = parser.parse_args()
+    if options.smoke:
+        options.only, options.seconds = "mlp", SMOKE_SECONDS
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     print(f"{'model':<6}{'stock ms':>9}{'best ms':>9}{'kept ms':>9}{'ratio':>7}  bar 1.05")
-    for name in asked.only.split(","):
-        print(line(name, asked.seconds, asked.smoke), flush=True)
+    for name in options.only.split(","):
+        print(line(name, options.seconds, options.smoke), flush=True)
 
 
 if __name__ == "__main__":

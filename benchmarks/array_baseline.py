@@ -30,16 +30,16 @@ from measured import in_fork
 from options import make_parser
 
 BAR = 1.03
-# The draw of the orders; seeds of the trainings are counted from it.
+# The seed of the orders; the seeds of the trainings count from it.
 SEED = 1
 
 
 @attrs.frozen
 class Line:
-    """A workload of the table; the options make an epoch some seconds, not its step another.
+    """A workload of the table; the options shorten an epoch without changing its steps.
 
-    :param options: of the workload's factory.
-    :param smoke_options: those of `--smoke`.
+    :param options: the options of the workload's factory.
+    :param smoke_options: the options with `--smoke`.
     """
 
     load: Callable[..., Any]
@@ -50,7 +50,7 @@ class Line:
 
 
 def shipped(name: str) -> Callable[..., Any]:
-    """The factory of a workload that ships."""
+    """Return the factory of a shipped workload."""
 
     def load(**options: Any) -> Any:
         from tfopt_core.recipe import Recipe, WorkloadSpec
@@ -62,7 +62,7 @@ def shipped(name: str) -> Callable[..., Any]:
 
 
 def mlp(**options: Any) -> Any:
-    """64-32-10, trained by plain gradient descent: a step of about 0.5 ms, little but dispatch."""
+    """Return a 64-32-10 network with plain gradient descent: a step of 0.5 ms, mostly dispatch."""
     import networks
 
     def build_model() -> Any:
@@ -88,7 +88,7 @@ LINES = {
 
 
 def epoch_clock() -> Any:
-    """A Keras callback that lists in `seconds` how long each epoch's steps took."""
+    """Return a Keras callback that lists the time of each epoch's steps in `seconds`."""
     import keras
 
     class EpochClock(keras.callbacks.Callback):  # type: ignore[misc]
@@ -107,7 +107,7 @@ def epoch_clock() -> Any:
 
 
 def baseline(line: Line, workload: Any, seed: int, folder: str) -> Any:
-    """The workload as a run of an empty stack builds it."""
+    """Return the training that a run with an empty stack builds."""
     from tfopt_core.hooks import read_machine
     from tfopt_core.recipe import Recipe, WorkloadSpec
     from tfopt_core.training.build import build
@@ -122,7 +122,7 @@ def baseline(line: Line, workload: Any, seed: int, folder: str) -> Any:
 
 
 def epochs_in_turns(line: Line, options: dict[str, Any], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each side's epochs, but for a first round, which traces."""
+    """Return the seconds of each side's epochs, without a first round, which traces."""
     workload = line.load(**options)
     x, y = workload.train.source.value
     draw = random.Random(SEED)
@@ -133,14 +133,14 @@ def epochs_in_turns(line: Line, options: dict[str, Any], rounds: int) -> dict[st
         for _ in range(rounds + 1):
             for side in draw.sample(list(SIDES), k=2):
                 clock = epoch_clock()
-                given = (x, y, line.batch_size) if side == "fit" else (data,)
-                built.model.fit(*given, epochs=1, verbose=0, callbacks=[clock])
+                arguments = (x, y, line.batch_size) if side == "fit" else (data,)
+                built.model.fit(*arguments, epochs=1, verbose=0, callbacks=[clock])
                 seconds[side] += clock.seconds
     return {side: of_side[1:] for side, of_side in seconds.items()}
 
 
 def by_hand(line: Line, workload: Any, seed: int) -> float:
-    """Train as a user writes it: arrays, `compile`, `fit(x, y)`; its seconds."""
+    """Train as a user writes it: arrays, `compile`, `fit(x, y)`. Return the seconds."""
     import keras
 
     (x, y), validation = workload.train.source.value, workload.validation.source.value
@@ -161,7 +161,7 @@ def by_hand(line: Line, workload: Any, seed: int) -> float:
 
 
 def by_tfopt(line: Line, workload: Any, seed: int) -> float:
-    """Train the baseline as a run of `tfopt apply` builds and trains it; its seconds."""
+    """Train the baseline as a run of `tfopt apply` does. Return the seconds."""
     from tfopt_core.training.fit import train
 
     with tempfile.TemporaryDirectory() as folder:
@@ -173,7 +173,7 @@ SIDES = {"fit": by_hand, "tfopt": by_tfopt}
 
 
 def trained(side: str, line: Line, options: dict[str, Any], seed: int) -> float:
-    """Train as one side does; called in a process of its own."""
+    """Train as one side does, in a process of its own. Return the seconds."""
     import keras
 
     keras.utils.set_random_seed(seed)
@@ -181,7 +181,7 @@ def trained(side: str, line: Line, options: dict[str, Any], seed: int) -> float:
 
 
 def order_of(pairs: int) -> list[tuple[str, str]]:
-    """Which side comes first in each pair: of two pairs ABBA or BAAB, drawn."""
+    """Return which side comes first in each pair: each two pairs are ABBA or BAAB, drawn."""
     draw = random.Random(SEED)
     order: list[tuple[str, str]] = []
     while len(order) < pairs:
@@ -191,7 +191,7 @@ def order_of(pairs: int) -> list[tuple[str, str]]:
 
 
 def trainings(line: Line, options: dict[str, Any], pairs: int) -> dict[str, list[float]]:
-    """The seconds of each side's whole trainings."""
+    """Return the seconds of each side's whole trainings."""
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     for number, pair in enumerate(order_of(pairs)):
         for side in pair:
@@ -200,7 +200,7 @@ def trainings(line: Line, options: dict[str, Any], pairs: int) -> dict[str, list
 
 
 def row(name: str, part: str, seconds: dict[str, list[float]]) -> str:
-    """A line of the table."""
+    """Return a row of the table."""
     from tfopt_core.statistics.intervals import log_ratios, median, speedup_interval, t_interval
 
     by_fit, ours = seconds["fit"], seconds["tfopt"]
@@ -218,20 +218,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="epochs of each side, at least 2")
     parser.add_argument("--pairs", type=int, default=8, help="trainings of each side, at least 2")
     parser.add_argument("--only", help=f"some of {','.join(LINES)}")
-    asked = parser.parse_args()
-    names = asked.only.split(",") if asked.only else list(LINES)
+    arguments = parser.parse_args()
+    names = arguments.only.split(",") if arguments.only else list(LINES)
     if unknown := set(names) - set(LINES):
         parser.error(f"--only: {', '.join(sorted(unknown))}: none of {', '.join(LINES)}")
-    if min(asked.rounds, asked.pairs) < 2:
+    if min(arguments.rounds, arguments.pairs) < 2:
         parser.error("--rounds and --pairs: at least 2, or there is no interval")
-    if asked.smoke and not asked.only:
+    if arguments.smoke and not arguments.only:
         names = ["mlp", "flights"]
-    rounds, pairs = (2, 2) if asked.smoke else (asked.rounds, asked.pairs)
+    rounds, pairs = (2, 2) if arguments.smoke else (arguments.rounds, arguments.pairs)
     print(f"{'workload':<13}{'part':<9}{'each':>6}{'fit(x, y) s':>13}{'tfopt baseline s':>18}  "
           f"{'ratio (95%)':<25}bar {BAR}")  # fmt: skip
     for name in names:
-        line = attrs.evolve(LINES[name], epochs=2) if asked.smoke else LINES[name]
-        options = line.smoke_options if asked.smoke else line.options
+        line = attrs.evolve(LINES[name], epochs=2) if arguments.smoke else LINES[name]
+        options = line.smoke_options if arguments.smoke else line.options
         print(row(name, "epoch", in_fork(epochs_in_turns, line, options, rounds)), flush=True)
         print(row(name, "training", trainings(line, options, pairs)), flush=True)
 

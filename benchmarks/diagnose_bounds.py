@@ -3,10 +3,10 @@
     python benchmarks/diagnose_bounds.py [--workload NAME ...] [--rounds 3] [--smoke]
 
 Each shipped workload is diagnosed. Then a stack for input, one for the loop and one for compute are
-measured, and each gain is held against the bound for that part of a step. A gain is that of a
-steady step: the median over rounds of the baseline's step time over the stack's; runs are cut short
-once their step time is known. Ends with status 1 if a gain exceeds its bound by more than 10%, or
-could not be measured. Takes about two minutes a workload; run it on an idle machine.
+measured, and each gain is compared with the bound for that part of a step. The gain is the median
+over rounds of the baseline's time of a steady step over the stack's; runs are cut short once their
+step time is known. Ends with status 1 if a gain exceeds its bound by more than 10%, or could not be
+measured. Takes about two minutes a workload; run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any
 from options import make_parser
 
 TOLERANCE = 0.10
-# What a careful user would try for each part of a step. Settings are given, so that none has to be
-# found out beforehand; of several tables in a list the first whose plugin is installed is taken.
+# The plugins that a careful user would try for each part of a step, with settings, so that none has
+# to be resolved. Of several tables in a list the first whose plugin is installed is used.
 STACKS: dict[str, list[str]] = {
     "input": [
         '[[plugins]]\nuse = "cache"\nstorage = "memory"\n[[plugins]]\nuse = "parallel-map"\n'
@@ -44,14 +44,14 @@ use = "{workload}"
 epochs = {epochs}
 """
 EPOCHS = 30
-# To see that it runs: one part of a step, few data, whose features are there.
+# To check that it runs: one part of a step, and few data.
 SMOKE_WORKLOAD, SMOKE_STACK = "flights", "dispatch"
 SMOKE_OPTIONS = '[workload.options]\nexamples = 640\nprepare = "ahead"\n'
 SMOKE_EPOCHS = 2
 
 
 def diagnosed(recipe: Path) -> dict[str, Any]:
-    """What `tfopt diagnose --json` says of the recipe's baseline."""
+    """Return the JSON of `tfopt diagnose` for the recipe's baseline."""
     out = recipe.with_suffix(".json")
     subprocess.run(
         [sys.executable, "-m", "tfopt_core", "diagnose", recipe, "--quiet", "--json", out],
@@ -61,7 +61,7 @@ def diagnosed(recipe: Path) -> dict[str, Any]:
 
 
 def stack_requests(folder: Path, workload: str, smoke: bool) -> dict[str, Any]:
-    """A request for the baseline, and for a stack for each part of a step."""
+    """Return a request for the baseline, and one for each part's stack."""
     from tfopt_core.app.request import make_request
     from tfopt_core.errors import RecipeError
 
@@ -84,14 +84,14 @@ def stack_requests(folder: Path, workload: str, smoke: bool) -> dict[str, Any]:
 def step_seconds(
     requests: Mapping[str, Any], runner: Any, rounds: int
 ) -> dict[str, list[float | None]]:
-    """Seconds of a steady step by request, one figure a round; None for a run that failed."""
+    """Return the seconds of a steady step by request and round; None for a failed run."""
     from tfopt_core.records.variants import Turn, Variant
     from tfopt_core.statistics.timing.cutting import LONGEST_SECONDS
     from tfopt_core.trials.request import processes_of
 
     seconds: dict[str, list[float | None]] = {name: [] for name in requests}
     for round_ in range(rounds):
-        # there and back, so that a machine that slows down favours nobody
+        # there and back, so that a machine that slows down favours none
         for position, name in enumerate(list(requests)[:: 1 if round_ % 2 == 0 else -1]):
             request = requests[name]
             turn = Turn(round_, position, Variant(name, request.plugins), round_ + 1)
@@ -108,17 +108,18 @@ def step_seconds(
 
 
 def line(name: str, gains: Sequence[float], bound: float | None) -> tuple[str, bool]:
-    """A row of the table, and whether the bound held."""
+    """Return a row of the table, and whether the bound held."""
     gain = statistics.median(gains)
     held = bound is None or gain <= bound * (1 + TOLERANCE)
     most = "no bound" if bound is None else f"at most {bound:.2f}x"
-    rounds = ", ".join(f"{one:.2f}" for one in gains)
-    said = "holds" if held else "EXCEEDED"
-    return f"  {name:<10}{gain:6.2f}x  {most:<16}{said}  (rounds: {rounds})", held
+    rounds = ", ".join(f"{gain:.2f}" for gain in gains)
+    outcome = "holds" if held else "EXCEEDED"
+    return f"  {name:<10}{gain:6.2f}x  {most:<16}{outcome}  (rounds: {rounds})", held
 
 
 def compare(workload: str, rounds: int, smoke: bool = False) -> bool:
-    """Diagnose a workload, measure its stacks, print a line for each; whether all bounds held."""
+    """Diagnose a workload, measure its stacks and print a row for each. Return whether all bounds
+    held."""
     from tfopt_core.workers.fork import ForkRunner
 
     held = True
@@ -126,9 +127,9 @@ def compare(workload: str, rounds: int, smoke: bool = False) -> bool:
         folder = Path(temporary)
         (folder / "pyproject.toml").touch()  # a project of its own
         requests = stack_requests(folder, workload, smoke)
-        found = diagnosed(folder / "baseline.toml")
-        shares = ", ".join(f"{part} {found[part]['share']:.0%}" for part in STACKS)
-        print(f"{workload}: {found['step_seconds'] * 1e3:.3g} ms a step: {shares}", flush=True)
+        diagnosis = diagnosed(folder / "baseline.toml")
+        shares = ", ".join(f"{part} {diagnosis[part]['share']:.0%}" for part in STACKS)
+        print(f"{workload}: {diagnosis['step_seconds'] * 1e3:.3g} ms a step: {shares}", flush=True)
         with ForkRunner() as runner:
             seconds = step_seconds(requests, runner, rounds)
         for name in [name for name in requests if name != "baseline"] if smoke else STACKS:
@@ -138,21 +139,21 @@ def compare(workload: str, rounds: int, smoke: bool = False) -> bool:
                 print(f"  {name:<10}not measured", flush=True)
                 held = False
                 continue
-            row, fine = line(name, gains, found["bounds"][name])
+            row, fine = line(name, gains, diagnosis["bounds"][name])
             held = held and fine
             print(row, flush=True)
     return held
 
 
 def main() -> int:
-    """Print the table; 1 if a bound was exceeded."""
+    """Print the table. Return 1 if a bound was exceeded."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from tfopt_core.hooks.installed.discovery import registrations
 
     shipped = [
         name
-        for name, found in registrations("tfopt.workloads").items()
-        if found[0].distribution == "tfopt"
+        for name, registered in registrations("tfopt.workloads").items()
+        if registered[0].distribution == "tfopt"
     ]
     parser = make_parser(__doc__)
     parser.add_argument("--workload", action="append", choices=shipped)

@@ -1,7 +1,7 @@
-"""What a strategy costs a step, against one device, and how that grows with the devices.
+"""Measure what a strategy costs a step against one device, and how that grows with the devices.
 
-All trainings have one global batch, so each replica of n computes one n-th of it. They share the
-cores of this machine: what is measured is the overhead of distributing, not a gain.
+All trainings have the same global batch, so each of n replicas computes one n-th of it. They share
+the cores of this machine, so the overhead of distributing is measured, not a gain.
 
     python benchmarks/distribution.py [--rounds 3] [--network mlp] [--smoke]
 
@@ -31,7 +31,7 @@ from tfopt_core.workers.spawn import SpawnRunner
 
 NETWORKS = Path(__file__).with_name("networks.py").resolve()
 BATCH, EXAMPLES, EPOCHS = 128, 4_096, 4
-# To see that it runs.
+# To check that it runs.
 SMOKE_EXAMPLES, SMOKE_EPOCHS = 512, 2
 
 RECIPE = """
@@ -94,7 +94,7 @@ def recipe_text(name: str, options: argparse.Namespace) -> str:
 
 
 def trained(folder: Path, name: str, number: int, options: argparse.Namespace) -> FitResult:
-    """One training with this strategy, all its processes started here.
+    """Train once with this strategy, with all its processes started here. Return the fit.
 
     :raises SystemExit: if it fails.
     """
@@ -116,26 +116,27 @@ def trained(folder: Path, name: str, number: int, options: argparse.Namespace) -
 
 
 def warm_seconds(fit: FitResult) -> float:
-    """Mean seconds of a step from the second epoch on."""
+    """Return the mean seconds of a step from the second epoch on."""
     blocks = [block for block in fit.blocks if block.epoch >= 1 and not block.cold]
     return sum(b.seconds for b in blocks) / sum(b.steps for b in blocks)
 
 
 def print_table(fits: dict[str, list[FitResult]], network: str) -> None:
-    """A line a strategy."""
+    """Print a row for each strategy."""
     print(f"{network}, global batch {BATCH}, {len(fits[ONE])} rounds; milliseconds a step")
     print(f"{'strategy':26}{'replicas':>9}{'step':>9}{'overhead':>10}{'all-reduce':>12}")
-    for name, found in fits.items():
-        steps = [1e3 * warm_seconds(fit) for fit in found]
-        # within one round the machine is most alike
+    for name, of_strategy in fits.items():
+        steps = [1e3 * warm_seconds(fit) for fit in of_strategy]
+        # compare within a round, where the machine's state is most alike
         over = [
-            1e3 * (warm_seconds(fit) - warm_seconds(one))
-            for fit, one in zip(found, fits[ONE], strict=True)
+            1e3 * (warm_seconds(fit) - warm_seconds(alone))
+            for fit, alone in zip(of_strategy, fits[ONE], strict=True)
         ]
-        summed = [fit.communication_step_seconds for fit in found]
+        summed = [fit.communication_step_seconds for fit in of_strategy]
         alone = "" if None in summed else f"{1e3 * median(s for s in summed if s is not None):.2f}"
         overhead = "" if name == ONE else f"{median(over):+.2f}"
-        replicas = found[0].replicas if found[0].workers == 1 else found[0].workers
+        first = of_strategy[0]
+        replicas = first.replicas if first.workers == 1 else first.workers
         print(f"{name:26}{replicas:>9}{median(steps):>9.2f}{overhead:>10}{alone:>12}")
 
 

@@ -1,13 +1,13 @@
-"""What the input pipeline of a real folder of JPEG files costs, and what the shipped recipe gains.
+"""Measure the cost of the input pipeline for a folder of JPEG files, and the shipped recipe's gain.
 
     .venv/bin/python benchmarks/input_pipeline.py [--pairs 4] [--examples 800] [--smoke]
 
 Five tables: whole trainings with the recipes "jpeg-folder" and "jpeg-folder-bfloat16" against
 stock `fit`, on the bundled pictures re-encoded at 1,024 px, for a network of half the channels
-(bar: 5x), and as they are (bar: 2x); the memory of a training against what `tfopt plan` announced
-(bar: 15%); the wait for input after the first epoch with the latter (bar: 5% of the wall time);
-frames a second against the rate at which all cores decode and do nothing else; and what scaled
-decoding adds.
+(bar: 5x), and as they are (bar: 2x); the memory of a training against that announced by
+`tfopt plan` (bar: 15%); the wait for input after the first epoch with the latter (bar: 5% of the
+wall time); frames a second against the rate at which all cores only decode; and the gain of scaled
+decoding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from measured import applied, pairs_of, speedup
 from options import make_parser
 
 LARGE_PIXELS, TARGET_PIXELS = 1024, 96
-# To see that it runs. The wait for input is that after the first of several epochs.
+# To check that it runs; the wait for input is measured after the first of several epochs.
 SMOKE_EXAMPLES, SMOKE_EPOCHS = 40, 2
 RECIPE = """
     name = "{name}"
@@ -43,7 +43,7 @@ RECIPE = """
 
 
 def enlarged(target: Path, examples: int) -> Path:
-    """So many of the bundled pictures, of each class its share, with a shorter side of 1,024."""
+    """Write bundled pictures with a shorter side of 1,024 px, and return their folder."""
     import tensorflow as tf
     from tfopt_workloads import clipart_jpeg
 
@@ -61,14 +61,14 @@ def enlarged(target: Path, examples: int) -> Path:
 
 
 def _spread(folder: Path, examples: int) -> Iterator[Path]:
-    """So many files, the same share of each class folder."""
+    """Yield about `examples` files, the same share of each class folder."""
     files = sorted(folder.glob("*/*.jpg"))
     step = max(1, -(-len(files) // examples))
     yield from files[::step]
 
 
 def training(name: str, bar: float, recipe: str) -> str:
-    """One row: a whole training with the recipe against stock `fit`."""
+    """Return a row: a whole training with the recipe against stock `fit`."""
     results = applied(recipe)
     both = pairs_of(results)
     stock, stack = ([run["wall_seconds"] for run in side] for side in zip(*both, strict=True))
@@ -80,9 +80,9 @@ def training(name: str, bar: float, recipe: str) -> str:
 
 
 def memory(name: str, recipe: str) -> str:
-    """One row: the resident memory that `tfopt plan` announces, and what `tfopt train` reached.
+    """Return a row: the resident memory that `tfopt plan` announces, and that of `tfopt train`.
 
-    Both are processes of their own; forked runs share what TensorFlow has loaded.
+    Both run in new processes, since forked runs share the memory of TensorFlow's libraries.
     """
     from tfopt_core.app.request import make_request
     from tfopt_core.app.train import train_once
@@ -107,10 +107,10 @@ def memory(name: str, recipe: str) -> str:
 
 
 def waiting(epochs: int) -> tuple[float, float]:
-    """Seconds waited for input and seconds of steps in all, after the first epoch, with the recipe.
+    """Return the seconds waited for input, and those of the steps in all, after the first epoch.
 
-    Each batch is fetched before its step and the wait for it timed, which Keras' own loop does
-    inside one call; prefetching goes on meanwhile in both.
+    Each batch is fetched before its step and the wait for it timed; Keras' own loop does both
+    inside one call. Prefetching continues meanwhile in both.
     """
     import keras
     import tensorflow as tf
@@ -153,8 +153,8 @@ def waiting(epochs: int) -> tuple[float, float]:
 
 
 def decoding(folder: Path, label: str) -> Iterator[str]:
-    """Rows: frames a second of the pipeline and of decoding alone, for each ratio that still
-    leaves the target's pixels."""
+    """Yield rows: frames a second of the pipeline and of decoding alone. There is a row for each
+    ratio that still leaves the target's pixels."""
     import tensorflow as tf
 
     files = [str(path) for path in sorted(folder.glob("*/*.jpg"))]
@@ -218,35 +218,35 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--examples", type=int, default=800, help="large pictures")
     parser.add_argument("--only", default=",".join(TABLES))
-    asked = parser.parse_args()
-    if asked.smoke:
-        asked.examples, asked.epochs = SMOKE_EXAMPLES, SMOKE_EPOCHS
+    options = parser.parse_args()
+    if options.smoke:
+        options.examples, options.epochs = SMOKE_EXAMPLES, SMOKE_EPOCHS
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with tempfile.TemporaryDirectory() as temporary:
         from tfopt_workloads import clipart_jpeg
 
-        large = enlarged(Path(temporary) / "large", asked.examples)
-        rows = recipes(large, asked.pairs, asked.epochs)
-        rows = rows[:1] if asked.smoke else rows
-        if "trainings" in asked.only:
+        large = enlarged(Path(temporary) / "large", options.examples)
+        rows = recipes(large, options.pairs, options.epochs)
+        rows = rows[:1] if options.smoke else rows
+        if "trainings" in options.only:
             print(f"{'pictures':<12}{'stock s':>9}{'stack s':>9}  {'whole (95%)':<21}"
                   f"{'bar':>5}  quality")  # fmt: skip
             for row in rows:
                 print(training(*row), flush=True)
-        if "memory" in asked.only:
+        if "memory" in options.only:
             print(f"\n{'pictures':<12}{'held':>10}{'announced':>10}{'reached':>10}{'off':>9}   "
                   "MiB resident (bar 15%)")  # fmt: skip
             for name, _, recipe in rows:
                 print(memory(name, recipe), flush=True)
-        if "waiting" in asked.only:
-            waited, seconds = waiting(asked.epochs)
+        if "waiting" in options.only:
+            waited, seconds = waiting(options.epochs)
             print(f"\nwait for input after the first epoch: {waited:.2f} s of {seconds:.2f} s, "
                   f"{waited / seconds:.1%} (bar 5%)", flush=True)  # fmt: skip
-        if "decoding" in asked.only:
+        if "decoding" in options.only:
             print(f"\n{'pictures':<12}{'ratio':>5}{'sequential':>12}{'AUTOTUNE':>11}"
                   f"{'decode only':>13}{'share':>8}   frames a second")  # fmt: skip
             folders = ((large, "1,024 px"), (clipart_jpeg.BUNDLED, "as shipped"))
-            for folder, label in folders[:1] if asked.smoke else folders:
+            for folder, label in folders[:1] if options.smoke else folders:
                 for line in decoding(folder, label):
                     print(line, flush=True)
 

@@ -1,10 +1,10 @@
-"""How much faster small models step with the shipped recipes, against stock `fit`.
+"""Measure how much faster small models train with the shipped recipes than with stock `fit`.
 
     .venv/bin/python benchmarks/loops.py [--pairs 4] [--only mlp,lstm] [--smoke]
 
-Each line is one `tfopt apply`, its pairs interleaved. "steps" compares the mean step from the
-second epoch on; "whole" the whole training, tracing and compilation included. Bars: MLP 8x, CNN 2x,
-LSTM 1.7x, Transformer 1.3x faster steps.
+Each row is one `tfopt apply`. "steps" compares the mean step from the second epoch on; "whole" the
+whole training with tracing and compilation. Bars: MLP 8x, CNN 2x, LSTM 1.7x, Transformer 1.3x
+faster steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RECIPE = """
     attribution = "off"
     {quality}
 """
-# To see that it runs. Warm steps are those after the first epoch.
+# To check that it runs; warm steps come after the first epoch.
 SMOKE_EPOCHS, SMOKE_OPTIONS = 2, "[workload.options]\n    examples = 640"
 ACCURACY = 'quality = { metric = "val_accuracy", tolerance = 0.02, direction = "max" }'
 
@@ -54,7 +54,7 @@ def recipe_text(name: str, pairs: int, smoke: bool = False) -> str:
 
 
 def line(name: str, pairs: int, smoke: bool = False) -> str:
-    """One row of the table."""
+    """Return one row of the table."""
     base, bar = LINES[name][0], LINES[name][-1]
     results = applied(recipe_text(name, pairs, smoke))
     both = pairs_of(results)
@@ -73,13 +73,13 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=4)
     parser.add_argument("--only", default=",".join(LINES))
-    asked = parser.parse_args()
-    if asked.smoke:
-        asked.only = "mlp"
+    options = parser.parse_args()
+    if options.smoke:
+        options.only = "mlp"
     print(f"{'model':<13}{'recipe':<18}{'stock ms':>9}{'stack ms':>9}  {'steps (95%)':<21}"
           f"{'bar':>5}  {'whole (95%)':<20}  quality")  # fmt: skip
-    for name in asked.only.split(","):
-        print(line(name, asked.pairs, asked.smoke), flush=True)
+    for name in options.only.split(","):
+        print(line(name, options.pairs, options.smoke), flush=True)
 
 
 if __name__ == "__main__":

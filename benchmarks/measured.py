@@ -1,5 +1,4 @@
-"""What the benchmarks share: a recipe measured by the command itself, its steps' times, and
-functions called in processes of their own."""
+"""Functions that benchmarks share: measure a recipe by the command, and call work in a fork."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ T = TypeVar("T")
 
 
 def applied(recipe: str, *options: str) -> dict[str, Any]:
-    """The results of `tfopt apply` on this recipe text, in a folder of its own.
+    """Return the results of `tfopt apply` on this recipe text, run in a temporary folder.
 
     :param options: further options of the command.
-    :raises SystemExit: if the command fails, with what it said.
+    :raises SystemExit: if the command fails, with its output.
     """
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -42,13 +41,13 @@ def applied(recipe: str, *options: str) -> dict[str, Any]:
 
 
 def warm_step_seconds(run: dict[str, Any]) -> float:
-    """Mean seconds of a step from the second epoch on, nothing traced or filled in it."""
+    """Return the mean seconds of a step from the second epoch on, without cold blocks."""
     blocks = [b for b in run["fits"][-1]["blocks"] if b["epoch"] >= 1 and not b["cold"]]
     return float(sum(b["seconds"] for b in blocks) / sum(b["steps"] for b in blocks))
 
 
 def pairs_of(results: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Baseline and full run of each round whose both runs count."""
+    """Return the baseline's and the full run of each round whose both runs count."""
     rounds: dict[int, dict[str, Any]] = {}
     for run in results["runs"]:
         if run["status"] == "ok":
@@ -57,7 +56,7 @@ def pairs_of(results: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, An
 
 
 def speedup(base: list[float], fast: list[float]) -> str:
-    """`8.2x (7.9-8.6)`: the paired 95% interval of a ratio of times."""
+    """Return `8.2x (7.9-8.6)`, the ratio of times with its paired 95% interval."""
     ratio, low, high = speedup_interval(t_interval(log_ratios(base, fast), 0.05))
     return f"{ratio:.2f}x ({low:.2f}-{high:.2f})"
 
@@ -67,7 +66,7 @@ def in_fork(work: Callable[..., T], *arguments: Any) -> T:
 
     TensorFlow is imported here once; its devices are opened in the fork.
 
-    :raises SystemExit: if it fails; what it wrote stands above.
+    :raises SystemExit: if it fails; its error was printed before.
     """
     _import_tensorflow()
     context = multiprocessing.get_context("fork")
@@ -95,7 +94,7 @@ def in_fork(work: Callable[..., T], *arguments: Any) -> T:
 
 @functools.cache
 def _import_tensorflow() -> None:
-    """Import it, devices closed: a fork of a process that has opened them would hang."""
+    """Import TensorFlow without opening devices: a fork with open devices would hang."""
     os.environ["KERAS_BACKEND"] = "tensorflow"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from tfopt_core.hooks import RuntimeOptions

@@ -1,4 +1,4 @@
-"""What a verdict costs: one question asked by new processes, by forks, and within one training.
+"""Measure what a verdict costs: by new processes, by forks, and within one training.
 
     .venv/bin/python benchmarks/measuring_cost.py [--pairs 4] [--smoke]
 
@@ -6,11 +6,10 @@ The question is whether several steps a call of the train function are faster th
 workload "flights". "spawn" and "fork" measure it as `tfopt apply` does, "in-run" as `tfopt train
 --adapt` does, which answers it for several numbers of steps and for XLA.
 
-Columns: runs; seconds from the start to the end; the part of it that is the runs' own training;
-the mean seconds of a run's process beside its training; seconds of measuring for each verdict;
-and their share of all. For "spawn" and "fork" measuring is all of it: the trainings are made for
-nothing else. For "in-run" it is the time while loops were compared; the training goes on
-meanwhile.
+Columns: runs; seconds in all; those of the runs' own training; the mean seconds of a run's process
+outside of its training; seconds of measuring for each verdict; and their share of all. For "spawn"
+and "fork" all of the time is measuring. For "in-run" it is the time in which loops were compared,
+while the training continued.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ RECIPE = """
     length = "full"
     attribution = "off"
 """
-# To see that it runs.
+# To check that it runs.
 SMOKE_RECIPE = RECIPE.replace("epochs = 4", "epochs = 2").replace("40000", "640")
 
 
 def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
-    """The request of this recipe, its runs' folders below this one."""
+    """Return the request of this recipe, with the runs' folders below this folder."""
     from tfopt_core.app.request import make_request
 
     (folder / "pyproject.toml").touch()
@@ -54,7 +53,7 @@ def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
 
 
 def by_pairs(name: str, runner: Any, pairs: int, recipe: str = RECIPE) -> str:
-    """One line: measured as `apply` does, by this runner."""
+    """Return a row: measured as `apply` does, by this runner."""
     from tfopt_core.measurement.session import measure
     from tfopt_core.store.database import Store
 
@@ -73,18 +72,18 @@ def by_pairs(name: str, runner: Any, pairs: int, recipe: str = RECIPE) -> str:
 
 
 def in_run(runner: Any, recipe: str = RECIPE) -> str:
-    """One line: compared within one training."""
+    """Return a row: compared within one training."""
     from tfopt_core.app.train import train_once
 
-    told: list[Any] = []
+    results: list[Any] = []
     recipe = (recipe % 4).replace("epochs = 4", "epochs = 12")
     recipe = recipe.replace('[[plugins]]\n    use = "steps-per-execution"\n    steps = 16\n', "")
     with tempfile.TemporaryDirectory() as temporary:
         request = request_in(Path(temporary), recipe, compares=False)
         begun = perf_counter()
-        run = train_once(request, runner, runner, lambda *epoch: None, told.append).run
+        run = train_once(request, runner, runner, lambda *epoch: None, results.append).run
         took = perf_counter() - begun
-    [adapted] = told
+    [adapted] = results
     verdicts = [contrast for contrast in adapted.contrasts if contrast.speedup is not None]
     beside = (run.process_seconds or 0.0) - (run.wall_seconds or 0.0)
     return line("in-run", 1, took, run.wall_seconds or 0.0, beside, adapted.seconds, len(verdicts),
@@ -95,7 +94,7 @@ def line(
     name: str, runs: int, took: float, training: float, beside: float, measuring: float,
     verdicts: int, statement: str,
 ) -> str:  # fmt: skip
-    """A row of the table, and what was found below it."""
+    """Return a row of the table, with the statements below it."""
     per_verdict = f"{measuring / verdicts:13.1f}" if verdicts else f"{'-':>13}"
     share = f"{measuring / took:7.0%}"
     return (
@@ -108,15 +107,15 @@ def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=4)
-    asked = parser.parse_args()
-    pairs, recipe = asked.pairs, SMOKE_RECIPE if asked.smoke else RECIPE
+    options = parser.parse_args()
+    pairs, recipe = options.pairs, SMOKE_RECIPE if options.smoke else RECIPE
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from tfopt_core.workers.fork import ForkRunner
     from tfopt_core.workers.spawn import SpawnRunner
 
     print(f"{'way':<8}{'runs':>5}{'in all':>8}{'training':>10}{'beside':>9}{'per verdict':>13}"
           f"{'share':>7}")  # fmt: skip
-    if not asked.smoke:  # the same as with forks, and the imports of TensorFlow that they save
+    if not options.smoke:  # the same as with forks, plus the imports of TensorFlow
         print(by_pairs("spawn", SpawnRunner(), pairs), flush=True)
     with ForkRunner() as runner:
         print(by_pairs("fork", runner, pairs, recipe), flush=True)

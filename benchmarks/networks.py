@@ -20,7 +20,8 @@ CLASSES = 10
 
 
 def mlp(examples: int = 10_000) -> Workload:
-    """64-128-64-10 over pictures of 8x8 pixels: a step computes for microseconds only.
+    """Return a 64-128-64-10 network over pictures of 8x8 pixels, whose step computes for
+    microseconds.
 
     :param examples: of the 10,000 training pictures.
     """
@@ -40,7 +41,7 @@ def mlp(examples: int = 10_000) -> Workload:
 
 
 def cnn(examples: int = 4096) -> Workload:
-    """Three convolutions over pictures of 32x32x3.
+    """Return a network of three convolutions over pictures of 32x32x3.
 
     :param examples: of the 10,000 training pictures.
     """
@@ -65,7 +66,7 @@ def cnn(examples: int = 4096) -> Workload:
 
 
 def clipart(folder: str) -> Workload:
-    """The workload "clipart-jpeg" with a network of half its channels: little but input.
+    """Return "clipart-jpeg" with a network of half its channels, so that input dominates.
 
     :param folder: a folder of class folders of JPEG files.
     """
@@ -98,13 +99,13 @@ def _pictures(examples: int) -> Any:
 
 
 def _eight_by_eight(pictures: Any) -> Any:
-    """(n, 28, 28) uint8 to (n, 64) float32: means of 4x4 pixels, a frame of 2 added."""
+    """Return (n, 28, 28) uint8 as (n, 64) float32: a frame of 2 is added, 4x4 pixels averaged."""
     framed = np.pad(pictures, ((0, 0), (2, 2), (2, 2))).astype("float32") / 255
     return framed.reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)).reshape(-1, 64)
 
 
 def _in_colour(pictures: Any) -> Any:
-    """(n, 28, 28) uint8 to (n, 32, 32, 3) float32."""
+    """Return (n, 28, 28) uint8 as (n, 32, 32, 3) float32."""
     framed = np.pad(pictures, ((0, 0), (2, 2), (2, 2))).astype("float32") / 255
     return np.repeat(framed[..., None], 3, axis=-1)
 

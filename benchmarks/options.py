@@ -8,8 +8,8 @@ import argparse
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
     """Return a parser with `--smoke`, described by the first line of the benchmark's docstring.
 
-    With `--smoke` a benchmark carries out each of its parts once, as small as it can: tests see
-    whether it still runs. What it prints then says nothing of any speed.
+    With `--smoke` a benchmark runs each of its parts once and as small as possible, so that tests
+    can check that it still runs. The figures then mean nothing.
     """
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     parser.add_argument(

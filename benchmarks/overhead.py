@@ -1,4 +1,4 @@
-"""What the loop that tfopt adds around `fit` costs a step, against the same options set by hand.
+"""Measure what tfopt's code around `fit` costs a step, against the same options set by hand.
 
     .venv/bin/python benchmarks/overhead.py [--pairs 60] [--smoke]
 
@@ -7,8 +7,8 @@ Two contrasts, each printed with its 95% interval; 1.00 is no overhead:
 - "epochs": two models on the same data set, compiled and fitted by hand and through core, take
   turns epoch by epoch (ABBA) within one process; the time of `fit` is divided by its steps.
 - "in-run": within one `fit` the train function of Keras and the same function under core's clock
-  take turns in blocks of steps (ABBA). What core adds to a step is the clock, so this is the same
-  question with the noise of the machine's drift taken out.
+  take turns in blocks of steps (ABBA). Core adds only the clock to a step, so this answers the same
+  question without the machine's drift.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 SEED = 1
 # Steps of a block, and how often the data are repeated, in the contrast within one `fit`.
 BLOCK, IN_RUN_EPOCHS = 20, 20
-# To see that it runs.
+# To check that it runs.
 SMOKE_EXAMPLES, SMOKE_PAIRS = 640, 2
 
 
 class ByHand:
-    """What a user would write: compile, fit."""
+    """A training as a user writes it: compile, fit."""
 
     def __init__(self, workload: Any, dataset: Any) -> None:
         self.model = workload.build_model()
@@ -43,7 +43,7 @@ class ByHand:
         self.dataset = dataset
 
     def epoch(self, number: int) -> float:
-        """Train one epoch; seconds of its `fit`."""
+        """Train one epoch and return the seconds of its `fit`."""
         begin = perf_counter()
         self.model.fit(
             self.dataset, epochs=number + 1, initial_epoch=number, verbose=0, shuffle=False
@@ -52,7 +52,7 @@ class ByHand:
 
 
 class ByTfopt:
-    """The same through core: its clock, its epoch notifications, its callback list."""
+    """The same training through core: its clock, its epoch events, its callback list."""
 
     def __init__(self, recipe: Any, workload: Any) -> None:
         from tfopt_core.hooks import read_machine
@@ -66,12 +66,12 @@ class ByTfopt:
         self.built = build(job, workload)
         self.monitor = monitor = FitMonitor(self.built, lambda message: None)
         monitor.timed.install()
-        # made once, as for a whole training; each epoch is a segment of it
+        # made once, as for a whole training, of which each epoch is a segment
         self.callbacks = segmented_callbacks([monitor.callback()], self.built.model)
         self.callbacks.last = False
 
     def epoch(self, number: int) -> float:
-        """Train one epoch; seconds of its `fit`."""
+        """Train one epoch and return the seconds of its `fit`."""
         begin = perf_counter()
         self.built.model.fit(
             self.built.run.datasets["train"], epochs=number + 1, initial_epoch=number,
@@ -81,7 +81,7 @@ class ByTfopt:
 
 
 class TakesTurns:
-    """A train function that is the plain one and the clocked one in turns, and times both."""
+    """A train function that calls the plain and the clocked one in turns, and times both."""
 
     def __init__(self, plain: Any, clocked: Any) -> None:
         self.functions = (plain, clocked)
@@ -102,7 +102,7 @@ class TakesTurns:
 
 
 def in_run(built: Any, monitor: Any, callback: Any) -> Any:
-    """The log ratios of the clocked to the plain steps, from blocks within one `fit`."""
+    """Return the log ratios of the clocked to the plain steps, from blocks within one `fit`."""
     from tfopt_core.statistics.intervals import log_ratios
 
     model = built.model
@@ -119,7 +119,7 @@ def in_run(built: Any, monitor: Any, callback: Any) -> Any:
 
 
 def ratio_in_words(logs: Any) -> str:
-    """`1.0012 (0.9990 to 1.0034)`."""
+    """Return the ratio with its interval: `1.0012 (0.9990 to 1.0034)`."""
     import math
 
     from tfopt_core.statistics.intervals import t_interval
@@ -130,7 +130,7 @@ def ratio_in_words(logs: Any) -> str:
 
 
 def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) -> str:
-    """One line of the table."""
+    """Return one row of the table."""
     import attrs
     import keras
     import tensorflow as tf
@@ -148,7 +148,7 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
     plan = batched_plan(as_plan(workload.train, "train"), "train", batch_size=batch_size,
                         explicit=True, shuffle=True, seed=SEED)  # fmt: skip
     still = tf.data.Options()
-    # tf.data's tuning thread would make epochs wait for up to their own length at random
+    # tf.data's tuning thread would delay the ends of epochs at random
     still.autotune.enabled = False
     dataset = lower(plan).cache().with_options(still)
     steps = int(dataset.cardinality())
@@ -174,15 +174,18 @@ def main() -> None:
     """Print the table."""
     parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=60, help="epochs of each side")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print(f"{'workload':<14} {'batch':>5} {'steps':>6} {'hand us':>8} {'tfopt us':>8}  "
           f"{'epochs':<26}in-run")  # fmt: skip
-    if asked.smoke:
+    if options.smoke:
         few = {"prepare": "ahead", "examples": SMOKE_EXAMPLES}
         print(measured("flights", few, 32, SMOKE_PAIRS), flush=True)
         return
-    print(measured("flights", {"prepare": "ahead", "examples": 40000}, 32, asked.pairs), flush=True)
-    print(measured("fashion-mnist", {"examples": 4800}, 32, asked.pairs), flush=True)
+    print(
+        measured("flights", {"prepare": "ahead", "examples": 40000}, 32, options.pairs),
+        flush=True,
+    )
+    print(measured("fashion-mnist", {"examples": 4800}, 32, options.pairs), flush=True)
 
 
 if __name__ == "__main__":

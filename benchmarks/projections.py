@@ -1,16 +1,15 @@
-"""How close the projected total of a training that is cut short comes to the whole training's.
+"""Measure how close the projected total of a training cut short is to the whole training's time.
 
     .venv/bin/python benchmarks/projections.py [--runs 4] [--only NAME] [--smoke]
 
-Baselines of shipped workloads are trained to their end, each in a process of its own, as a run of
-`tfopt apply` is. What `length = "steady"` would have projected is computed from the blocks up to
-the place where it would have cut that same training, so no other process' speed is in the ratio.
+Baselines of shipped workloads are trained to their end, each in a process of its own, as in a run
+of `tfopt apply`. The projection of `length = "steady"` is computed from the blocks before the place
+where it would have cut the same training, so the ratio does not compare two processes.
 
-"as it was" is that of the training itself. What the machine's speed did after the cut is in it: on
-a machine whose speed changes every few seconds it tells the machine's noise. "from any epoch" takes
-each epoch for the first in turn, the others following in a circle, and is the mean over these: the
-start-up is in neither side, and what is left is what the projection itself gets wrong. Both are
-projected / whole with the 95% interval over the runs; 1.00 is right.
+"as it was" compares the training itself. It includes changes of the machine's speed after the cut,
+and so the machine's noise. "from any epoch" takes each epoch for the first in turn, with the others
+following in a circle, and is the mean over these: without the start-up, it shows the error of the
+projection itself. Both are projected / whole with the 95% interval over the runs; 1.00 is exact.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ RUNS, SMOKE_RUNS = 4, 2
 EPOCHS = {"flights": 30, "weather": 12, "stdlib-text": 12}
 SMOKE = {"weather": 3}
 LABELS = "as it was", "from any epoch"
-# Features are computed before the training, as a careful user would; an epoch of all texts takes so
-# long that a second one would hardly be seen.
+# Features are computed before the training, as a careful user would; fewer texts, since one epoch
+# of all of them takes too long.
 OPTIONS: dict[str, dict[str, object]] = {
     "flights": {"prepare": "ahead"},
     "stdlib-text": {"examples": 6400},
@@ -45,9 +44,10 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 @attrs.frozen
 class Training:
-    """A whole training's seconds, what was projected of it (the mean of several), and after how
-    many seconds of steps it would have been cut; None stands for one that would not
-    have been cut and projected."""
+    """The seconds of a whole training, its projected seconds, and when it would have been cut.
+
+    `projected` is the mean if there are several; `cut_after` counts seconds of steps.
+    """
 
     whole: float
     projected: float
@@ -59,13 +59,13 @@ def main() -> None:
     parser = make_parser(__doc__ or "")
     parser.add_argument("--runs", type=int, default=RUNS, help="of each workload, at least 2")
     parser.add_argument("--only", choices=EPOCHS)
-    asked = parser.parse_args()
-    if asked.runs < 2:
+    options = parser.parse_args()
+    if options.runs < 2:
         parser.error("--runs: at least 2, or there is no interval")
-    epochs = SMOKE if asked.smoke else EPOCHS
-    if asked.only:
-        epochs = {asked.only: EPOCHS[asked.only]}
-    runs = SMOKE_RUNS if asked.smoke else asked.runs
+    epochs = SMOKE if options.smoke else EPOCHS
+    if options.only:
+        epochs = {options.only: EPOCHS[options.only]}
+    runs = SMOKE_RUNS if options.smoke else options.runs
     heads = f"{'whole':>7} {'projected':>9} {'cut after':>9}  ratio"
     print(f"{'workload':12} {'epochs':>6}  {'':14} {heads}")
     for name, count in epochs.items():
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def training(name: str, epochs: int, seed: int) -> tuple[Training | None, Training | None]:
-    """Train the baseline to its end: as it was, and from any epoch."""
+    """Train the baseline to its end. Return it as it was, and from any epoch; None if not cut."""
     from time import perf_counter_ns
 
     from tfopt_core.hooks import read_machine
@@ -92,16 +92,16 @@ def training(name: str, epochs: int, seed: int) -> tuple[Training | None, Traini
         began = perf_counter_ns()
         outcome = train(build(job, workload), began, lambda message: None)
     turned = [as_cut(warm) for warm in turns_of(outcome)]
-    if any(one is None for one in turned):
+    if any(turn is None for turn in turned):
         return as_cut(outcome), None
-    cut = [one for one in turned if one is not None]
+    cut = [turn for turn in turned if turn is not None]
     return as_cut(outcome), Training(
-        cut[0].whole, fmean(one.projected for one in cut), fmean(one.cut_after for one in cut)
+        cut[0].whole, fmean(turn.projected for turn in cut), fmean(turn.cut_after for turn in cut)
     )
 
 
 def turns_of(outcome: FitOutcome) -> Iterator[FitOutcome]:
-    """Trainings of all epochs but the first, as if each of them had come first in turn."""
+    """Yield trainings of all epochs but the first, as if each of them had come first in turn."""
     count = outcome.planned_epochs - 1
     for first in range(count):
         order = [1 + (first + place) % count for place in range(count)]
@@ -111,7 +111,7 @@ def turns_of(outcome: FitOutcome) -> Iterator[FitOutcome]:
             for block in outcome.blocks
             if block.epoch == epoch
         )
-        # the end of the last epoch is no edge; in a circle it is one, of the usual length
+        # in a circle the end of the last epoch is an edge too, of mean length
         of_edges = (*outcome.edge_seconds, fmean(outcome.edge_seconds))
         edges, validations = (
             tuple(seconds[epoch] for epoch in order) if seconds else ()
@@ -125,7 +125,7 @@ def turns_of(outcome: FitOutcome) -> Iterator[FitOutcome]:
 
 
 def as_cut(outcome: FitOutcome) -> Training | None:
-    """Project a whole training from the part after which it would have been cut."""
+    """Project a training from the part before its cut, and return it; None if it is not cut."""
     assert outcome.steps_per_epoch is not None
     rule = CutRule(epochs=outcome.planned_epochs, steps_per_epoch=outcome.steps_per_epoch)
     count = next((n for n in range(1, len(outcome.blocks)) if rule(outcome.blocks[:n])), None)
@@ -136,8 +136,8 @@ def as_cut(outcome: FitOutcome) -> Training | None:
     projection = project(attrs.evolve(
         outcome, blocks=blocks, steps=sum(block.steps for block in blocks), cut_short=True,
         edge_seconds=outcome.edge_seconds[:epoch],
-        # Keras validates at the end of the epoch that is cut, and tfopt once more if that was
-        # the first time
+        # Keras validates at the end of the epoch that is cut, and tfopt once more if that was the
+        # first validation
         validation_seconds=outcome.validation_seconds[: max(2, epoch + 1)],
     ))  # fmt: skip
     if projection.seconds is None:
@@ -146,7 +146,8 @@ def as_cut(outcome: FitOutcome) -> Training | None:
 
 
 def row(name: str, epochs: int, label: str, trainings: Sequence[Training | None]) -> str:
-    """A line of the table; where some trainings were too short for a projection it says so."""
+    """Return a row of the table, which says so if some trainings were too short for a
+    projection."""
     cut = [training for training in trainings if training is not None]
     begin = f"{name:12} {epochs:6}  {label:14}"
     if len(cut) < len(trainings):

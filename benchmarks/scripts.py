@@ -1,9 +1,9 @@
-"""First contacts: what `tfopt apply SCRIPT` says of each script in tests/integration/scripts.
+"""Run `tfopt apply SCRIPT` for each script in tests/integration/scripts.
 
     .venv/bin/python benchmarks/scripts.py [NAME ...] [--smoke]
 
-Prints a line a script: what was proposed and kept, the verdict, the interval, and how long it took.
-Nothing else should run meanwhile; about two minutes a script.
+Prints a row for each script: the stack, the verdict, the interval and the time. It takes about two
+minutes a script; nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import attrs
 from options import make_parser
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
-# To see that it runs: the smallest script, and no more measuring than four pairs of it.
+# To check that it runs: the smallest script, and a budget of four pairs.
 SMOKE_SCRIPT, SMOKE_OPTIONS = "eager_tiny", ("--budget", "10s")
 
 
 @attrs.frozen
 class Line:
-    """What came of one script."""
+    """The row of one script."""
 
     name: str
     stack: str
@@ -38,7 +38,7 @@ class Line:
 
 
 def first_contact(script: Path, *options: str) -> Line:
-    """Run the command in a folder of its own, on a copy of the script.
+    """Run the command on a copy of the script in a temporary folder. Return the row.
 
     :param options: further options of the command.
     """
@@ -53,16 +53,16 @@ def first_contact(script: Path, *options: str) -> Line:
         )  # fmt: skip
         seconds = time.monotonic() - begun
         if not (folder / "out.json").exists():
-            said = " ".join((done.stdout or done.stderr).split())
-            return Line(script.stem, "", f"status {done.returncode}: {said[:100]}", "", seconds)
+            output = " ".join((done.stdout or done.stderr).split())
+            return Line(script.stem, "", f"status {done.returncode}: {output[:100]}", "", seconds)
         results = json.loads((folder / "out.json").read_text())
     return line_of(script.stem, results, seconds)
 
 
 def line_of(name: str, results: Mapping[str, Any], seconds: float) -> Line:
-    """Return what the JSON of the command says of a script."""
+    """Return the row of a script from the JSON of the command."""
     if not results.get("measured", True):
-        tried = ", ".join(one["plugin"] for one in results["left_out"]) or "nothing"
+        tried = ", ".join(left["plugin"] for left in results["left_out"]) or "nothing"
         return Line(name, f"(tried: {tried})", "nothing to gain", "", seconds)
     comparison = results["comparison"]
     interval = ""
@@ -76,9 +76,9 @@ def main() -> None:
     """Print the table, line by line."""
     parser = make_parser(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    asked = parser.parse_args()
-    names = [SMOKE_SCRIPT] if asked.smoke else asked.names
-    options = SMOKE_OPTIONS if asked.smoke else ()
+    arguments = parser.parse_args()
+    names = [SMOKE_SCRIPT] if arguments.smoke else arguments.names
+    options = SMOKE_OPTIONS if arguments.smoke else ()
     scripts = sorted(SCRIPTS.glob("*.py"))
     print(f"{'script':<22} {'verdict':<16} {'interval':<24} {'seconds':>7}  stack")
     for script in scripts:

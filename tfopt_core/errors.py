@@ -4,7 +4,7 @@
     ├── InputError                2: something that the user wrote is wrong
     │   ├── RecipeError           a recipe's problems, all at once
     │   ├── PluginLoadError       a named plugin cannot be found or imported
-    │   ├── PluginDefinitionError a plugin class breaks the contract of DESIGN.md
+    │   ├── PluginDefinitionError a plugin class breaks the contract of docs/guide/plugins.md
     │   ├── PluginConflict        two plugins of a stack exclude each other
     │   ├── PluginRefused         a plugin says that its settings make no sense here
     │   ├── NotComparable         two measurements that say nothing of each other

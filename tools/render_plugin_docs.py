@@ -1,9 +1,9 @@
-"""Renders docs/plugins/ from the plugin classes, so that code and page cannot disagree.
+"""Render docs/plugins/ from the plugin classes, so that code and page cannot disagree.
 
     .venv/bin/python tools/render_plugin_docs.py
 
-writes a page for each plugin that this distribution registers, and the index. A test compares
-the committed pages with what this renders.
+writes a page for each plugin that this distribution registers, and the index. A test compares the
+committed pages with the rendered ones.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MARK = "<!-- Rendered by tools/render_plugin_docs.py from the plugin's class: ed
 
 
 def render_all() -> dict[str, str]:
-    """Every page by file name.
+    """Return every page by file name.
 
     :raises SystemExit: if a plugin of this distribution cannot be imported.
     """
     ours = [
         name
-        for name, found in registrations().items()
-        if any(registration.distribution == DISTRIBUTION for registration in found)
+        for name, registered in registrations().items()
+        if any(registration.distribution == DISTRIBUTION for registration in registered)
     ]
     infos = inspect_plugins(ours)
     broken = [f"{info.name}: {info.error}" for info in infos if info.error]
@@ -42,7 +42,7 @@ def render_all() -> dict[str, str]:
 
 
 def render_index(infos: Sequence[PluginInfo]) -> str:
-    """The table of all plugins."""
+    """Return the page with the table of all plugins."""
     rows = [
         f"| [`{info.name}`]({info.name}.md) | {_cell(info.summary)} | {_targets(info)} |"
         for info in infos
@@ -64,7 +64,7 @@ def render_index(infos: Sequence[PluginInfo]) -> str:
 
 
 def render_page(info: PluginInfo) -> str:
-    """One plugin's page."""
+    """Return one plugin's page."""
     lines = [MARK, f"# {info.name}", "", info.summary, ""]
     for heading, text in info.sections:
         lines += [f"## {heading}", "", _sentence(_linked(text)), ""]
@@ -88,7 +88,7 @@ def _default(setting: Setting) -> str:
 
 
 def _snippet(info: PluginInfo) -> list[str]:
-    """The plugin as a recipe names it, its defaults as comments."""
+    """Return the lines of a recipe that use the plugin, with its defaults as comments."""
     lines = ["[[plugins]]", f'use = "{info.name}"']
     for setting in info.settings:
         if setting.default is None:
@@ -100,19 +100,19 @@ def _snippet(info: PluginInfo) -> list[str]:
 
 def _facts(info: PluginInfo) -> list[str]:
     assert info.traits is not None
-    said = info.traits
+    traits = info.traits
     facts = [
         ("works on", _targets(info)),
-        ("role", said.role),
+        ("role", traits.role),
         ("mathematics, by default", _mathematics(info)),
-        ("changes the model", MODEL_CHANGES[said.model_change]),
+        ("changes the model", MODEL_CHANGES[traits.model_change]),
         ("hooks", ", ".join(f"`{hook}`" for hook in info.hooks)),
     ]
     for label, names in (
-        ("needs", said.requires),
-        ("conflicts with", said.conflicts),
-        ("stands before", said.before),
-        ("stands after", said.after),
+        ("needs", traits.requires),
+        ("conflicts with", traits.conflicts),
+        ("stands before", traits.before),
+        ("stands after", traits.after),
     ):
         if names:
             facts.append((label, ", ".join(f"`{name}`" for name in names)))
@@ -120,7 +120,7 @@ def _facts(info: PluginInfo) -> list[str]:
 
 
 def _mathematics(info: PluginInfo) -> str:
-    """What `math()` answers with default settings, where those make a plugin."""
+    """Return the mathematics that the plugin declares with its default settings."""
     plugin_class = find(info.name, registrations()).load()
     try:
         plugin = plugin_class()
@@ -139,15 +139,15 @@ def _targets(info: PluginInfo) -> str:
 
 
 def _sentence(text: str) -> str:
-    """The text with a capital, unless it begins with a name, as of a plugin or a module."""
+    """Return the text with a capital, unless it begins with the name of a plugin or a module."""
     first = text.split(maxsplit=1)[0].strip(",.;:") if text else ""
     is_name = first in registrations() or "." in first
     return text if is_name else text[:1].upper() + text[1:]
 
 
 def _linked(text: str) -> str:
-    """Bare addresses as links that Markdown knows."""
-    return re.sub(r"https?://[^\s,;)]+", lambda found: f"<{found[0]}>", text)
+    """Return the text with bare addresses as Markdown links."""
+    return re.sub(r"https?://[^\s,;)]+", lambda match: f"<{match[0]}>", text)
 
 
 def _cell(text: str) -> str:

@@ -78,12 +78,12 @@ def loop_effect(
     if made.kind != kind or not made.steps:
         return Effect.not_applied(nothing_done)
     if xla is not True or made.compiled_steps or made.why_not_whole:
-        return Effect.applied_as(made.said)
+        return Effect.applied_as(made.in_words)
     if not model.jit_compile:
         why = "Keras turned XLA off: some layer does not support it"
     else:
         why = "no two batches in a row had the size that XLA compiled for"
-    return Effect.applied_as(f"{made.said}; {why}")
+    return Effect.applied_as(f"{made.in_words}; {why}")
 
 
 def best_compared(diagnosis: Diagnosis) -> ComparedLoop | None:

@@ -126,7 +126,7 @@ def first_contact(
     if tried is not None:
         check_free(path)
         write_file(path, draft.text(), replace=True)
-    return Contact(draft, path, None if tried is None else tried.found)
+    return Contact(draft, path, None if tried is None else tried.prepared)
 
 
 def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:

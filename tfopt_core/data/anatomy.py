@@ -1,4 +1,4 @@
-"""What is known of each stage of a plan: does it repeat, what does it yield, how much of it."""
+"""Describe each stage of a plan: whether it repeats, what it yields, and its size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tfopt_core.data.stages import (
     TakeWhile,
 )
 
-# An element behind one of these is an element before it.
+# Stages that yield elements of their input unchanged.
 _SAME_ELEMENTS = (
     *LIKE_THEIR_INPUT, Filter, PartOfExamples, PartOfSource, Repeat, Shard, Skip, Take, TakeWhile,
 )  # fmt: skip
@@ -35,12 +35,12 @@ _SAME_ELEMENTS = (
 
 @attrs.frozen(eq=False)
 class StageFacts:
-    """What is known of a stage.
+    """The facts of one stage.
 
     `deterministic` says whether it yields the same elements in the same order each time, given
-    the same input; `random_ops` why not, as far as its function tells. `element_spec`,
-    `element_bytes` (the mean of an element) and `cardinality` are of what it yields; the last two
-    are None where they are not known.
+    the same input; `random_ops` names the ops of its function that prevent it. `element_spec`,
+    `element_bytes` (the mean of an element) and `cardinality` describe what it yields; the last two
+    are None if unknown.
     """
 
     stage: Stage
@@ -53,10 +53,10 @@ class StageFacts:
 
 
 def stage_facts(plan: DataPlan, sample: int = 64) -> tuple[StageFacts, ...]:
-    """The facts of every stage, in the order in which elements pass them.
+    """Return the facts of every stage, in the order in which elements pass them.
 
-    :param sample: how many examples may be computed to learn the bytes of an element, where its
-        spec does not tell them. Nothing is computed that would leave traces.
+    :param sample: how many examples may be computed to learn the bytes of an element whose spec
+        leaves them open. Nothing with side effects is computed.
     """
     plan = plan.with_stages(plan.lowering_order())
     any_order = any(
@@ -88,7 +88,7 @@ def _bytes(
     part: DataPlan,
     sample: int,
 ) -> float | None:
-    """The mean bytes of an element, computed only where nothing else tells them.
+    """Return the mean bytes of an element, which is computed only if the spec leaves them open.
 
     :param part: the plan up to and with the stage.
     """
@@ -108,8 +108,8 @@ def _bytes(
 
 
 def _by_batch_size(spec: Any, plan: DataPlan) -> float | None:
-    """The bytes of a mean batch whose examples are of one known shape, for what must not be run:
-    a random layer, say, that stands behind the batching."""
+    """Return the bytes of a mean batch whose examples have one known shape. It serves pipelines
+    that must not be run, such as one with a random layer behind the batch."""
     import tensorflow as tf
 
     leaves = tf.nest.flatten(spec)
@@ -126,7 +126,7 @@ def _by_batch_size(spec: Any, plan: DataPlan) -> float | None:
 
 
 def _batch_bytes(stage: Batch, batches: int | None, example: StageFacts) -> float | None:
-    """The last batch may be smaller than the others."""
+    """Return the mean bytes of a batch; the last one may be smaller than the others."""
     if example.element_bytes is None:
         return None
     if not batches or example.cardinality is None or stage.drop_remainder:

@@ -1,8 +1,8 @@
-"""What tf.data's AUTOTUNE chose, read from an iterator while it lives.
+"""Read what tf.data's AUTOTUNE chose from an iterator while it exists.
 
-`fit` keeps the iterator of an epoch to itself, but hands it to the train function: that is where
-it is seen. `tf.data.experimental.get_model_proto` is public; the names of stages and parameters in
-its answer are those of tf.data's own code, and are known in this module only.
+`fit` keeps an epoch's iterator to itself, but passes it to the train function, which notes it.
+`tf.data.experimental.get_model_proto` is public; the names of stages and parameters in its answer
+come from tf.data's own code, and only this module depends on them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, ref
 
 import attrs
 
-# How many calls or readers run at once, and how many elements are held ready.
+# Units of the parameters: calls or readers at once, elements ahead.
 _UNITS = {"parallelism": "at once", "buffer_size": "ahead"}
 # tf.data's names of stages: "ParallelMapV2", "Prefetch", "ParallelInterleaveV4", "MapAndBatch".
 _STAGE = re.compile(r"(?:Parallel)?(?P<words>[A-Za-z]+?)(?:V\d+)?")
@@ -25,22 +25,22 @@ _OPENS = re.compile("Interleave|FlatMap")
 
 @attrs.frozen
 class Tuned:
-    """One value that AUTOTUNE sets: of which stage, what, and how much in the end."""
+    """One value that AUTOTUNE sets: its stage, its parameter and the last value."""
 
     stage: str
     parameter: str
     value: int
 
     def describe(self) -> str:
-        """In words: `map 2 at once`, `prefetch 8 ahead`."""
+        """Return the value in words: `map 2 at once`, `prefetch 8 ahead`."""
         return f"{self.stage} {self.value} {_UNITS.get(self.parameter, self.parameter)}"
 
 
 @attrs.define
 class Tuning:
-    """What AUTOTUNE had chosen for the data of a training when this was last read.
+    """What AUTOTUNE had chosen for a training's data when it was last read.
 
-    `values` are None where nothing was read; then `why_not` says why, "" where nobody asked.
+    `values` are None where nothing was read; `why_not` then says why, or is empty if nothing tried.
     """
 
     values: tuple[Tuned, ...] | None = None
@@ -48,7 +48,7 @@ class Tuning:
     _iterator: Callable[[], Any] = attrs.field(default=lambda: None, repr=False)
 
     def describe(self) -> str:
-        """In words: `AUTOTUNE ended with map 2 at once, prefetch 8 ahead`; "" where unread."""
+        """Return `AUTOTUNE ended with map 2 at once, prefetch 8 ahead`; "" if nothing was read."""
         if self.values is None:
             return f"what AUTOTUNE chose is unknown: {self.why_not}" if self.why_not else ""
         if not self.values:
@@ -60,10 +60,10 @@ _BY_MODEL: WeakKeyDictionary[Any, Tuning] = WeakKeyDictionary()
 
 
 def noting(model: Any, train_function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same train function, which notes what iterator it is called with.
+    """Return the train function, which now notes the iterator that it is called with.
 
-    The note does not keep the iterator alive: when one is destroyed is part of what an epoch
-    takes. A function that notes already is returned as it is.
+    The note does not keep the iterator alive, since destroying it is part of an epoch's time. A
+    function that already notes is returned unchanged.
     """
     if getattr(train_function, "notes_iterators", False):
         return train_function
@@ -81,11 +81,11 @@ def noting(model: Any, train_function: Callable[..., Any]) -> Callable[..., Any]
 def read_tuning(model: Any) -> None:
     """Read what AUTOTUNE chose for the data that the model was last trained on.
 
-    To be called while `fit` still has the iterator: in `on_epoch_end` or `on_train_end`.
+    Call it while `fit` still holds the iterator: in `on_epoch_end` or `on_train_end`.
     """
     tuning = _BY_MODEL.get(model)
     if tuning is None:
-        return  # it was not asked to be noted
+        return  # `noting` was not called for this model
     iterator = tuning._iterator()
     if iterator is None:
         tuning.why_not = "the iterator was gone before it was read"
@@ -97,20 +97,20 @@ def read_tuning(model: Any) -> None:
 
 
 def tuning_of(model: Any) -> Tuning:
-    """What was last read for this model; for `report_effect`."""
+    """Return what was last read for this model, for `report_effect`."""
     return _BY_MODEL.get(model) or Tuning()
 
 
 def tuned(iterator: Any) -> tuple[Tuned, ...]:
-    """The values that AUTOTUNE is setting, in the order in which elements pass the stages.
+    """Return the values that AUTOTUNE is setting, in the order in which elements pass the stages.
 
-    tf.data's graph optimizer may have put stages together or added a prefetch of its own; the
-    stages are those that really run. Empty where everything has a fixed value. Takes less than a
-    millisecond; the iterator goes on as if it had not been asked.
+    The stages are those that really run: tf.data's graph optimizer may have fused some or added a
+    prefetch. Empty if every value is fixed. Takes less than a millisecond and leaves the iterator
+    unchanged.
 
     :param iterator: of a `tf.data.Dataset`, not yet destroyed.
-    :raises ValueError: saying why it does not tell: tuning is off, or it is no plain iterator of
-        one data set (tf.distribute has others).
+    :raises ValueError: if tuning is off, or the iterator is not of a single data set (those of
+        tf.distribute are not).
     """
     import tensorflow as tf
 
@@ -119,7 +119,7 @@ def tuned(iterator: Any) -> tuple[Tuned, ...]:
     except tf.errors.NotFoundError as error:
         raise ValueError("tf.data does not tune this data set") from error
     except ValueError as error:
-        raise ValueError(f"a {type(iterator).__name__} does not tell what was tuned") from error
+        raise ValueError(f"a {type(iterator).__name__} cannot be asked what was tuned") from error
     return tuple(
         Tuned(_word(node.name), parameter.name, round(parameter.state_value))
         for node in _from_the_source(model)
@@ -129,14 +129,13 @@ def tuned(iterator: Any) -> tuple[Tuned, ...]:
 
 
 def _from_the_source(model: Any, number: int | None = None) -> Iterator[Any]:
-    """The nodes of the pipeline, each behind those that it reads from; the model begins with its
-    output."""
+    """Yield the nodes of the pipeline from its source to its output, where the model begins."""
     node = model.nodes.get(model.output if number is None else number)
     if node is None:
         return
     inputs = list(node.inputs)
     if _OPENS.search(node.name):
-        inputs = inputs[:1]  # the others are what it has opened for elements, and come and go
+        inputs = inputs[:1]  # the others are data sets that it has opened for single elements
     for other in inputs:
         yield from _from_the_source(model, other)
     yield node

@@ -1,4 +1,4 @@
-"""From a stage to the step of tf.data that does what it says."""
+"""Apply a stage to a `tf.data.Dataset`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tfopt_core.data.stages import (
     Window,
 )
 
-# The shuffle buffer, in examples, where nobody knows how many there are.
+# The shuffle buffer, in examples, for data of unknown length.
 UNKNOWN_COUNT_BUFFER = 10_000
 
 
 def built(dataset: Any, stage: Stage) -> Any:
-    """The data set with this stage behind it."""
+    """Return the data set with this stage appended."""
     match stage:
         case Map():
             return dataset.map(stage.function, **_calls(stage))
@@ -135,12 +135,12 @@ def _batched(dataset: Any, stage: Batch) -> Any:
 
 
 def of_static_size(stage: Stage, dataset: Any) -> Stage:
-    """Return the stage with its size in the shapes of its batches, where no example is left over.
+    """Return the stage with a static batch size, if no smaller batch is left over.
 
-    A model's step is traced for the shapes of its batches; where their size is known, as with
-    arrays that are given to `fit`, it is faster.
+    A model's step is traced for the shapes of its batches, and is faster where their size is known,
+    as with arrays that are given to `fit`.
 
-    :param dataset: what comes before the stage.
+    :param dataset: the data set before the stage.
     """
     import tensorflow as tf
 
@@ -178,7 +178,7 @@ def _autotune_options(stage: Autotune) -> Any:
 
 
 def _count(dataset: Any) -> int:
-    """A buffer for all elements, as far as their number is known; they are never counted, since
-    that may take as long as an epoch, or for ever."""
+    """Return a buffer size for all elements, as far as their number is known. They are never
+    counted, since that may take as long as an epoch, or for ever."""
     count = int(dataset.cardinality())
     return UNKNOWN_COUNT_BUFFER if count < 0 else max(1, count)

@@ -1,4 +1,4 @@
-"""How two pipelines differ, in words. No TensorFlow."""
+"""Describe how two pipelines differ. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tfopt_core.data.stages import Stage
 
 
 def changes(before: Sequence[Stage], after: Sequence[Stage]) -> tuple[str, ...]:
-    """What was done to the stages `before` to get those `after`, a phrase a stage."""
+    """Return how the stages `after` differ from those `before`, a phrase for each stage."""
     lost = [stage for stage in before if stage not in after]
     gained = [stage for stage in after if stage not in before]
     phrases = []

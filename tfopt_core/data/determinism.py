@@ -1,4 +1,4 @@
-"""Whether a stage's function yields the same each time: read from its graph."""
+"""Find out from a stage's graph whether it yields the same elements each time."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tfopt_core.data.lower import element_spec
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.stages import Source
 
-# Of functions that were traced, by what they were called with.
+# The changing ops of traced functions, by the spec they were traced for.
 _CHANGING_OPS: WeakKeyDictionary[Any, dict[str, tuple[str, ...]]] = WeakKeyDictionary()
 
 
 def random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
-    """The ops of the stage at `index` that may yield something else the next time.
+    """Return the ops of the stage at `index` that may yield something else the next time.
 
-    Random ops, values of variables and assignments to them (Keras' random layers show as both),
-    prints and Python functions count. A stage that says of itself that it is deterministic is
-    believed; one that says that it is not, without a graph to look into, is named by its kind.
-    `graphs.side_effects` tells which of them leave traces.
+    Random ops, values of variables and assignments to them (Keras' random layers have both),
+    prints and Python functions count. A stage that declares itself deterministic is trusted; for
+    one that declares the opposite its kind is returned. `graphs.side_effects` returns which of
+    the ops have side effects.
     """
     stage = plan.stages[index]
     if isinstance(stage, Source) and stage.parts:
@@ -37,7 +37,7 @@ def random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
 def _changing_ops_of(plan: DataPlan, index: int) -> tuple[str, ...]:
     """Return the `changing_ops` of a stage's function, which is traced once for each spec.
 
-    Every plugin of a stack looks at every map, and some look at it behind several prefixes.
+    Every plugin of a stack examines every map, some of them behind several prefixes.
     """
     function = plan.stages[index].function  # type: ignore[attr-defined]
     if isinstance(function, Taken):
@@ -45,7 +45,7 @@ def _changing_ops_of(plan: DataPlan, index: int) -> tuple[str, ...]:
     spec = element_spec(plan.upto(index))
     try:
         of_function = _CHANGING_OPS.setdefault(function, {})
-    except TypeError:  # it cannot be hashed or referred to weakly
+    except TypeError:  # the function cannot be hashed or weakly referenced
         return changing_ops(_traced(function, spec))
     key = repr(spec)  # some specs cannot be hashed
     if key not in of_function:
@@ -62,7 +62,7 @@ def _of_parts(source: Source) -> tuple[str, ...]:
 
 
 def function_graph(plan: DataPlan, index: int) -> Any:
-    """The graph of the function of the stage at `index`: traced, or as it was taken apart.
+    """Return the graph of the function of the stage at `index`, traced if necessary.
 
     :raises Exception: whatever the workload's own function raises while it is traced.
     """

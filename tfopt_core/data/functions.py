@@ -1,4 +1,4 @@
-"""How functions of a pipeline are named, and where they were written. No TensorFlow."""
+"""Name the functions of a pipeline and the places of their source. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from typing import Any
 
 
 def function_name(function: Any) -> str:
-    """How a function is called in the code, its module left out."""
+    """Return the name of a function without its module."""
     name = getattr(function, "__qualname__", None) or type(function).__name__
     return str(name).replace("<locals>.", "")
 
 
 def place_of(function: Any) -> str:
-    """Where a function was written, as `file:line`; "" where that is unknown.
+    """Return where a function was written, as `file:line`; "" if unknown.
 
-    Functions out of a `tf.data.Dataset` tell it themselves; partial ones, methods and what
-    `tf.function` made are looked through; a layer counts as its `call`, another object as its
-    `__call__`.
+    Functions read from a `tf.data.Dataset` carry their place. `functools.partial` and
+    `tf.function` are unwrapped; a layer counts as its `call`, another object as its `__call__`.
     """
     if not callable(function):
         return ""
-    told = getattr(function, "place", None)
-    if isinstance(told, str):
-        return told
+    place = getattr(function, "place", None)
+    if isinstance(place, str):
+        return place
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "python_function", function)  # of a tf.function

@@ -1,8 +1,8 @@
-"""Arrays that are shuffled and batched: by their indices, as Keras' own `fit` does.
+"""Shuffle and batch arrays by their indices, as Keras' own `fit` does.
 
-Examples that are sliced, shuffled and batched one by one cost a step more than those of
-`model.fit(x, y)`, which shuffles indices and gathers a batch at once. The order is the same: a
-shuffle draws places, whatever stands there.
+Slicing, shuffling and batching examples one by one costs a step more than `model.fit(x, y)`, which
+shuffles indices and gathers a whole batch. The order is the same: a shuffle draws positions,
+whatever the elements are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from tfopt_core.data.building import built, of_static_size
 from tfopt_core.data.stages import Batch, Shuffle, Source, Stage
 
-# So many stages become one: the arrays, the shuffle, the batch.
+# The number of stages that are replaced: the arrays, the shuffle, the batch.
 STAGES = 3
 
 
@@ -22,7 +22,7 @@ def can_be(stages: Sequence[Stage]) -> bool:
     if len(stages) < STAGES:
         return False
     source, shuffle, batch = stages[:STAGES]
-    # (padded and ragged batches are made of examples that differ in shape)
+    # not padded or ragged batches: their examples differ in shape
     if not isinstance(source, Source) or source.origin != "arrays":
         return False
     return isinstance(shuffle, Shuffle) and type(batch) is Batch and _are_dense(source.value)

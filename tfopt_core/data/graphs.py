@@ -1,4 +1,4 @@
-"""What a traced function's graph says about its calls: do they repeat, do they leave traces?"""
+"""Read from a traced function's graph whether its calls repeat and have side effects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REPEATABLE = frozenset(
         "While",
     ]
 )
-# Not repeatable, yet a call changes nothing that another call or anyone else would see.
+# Not repeatable, but without side effects.
 _TRACELESS = frozenset(
     [
         "AnonymousRandomSeedGenerator",
@@ -59,8 +59,10 @@ _TRACELESS = frozenset(
 
 
 def changing_ops(graph: Any) -> tuple[str, ...]:
-    """The ops of a function's graph, and of all functions that it calls, whose output may differ
-    from call to call: random ones, values of variables, Python functions, side effects.
+    """Return the ops of a function's graph whose output may differ from call to call.
+
+    These are random ops, values of variables, Python functions and side effects, also those of
+    called functions.
 
     :param graph: a `tf.Graph`, as a `ConcreteFunction` has it.
     """
@@ -68,7 +70,7 @@ def changing_ops(graph: Any) -> tuple[str, ...]:
 
 
 def all_ops(graph: Any) -> set[str]:
-    """The types of all ops of a function's graph, and of all functions that it calls."""
+    """Return the types of all ops of a function's graph, and of all functions that it calls."""
     definition = graph.as_graph_def()
     ops = {node.op for node in definition.node}
     for library_function in definition.library.function:
@@ -77,15 +79,15 @@ def all_ops(graph: Any) -> set[str]:
 
 
 def side_effects(ops: Iterable[str]) -> tuple[str, ...]:
-    """Those of the `changing_ops` that leave traces: assignments (the state of a random layer is
-    a variable), prints, Python functions and whatever is not known."""
+    """Return those of the `changing_ops` that have side effects. These are assignments (the state
+    of a random layer is a variable), prints, Python functions and unknown ops."""
     return tuple(op for op in ops if op not in _TRACELESS)
 
 
 def is_stateful_op(name: str) -> bool:
     """Return whether TensorFlow registers the op as stateful: random, or with a side effect.
 
-    One that TensorFlow does not know counts as such, and so do all where it does not tell.
+    An unknown op counts as stateful, and so does every op if the registry cannot be read.
     """
     if why_without("random-operations"):
         return True

@@ -10,14 +10,14 @@ import attrs
 
 @attrs.define(eq=False)
 class Later:
-    """Stands for a data set among those that a plan was made from; made once."""
+    """A data set that is made once, on the first call."""
 
     make: Callable[[], Any]
     _made: Any = None
 
     @property
     def is_made(self) -> bool:
-        """Whether somebody needed it."""
+        """Whether the data set was made."""
         return self._made is not None
 
     def __call__(self) -> Any:
@@ -27,5 +27,5 @@ class Later:
 
 
 def now(dataset: Any) -> Any:
-    """The data set itself."""
+    """Return the data set, making it if it is a `Later`."""
     return dataset() if isinstance(dataset, Later) else dataset

@@ -1,4 +1,4 @@
-"""From a `DataPlan` to what Keras' `fit` takes."""
+"""Lower a `DataPlan` to the data that Keras' `fit` takes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tfopt_core.data.stages import (
     Stage,
 )
 
-# What these yield is, apart from its order, what they are given.
+# Stages that yield the elements of their input, perhaps in another order.
 LIKE_THEIR_INPUT = (Autotune, Cache, Options, Prefetch, Resident, Shuffle)
 
 
 def lower(plan: DataPlan) -> Any:
-    """The data as `fit` takes it: a `tf.data.Dataset`, or the untouched PyDataset.
+    """Return the data as `fit` takes them: a `tf.data.Dataset`, or the unchanged PyDataset.
 
     An unchanged plan of a data set or PyDataset lowers to that very object.
     """
@@ -36,12 +36,13 @@ def lower(plan: DataPlan) -> Any:
 
 
 def lower_plan(plan: DataPlan) -> Any:
-    """A `tf.data.Dataset` of a plan: what it was taken from, as far as that is unchanged."""
+    """Return a `tf.data.Dataset` of a plan, reusing the given data set as far as it is
+    unchanged."""
     stages, given = plan.lowering_order(), plan.given
     same = 0
     while same < min(len(stages), len(given)) and stages[same] is given[same][0]:
         same += 1
-    # of those that came before nothing is made
+    # only the last unchanged data set is needed
     dataset = later.now(given[same - 1][1]) if same else None
     if not same and gathered.can_be(stages):
         dataset = gathered.batches(stages)
@@ -56,25 +57,28 @@ def lower_plan(plan: DataPlan) -> Any:
 
 
 def lower_stages(stages: Sequence[Stage]) -> Any:
-    """A `tf.data.Dataset` of these stages, the source first, all built anew. What a source is put
-    together from is a plan of its own, and lowered as such."""
+    """Return a new `tf.data.Dataset` of these stages, the source first. The parts of a source are
+    plans of their own, and are lowered as such."""
     *_, (_, dataset) = _prefixes(stages, ())
     return dataset
 
 
 def lowered_prefixes(plan: DataPlan) -> Iterator[tuple[Stage, Any]]:
-    """The plan's stages in the order of lowering, each with the data set up to and with it."""
+    """Yield the plan's stages in the order of lowering, each with the data set up to it."""
     return _prefixes(plan.lowering_order(), plan.given)
 
 
 def looked_at(plan: DataPlan) -> Iterator[tuple[Stage, Any]]:
-    """The same for looking at element specs and numbers only: stages that change neither are
-    left out. A shuffle that is built may draw a seed, and a stage for the device computes all."""
+    """Yield the same for reading element specs and cardinalities only.
+
+    Stages that change neither are left out: building a shuffle may draw a seed, and a stage for the
+    device would compute all elements.
+    """
     return _prefixes(plan.lowering_order(), plan.given, left_out=LIKE_THEIR_INPUT)
 
 
 def element_spec(plan: DataPlan) -> Any:
-    """What the plan's elements look like: a structure of `tf.TypeSpec`."""
+    """Return the structure of `tf.TypeSpec` of the plan's elements."""
     *_, (_, dataset) = looked_at(plan)
     return dataset.element_spec
 
@@ -111,7 +115,7 @@ def _source(source: Source) -> Any:
 
 
 def _laid_out(layout: Any, parts: Sequence[Any]) -> Any:
-    """The structure of indices with the part that each of them names."""
+    """Return the structure of indices with each index replaced by its part."""
     if isinstance(layout, dict):
         return {key: _laid_out(item, parts) for key, item in layout.items()}
     if isinstance(layout, tuple):

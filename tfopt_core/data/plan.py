@@ -33,10 +33,10 @@ from tfopt_core.data.stages import (
 class DataPlan:
     """The stages of a pipeline, the source first.
 
-    A plan never changes: each method returns a new one. A plan that nobody changed lowers to
-    the very object that it was made from. `given` are the stages of a `tf.data.Dataset` that was
-    taken apart, each with the data set as of that stage: as far as a plan still begins with
-    these very stages, it is lowered to that very data set.
+    A plan never changes: each method returns a new plan. An unchanged plan lowers to the object
+    that it was made from. `given` are the stages of a `tf.data.Dataset` that was taken apart, each
+    with the data set up to that stage: as far as a plan still begins with these stages, it lowers
+    to that data set.
     """
 
     stages: tuple[Stage, ...]
@@ -46,12 +46,12 @@ class DataPlan:
 
     @classmethod
     def from_arrays(cls, *arrays: Any) -> DataPlan:
-        """A plan over arrays (or nested structures of them) that share their first axis.
+        """Return a plan over arrays, or nested structures of them, that share their first axis.
 
         `from_arrays(x, y)` and `from_arrays(x, y, sample_weight)` yield tuples, as Keras takes
         them; `from_arrays(x)` yields single examples.
 
-        :raises ValueError: if the arrays differ in length or there is none.
+        :raises ValueError: if the arrays differ in length or there are none.
         """
         lengths = {len(leaf) for array in arrays for leaf in _leaves(array)}
         if len(lengths) != 1:
@@ -61,13 +61,13 @@ class DataPlan:
 
     @classmethod
     def from_dataset(cls, dataset: Any, *, deterministic: bool = False) -> DataPlan:
-        """A plan of a `tf.data.Dataset`, taken apart into its stages.
+        """Return a plan of a `tf.data.Dataset`, taken apart into its stages.
 
         Everything up to a part that tfopt does not understand (a generator, for example) is one
-        source that stays as it is; what stands behind it is still taken apart.
+        source that stays as it is; the stages behind it are still taken apart.
 
         :param deterministic: whether such a source yields the same elements in the same order
-            each time; only then may what it yields be cached.
+            each time; only then may its elements be cached.
         """
         given = taken_apart(dataset, cls.from_dataset, deterministic=deterministic)
         return cls(tuple(stage for stage, _ in given), given)
@@ -80,7 +80,7 @@ class DataPlan:
         signature: Any = None,
         deterministic: bool = False,
     ) -> DataPlan:
-        """A plan over a function that returns a fresh iterator of examples each time.
+        """Return a plan over a function that returns a fresh iterator of examples each time.
 
         :param signature: the `tf.TypeSpec` structure of an example; read from the first eight
             examples where it is None (axes in which they differ become None).
@@ -104,7 +104,7 @@ class DataPlan:
 
     @classmethod
     def from_pydataset(cls, dataset: Any) -> DataPlan:
-        """A plan over a `keras.utils.PyDataset`, which yields batches."""
+        """Return a plan over a `keras.utils.PyDataset`, which yields batches."""
         source = Source(
             value=dataset,
             origin="pydataset",
@@ -114,7 +114,7 @@ class DataPlan:
         )
         return cls((source,))
 
-    # What is there
+    # Properties
 
     @property
     def source(self) -> Source:
@@ -130,12 +130,12 @@ class DataPlan:
 
     @property
     def batch_size(self) -> int | None:
-        """How many examples a batch holds, None where it yields none or that is unknown."""
+        """How many examples a batch holds; None if the plan is not batched, or if unknown."""
         return counted(self.stages).batch_size
 
     @property
     def count(self) -> int | None:
-        """How many elements the stages yield before batching, None where that is unknown.
+        """How many elements the stages yield before batching, None if unknown.
 
         For a source that yields batches itself these are the batches.
         """
@@ -147,7 +147,7 @@ class DataPlan:
         return counted(self.stages).elements
 
     def find(self, kind: type[Stage]) -> int | None:
-        """The index of the first stage of this kind, None if there is none."""
+        """Return the index of the first stage of this kind, None if there is none."""
         return next((i for i, stage in enumerate(self.stages) if isinstance(stage, kind)), None)
 
     @property
@@ -158,7 +158,7 @@ class DataPlan:
 
     @property
     def fills(self) -> bool:
-        """Whether the first epoch fills a cache, in a part of a source too."""
+        """Whether the first epoch fills a cache, also within a part of a source."""
         return any(
             isinstance(stage, Cache)
             or (isinstance(stage, Map) and stage.kept_bytes > 0)
@@ -167,16 +167,16 @@ class DataPlan:
         )
 
     def describe(self) -> tuple[str, ...]:
-        """A line a stage, in the order in which elements pass them."""
+        """Return a line for each stage, in the order in which elements pass them."""
         return tuple(stage.describe() for stage in self.lowering_order())
 
     def describe_change(self, before: DataPlan) -> tuple[str, ...]:
-        """How this plan differs from an earlier one, a phrase a stage."""
+        """Return how this plan differs from an earlier one, a phrase for each stage."""
         return changes(before.lowering_order(), self.lowering_order())
 
     def lowering_order(self) -> tuple[Stage, ...]:
-        """The stages as they are lowered: prefetches that stand inside a given pipeline stay; of
-        all others one, the last that was asked for, stands at the end."""
+        """Return the stages in the order in which they are lowered. Prefetches within a given
+        pipeline stay in their place; of all others only the last is kept, at the end."""
         movable = [s for s in self.stages if isinstance(s, Prefetch) and not s.inside]
         rest = tuple(stage for stage in self.stages if stage not in movable)
         return (*rest, movable[-1]) if movable else rest
@@ -184,39 +184,39 @@ class DataPlan:
     # Rewriting
 
     def with_stages(self, stages: Iterable[Stage]) -> DataPlan:
-        """A plan of these stages that still knows what it was made from."""
+        """Return a plan of these stages that keeps the given data set."""
         return DataPlan(tuple(stages), self.given)
 
     def upto(self, index: int) -> DataPlan:
-        """The plan of the stages before the one that stands at `index`."""
+        """Return the plan of the stages before the one at `index`."""
         return self.with_stages(self.stages[:index])
 
     def insert(self, index: int, *stages: Stage) -> DataPlan:
-        """A plan with these stages before the one that stands at `index`."""
+        """Return a plan with these stages before the one at `index`."""
         if index < 1:
             raise ValueError("nothing can stand before the source")
         return self.with_stages((*self.stages[:index], *stages, *self.stages[index:]))
 
     def replace(self, index: int, *stages: Stage) -> DataPlan:
-        """A plan with these stages in place of the one that stands at `index`."""
+        """Return a plan with these stages in place of the one at `index`."""
         return self.with_stages((*self.stages[:index], *stages, *self.stages[index + 1 :]))
 
     def append(self, stage: Stage) -> DataPlan:
-        """A plan with this stage at the end."""
+        """Return a plan with this stage at the end."""
         return self.with_stages((*self.stages, stage))
 
     def first(self, count: int) -> DataPlan:
-        """The plan of the first `count` examples only, or batches where the source yields these.
+        """Return the plan of the first `count` examples, or batches if the source yields batches.
 
-        They are chosen as early as they exist: of a few files with many records each, the
-        records, but before they are decoded and shuffled.
+        They are chosen as early as possible: records of a file before they are decoded and
+        shuffled.
         """
         return self.insert(examples_begin(self.stages), Take(count=count))
 
     def keeping_prefetch(self) -> DataPlan:
-        """The plan whose given pipeline, if that ends with a prefetch, keeps it in its place.
+        """Return the plan with a prefetch at the end of the given pipeline fixed in its place.
 
-        What an author puts behind a data set of his own stands behind its prefetch too.
+        Stages that an author adds to a given data set come after its prefetch too.
         """
         if not self.given or self.stages[-1] is not self.given[-1][0]:
             return self
@@ -240,7 +240,7 @@ class DataPlan:
     ) -> DataPlan:
         """Apply a function to each example, or to each batch once the plan is batched.
 
-        :param deterministic: None lets tfopt look into the function's graph for random ops.
+        :param deterministic: None to search the function's graph for random ops.
         """
         kind = MapBatches if self.batched else MapExamples
         return self._then(kind(function=function, deterministic=deterministic, parallel=parallel))
@@ -254,7 +254,7 @@ class DataPlan:
     def shuffle(
         self, buffer_size: int | None = None, *, seed: int | None = None, reshuffle: bool = True
     ) -> DataPlan:
-        """Shuffle through a buffer; None takes a buffer for all elements."""
+        """Shuffle through a buffer; None buffers all elements."""
         return self._then(Shuffle(buffer_size=buffer_size, seed=seed, reshuffle=reshuffle))
 
     def repeat(self, count: int | None = None) -> DataPlan:
@@ -262,7 +262,7 @@ class DataPlan:
         return self._then(Repeat(count=count))
 
     def cache(self) -> DataPlan:
-        """Keep what comes in memory after it was computed once."""
+        """Keep the elements in memory once they were computed."""
         return self._then(Cache())
 
     def batch(self, size: int, *, drop_remainder: bool = False) -> DataPlan:
@@ -270,7 +270,7 @@ class DataPlan:
         return self._then(Batch(size=size, drop_remainder=drop_remainder))
 
     def take(self, count: int) -> DataPlan:
-        """The first `count` elements."""
+        """Keep the first `count` elements."""
         return self._then(Take(count=count))
 
     def prefetch(self, buffer_size: int | Literal["auto"] = "auto") -> DataPlan:
@@ -286,7 +286,7 @@ class DataPlan:
         parallel: Parallelism = None,
         deterministic: bool | None = None,
     ) -> DataPlan:
-        """Read the data sets that the function makes of each element in turn."""
+        """Read in turn from the data sets that the function makes of each element."""
         return self._then(
             Interleave(
                 function=function, cycle_length=cycle_length, block_length=block_length,
@@ -295,7 +295,7 @@ class DataPlan:
         )  # fmt: skip
 
     def apply(self, function: Callable[[Any], Any], *, deterministic: bool = False) -> DataPlan:
-        """Apply a function from `tf.data.Dataset` to `tf.data.Dataset`, kept opaque.
+        """Apply a function from `tf.data.Dataset` to `tf.data.Dataset` as an opaque stage.
 
         :param deterministic: whether it yields the same elements in the same order each time.
         """

@@ -1,4 +1,4 @@
-"""From a source that is one piece to a `tf.data.Dataset`."""
+"""Read a source, other than one of several parts, as a `tf.data.Dataset`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAMPLES = 8
 
 
 def read(source: Source) -> Any:
-    """The source's elements.
+    """Return a data set of the source's elements.
 
     :raises WorkloadError: if a generator without a signature yields nothing.
     """

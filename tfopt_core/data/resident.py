@@ -1,4 +1,4 @@
-"""A data set held as tensors in the device's memory."""
+"""Hold a data set as tensors in the device's memory."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tfopt_core.data.stages import (
 )
 from tfopt_core.errors import WorkloadError
 
-# They say how a pipeline runs, and a loop that gathers its batches runs none.
+# Stages that only set how a pipeline runs; a loop that gathers its batches runs no pipeline.
 NEUTRAL = (Prefetch, Options, Autotune)
-# What a data set without inputs was computed from, kept on it for who asks what was done below.
+# The attribute for the data set from which a held one was computed.
 COMPUTED_FROM = "computed_from"
 
 
 def lowered_resident(dataset: Any, stage: Resident) -> Any:
     """Compute every element of `dataset` once, keep them in `stage.held`, and read them from there.
 
-    A stage that holds its elements already computes nothing anew.
+    A stage that already holds its elements computes nothing.
 
-    :returns: a `tf.data.Dataset` of slices of what is held.
+    :returns: a `tf.data.Dataset` of slices of the held elements.
     :raises WorkloadError: if the number of elements is unknown or 0, or they differ in shape.
     """
     import tensorflow as tf
@@ -45,7 +45,7 @@ def lowered_resident(dataset: Any, stage: Resident) -> Any:
 
 
 def why_not_gathered(behind: Sequence[Stage]) -> str:
-    """Why batches that these stages make of what is held cannot be gathered, "" if they can."""
+    """Return why batches of the held elements cannot be gathered; empty if they can."""
     batched = False
     for stage in behind:
         if isinstance(stage, NEUTRAL):
@@ -59,7 +59,7 @@ def why_not_gathered(behind: Sequence[Stage]) -> str:
 
 
 def _everything(dataset: Any) -> tuple[Any, int]:
-    """All elements as one batch, and how many they are."""
+    """Return all elements as one batch, and their number."""
     import tensorflow as tf
 
     for spec in tf.nest.flatten(dataset.element_spec):
@@ -74,7 +74,7 @@ def _everything(dataset: Any) -> tuple[Any, int]:
         return dataset.batch(count, drop_remainder=True).get_single_element(), count
     except tf.errors.InvalidArgumentError as error:
         if _shapes_are_known(dataset.element_spec):
-            raise  # it is the data's own
+            raise  # the error comes from the data themselves
         raise WorkloadError("only examples of one shape can be held on the device") from error
 
 

@@ -1,4 +1,4 @@
-"""Some elements of a pipeline, read without leaving a trace in the training that follows."""
+"""Read some elements of a pipeline without side effects on the training that follows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tfopt_core.data.reading import SAMPLES
 from tfopt_core.data.stages import Filter, Source, Take
 from tfopt_core.private_api import why_without
 
-# What a small tensor takes in memory beside its own bytes: buffer, reference count, shape and the
-# entry in whatever holds it; 80,000 flights of ten numbers in a shuffle took 160 to 200 a number.
+# The memory of a small tensor beside its values: buffer, reference count, shape and its entry in
+# a container; in a shuffle 80,000 examples of ten tensors took 160 to 200 bytes a tensor.
 TENSOR_OVERHEAD_BYTES = 192
-# Elements that take longer than this to compute are estimated from fewer of them.
+# After this time the mean is taken over the elements read so far.
 SECONDS = 2.0
-# Read in part, these throw away or lock what they keep, or go on elsewhere the next time.
+# Stages that, read in part, discard or lock what they keep, or continue elsewhere next time.
 _NOT_IN_PART = ("Cache", "Shuffle", "Snapshot", "Save", "Random")
 _GENERATOR_OPS = {"EagerPyFunc", "GeneratorDataset", "PyFunc"}
 
@@ -30,18 +30,18 @@ _GENERATOR_OPS = {"EagerPyFunc", "GeneratorDataset", "PyFunc"}
 def mean_bytes(
     plan: DataPlan, sample: int, seconds: float = SECONDS, now: Callable[[], float] = monotonic
 ) -> float | None:
-    """The mean size of the plan's first elements, None where that is not to be had.
+    """Return the mean size of the plan's first elements, None if it cannot be read.
 
-    Nothing is shuffled, cached or prefetched for it, and no function is called that would leave
-    traces: a random layer counts its calls, so what follows would train on other numbers.
+    Nothing is shuffled, cached or prefetched, and no function with side effects is called: a
+    random layer counts its calls, so the training would draw other numbers.
 
-    :param sample: how many examples are read at most; few of a generator.
+    :param sample: the most examples to read; of a generator fewer are read.
     :param seconds: when to stop reading.
     """
     import tensorflow as tf
 
     if why_without("data-sets"):
-        return None  # what would leave traces is not known
+        return None  # side effects cannot be found
     dataset = lower_plan(_bounded(still(plan), sample))
     if any(dissect.has_stage(dataset, word) for word in _NOT_IN_PART):
         return None
@@ -57,19 +57,19 @@ def mean_bytes(
             if now() > end:
                 break
     except tf.errors.OpError:
-        return None  # whoever trains on it will be told
+        return None  # the training will raise it
     return math.fsum(sizes) / len(sizes) if sizes else None
 
 
 def _leaves_traces(graph: Any) -> bool:
     traces = set(side_effects(changing_ops(graph)))
     if "GeneratorDataset" in traces:
-        traces -= _GENERATOR_OPS  # read anew each epoch anyway, and few elements of it here
+        traces -= _GENERATOR_OPS  # each epoch reads it anew, and only a few elements are read here
     return bool(traces)
 
 
 def still(plan: DataPlan) -> DataPlan:
-    """The plan without the stages that only order, keep or run ahead."""
+    """Return the plan without the stages that only order, keep or prefetch elements."""
     rest = [stage for stage in plan.stages[1:] if not isinstance(stage, LIKE_THEIR_INPUT)]
     return plan.with_stages([_still_source(plan.source), *rest])
 
@@ -82,13 +82,13 @@ def _still_source(source: Source) -> Source:
 
 
 def _bounded(plan: DataPlan, sample: int) -> DataPlan:
-    """The plan that looks at so many elements only for those that its filter keeps."""
+    """Return the plan with at most `sample` elements passed to its filter."""
     index = plan.find(Filter)
     return plan if index is None else plan.insert(index, Take(count=sample))
 
 
 def overhead_bytes(plan: DataPlan) -> int:
-    """What an element of the plan takes in memory beside its own bytes, once it is kept."""
+    """Return the memory that a stored element of the plan takes beside its values."""
     import tensorflow as tf
 
     tensors = tf.nest.flatten(element_spec(plan), expand_composites=True)
@@ -96,15 +96,15 @@ def overhead_bytes(plan: DataPlan) -> int:
 
 
 def element_bytes(element: Any) -> int:
-    """The bytes of all tensors of an element."""
+    """Return the bytes of all tensors of an element."""
     import tensorflow as tf
 
     return sum(tensor_bytes(tensor) for tensor in tf.nest.flatten(element))
 
 
 def tensor_bytes(tensor: Any) -> int:
-    """The bytes of a tensor's values: of strings their characters, of a ragged tensor its row
-    splits too, of a sparse one its indices too."""
+    """Return the bytes of a tensor's values. The characters of strings count, of ragged tensors
+    also the row splits, of sparse ones the indices."""
     import tensorflow as tf
 
     if isinstance(tensor, tf.RaggedTensor | tf.SparseTensor):

@@ -1,4 +1,4 @@
-"""A worker's part of the data, in tf.data."""
+"""Take a worker's part of a `tf.data.Dataset`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tfopt_core.errors import WorkloadError
 
 
 def shared(dataset: Any, stage: PartOfBatch | PartOfExamples | PartOfSource) -> Any:
-    """What the stage's worker gets of the data set.
+    """Return the part of the data set for the stage's worker.
 
-    :raises WorkloadError: for batches with a part that has no rows.
+    :raises WorkloadError: for batches with a component that has no rows.
     """
     if isinstance(stage, PartOfExamples):
         return _part_of_examples(dataset, stage)
@@ -23,9 +23,10 @@ def shared(dataset: Any, stage: PartOfBatch | PartOfExamples | PartOfSource) -> 
 
 
 def evened(dataset: Any, stage: EvenSteps) -> Any:
-    """As many batches as the stage says: cut off, or empty ones appended.
+    """Return exactly as many batches as the stage sets: the rest is cut off, or empty ones are
+    added.
 
-    :raises WorkloadError: for batches of which no empty one can be made.
+    :raises WorkloadError: if no empty batch can be made.
     """
     import tensorflow as tf
 
@@ -35,7 +36,7 @@ def evened(dataset: Any, stage: EvenSteps) -> Any:
 
 
 def _part_of_examples(dataset: Any, stage: PartOfExamples) -> Any:
-    """Whole batches, cut and taken apart again: all of it without a function for each example."""
+    """Return the part of the examples, divided as whole batches, which needs no map of examples."""
     import tensorflow as tf
 
     from tfopt_core.data.dissect import known_cardinality
@@ -64,7 +65,7 @@ def _part_of_batches(dataset: Any, count: int, index: int) -> Any:
 
 
 def _rows(part: Any, count: int, index: int) -> Any:
-    """The worker's rows of one component of a batch."""
+    """Return the worker's rows of one component of a batch."""
     import tensorflow as tf
 
     if part is None:
@@ -77,7 +78,7 @@ def _rows(part: Any, count: int, index: int) -> Any:
     if isinstance(part, tf.RaggedTensor):
         rows = part.nrows()
         return part[rows * index // count : rows * (index + 1) // count]
-    # a number where it is known: the shape of the part is then known too
+    # a Python number if known, so that the part's shape is known too
     rows = part.shape[0] or tf.shape(part)[0]
     return part[rows * index // count : rows * (index + 1) // count]
 
@@ -98,7 +99,8 @@ def _check_rows(spec: Any) -> None:
 
 
 def _empty(spec: Any) -> Any:
-    """No rows of this kind; an axis of unknown length gets one place, so that layers have some."""
+    """Return a component with no rows. An axis of unknown length gets length 1, since layers need
+    some."""
     import tensorflow as tf
 
     if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:

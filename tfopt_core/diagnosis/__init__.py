@@ -1,1 +1,1 @@
-"""Where the time of a step goes, what bounds it, and the recipe that this proposes."""
+"""Diagnose where the time of a step goes and what bounds it, and propose a recipe."""

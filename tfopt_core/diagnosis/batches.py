@@ -1,4 +1,4 @@
-"""Batches for a diagnosis: one that is repeated, all of them without a training, their shapes."""
+"""Batches for a diagnosis: one batch repeated, all batches without a training, their shapes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import attrs
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
 from tfopt_core.training.build import Built
 
-# A call reads as many batches as take so long: long enough for the clock.
+# A call reads batches for this long, which is long enough for the clock.
 DATA_CALL_SECONDS = 0.05
 
 
 def first_batch(built: Built) -> Any:
-    """A batch of the training data as tensors, the first that is as large as it may be."""
+    """Return the first batch of the training data, as tensors."""
     import tensorflow as tf
 
     data = built.run.datasets["train"]
@@ -29,10 +29,10 @@ def first_batch(built: Built) -> Any:
 
 
 def repeated(batch: Any, element_spec: Any, steps: int | None) -> Any:
-    """A data set of epochs that hold nothing but this batch, shaped as the training data are.
+    """Return a data set that repeats this batch, with the shapes of the training data.
 
     :param element_spec: the shapes that the train function is traced for, None for the batch's.
-    :param steps: of an epoch, None for one without end.
+    :param steps: the steps of an epoch, None for an epoch without end.
     """
     import tensorflow as tf
 
@@ -43,14 +43,14 @@ def repeated(batch: Any, element_spec: Any, steps: int | None) -> Any:
             parts = elements if isinstance(batch, tuple) else elements[0]
             return tf.nest.map_structure(_declared, parts, element_spec)
 
-        # the cache keeps what the map would do again for each step
+        # without the cache the map would run for each step
         data = data.map(as_declared).cache()
     data = data.repeat()
     return data if steps is None else data.take(steps)
 
 
 def _declared(tensor: Any, spec: Any) -> Any:
-    """The tensor with no more of its shape known than the specification says."""
+    """Return the tensor with its static shape reduced to that of the specification."""
     import tensorflow as tf
 
     if not isinstance(spec, tf.TensorSpec):
@@ -60,9 +60,9 @@ def _declared(tensor: Any, spec: Any) -> Any:
 
 @attrs.define(eq=False)
 class DataLoop:
-    """Batches read and not used. In a graph, where a batch costs no Python; a PyDataset is Python.
+    """Reads batches without using them, in a graph unless the data are a PyDataset.
 
-    :param steps_per_epoch: None where unknown.
+    :param steps_per_epoch: None if unknown.
     """
 
     data: Any
@@ -74,10 +74,10 @@ class DataLoop:
         import tensorflow as tf
 
         def read(iterator: Any, count: Any) -> Any:
-            """As many batches as there are, at most `count`; how many there were."""
+            """Read up to `count` batches and return how many there were."""
 
             def following(read: Any) -> Any:
-                # after the last one nothing is asked for: it would be read and be lost
+                # do not fetch after the last batch: the element would be lost
                 return tf.cond(
                     read < count,
                     iterator.get_next_as_optional,
@@ -95,7 +95,7 @@ class DataLoop:
         self._function = tf.function(read, autograph=False, reduce_retracing=True)
 
     def run(self, limits: RecordingLimits) -> list[TimedEpoch]:
-        """Read until the limits are reached."""
+        """Read until the limits are reached. Return the timed epochs."""
         recorder = Recorder(limits, None, now=self.now)
         stop = False
         while not stop:
@@ -110,7 +110,7 @@ class DataLoop:
         return recorder.epochs
 
     def _calls(self, limits: RecordingLimits) -> Iterator[int]:
-        """Read an epoch; yields after each call how many batches it read."""
+        """Read an epoch, yielding the number of batches after each call."""
         import tensorflow as tf
 
         if not isinstance(self.data, tf.data.Dataset):
@@ -132,15 +132,15 @@ class DataLoop:
 
 
 def shapes_of(data: Any, seconds: float, now: Clock = perf_counter_ns) -> dict[str, int]:
-    """The shapes of the batches that can be read in so many seconds, and how often each came."""
-    found: dict[str, int] = {}
+    """Return the shapes of the batches read in so many seconds, with the count of each."""
+    counts: dict[str, int] = {}
     begin = now()
     for batch in _batches(data):
         words = shapes_in_words(batch)
-        found[words] = found.get(words, 0) + 1
+        counts[words] = counts.get(words, 0) + 1
         if (now() - begin) / 1e9 > seconds:
             break
-    return found
+    return counts
 
 
 def _batches(data: Any) -> Iterator[Any]:
@@ -155,7 +155,7 @@ def _batches(data: Any) -> Iterator[Any]:
 
 
 def shapes_in_words(batch: Any) -> str:
-    """`(32, 28, 28, 1), (32,)`: the shapes of a batch's parts."""
+    """Return the shapes of a batch's parts: `(32, 28, 28, 1), (32,)`."""
     import tensorflow as tf
 
     shapes = []

@@ -1,4 +1,4 @@
-"""The recipe proposed for a script that has none: plugins from a diagnosis, tried one by one."""
+"""Draft a recipe for a script that has none, from a diagnosis and from trying each plugin."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.estimate import Estimate
 
-# Four pairs of whole runs are made where they take no longer than this; else as many as fit into
-# the budget, of runs that end once their step time is known.
+# Four pairs of whole runs are made if they take no longer than this; otherwise as many pairs of
+# runs cut short as fit the budget.
 WHOLE_SECONDS, BUDGET = 180.0, "5m"
-# What a run of a script takes beside its fits: imports, data, building, evaluating.
+# The time of a script's run outside of its fits: imports, data, building, evaluating.
 BESIDE_SECONDS = 7.0
 PAIRS = 4
 NOT_HOPEFUL = (
     "By the first steps none of the plugins that were tried saves time; the one that costs least "
     "is measured, as --measure-anyway asks."
 )
-# What saves less by its first steps is not worth a place in the stack.
+# A plugin that saves a smaller share by its first steps is left out.
 LEAST_GAIN = 0.03
-# What is paid once is known no better than that from one start.
+# One-time costs vary by this much from start to start.
 LEAST_SAVED_SECONDS = 0.25
-# A plugin is tried for a share of what a training takes, and left out where that is not enough; the
-# script's own way to its fit does not count.
+# A plugin is tried for a share of a training's time, without the script's time before its fit,
+# and left out if that is not enough.
 TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
-# Where nobody knows how long a training takes.
+# The time to try a plugin if the time of a training is unknown.
 UNKNOWN_TRY = 60.0
 _SEAL = "# unchanged since tfopt wrote it: "
 
-What = Mapping[str, Any]
+Table = Mapping[str, Any]
 
 
 @attrs.frozen
 class LeftOut:
-    """A plugin that was proposed and does not stay, and why.
+    """A proposed plugin that was left out, and why.
 
-    :param estimate: about what a training takes with it, on top of the stack before it; None where
-        it could not be tried or took no effect.
+    :param estimate: the estimated time of a training with it, on top of the stack before it; None
+        if it could not be tried or took no effect.
     """
 
     plugin: str
@@ -58,18 +58,18 @@ class LeftOut:
 class Draft:
     """The recipe of a first contact, before and after it was measured.
 
-    :param script: as the recipe names it.
-    :param diagnosed: what the look has found.
+    :param script: the script, as the recipe names it.
+    :param diagnosed: the diagnosis of the script.
     :param stack: the plugins that stay, in their order.
     :param hopeful: whether they seem to save time, by the first steps.
     """
 
     script: str
-    workload: What
+    workload: Table
     diagnosed: Diagnosed
     stack: tuple[Suggestion, ...]
     left_out: tuple[LeftOut, ...] = ()
-    measure: What = attrs.field(factory=dict)
+    measure: Table = attrs.field(factory=dict)
     hopeful: bool = True
 
     def without(self, plugin: str, reason: str, estimate: Estimate | None = None) -> Draft:
@@ -79,14 +79,14 @@ class Draft:
         """
         return attrs.evolve(
             self,
-            stack=tuple(one for one in self.stack if one.plugin != plugin),
+            stack=tuple(item for item in self.stack if item.plugin != plugin),
             left_out=(*self.left_out, LeftOut(plugin, reason, estimate)),
         )
 
     def text(self, outcome: Sequence[str] = ()) -> str:
-        """Return the recipe as a file.
+        """Return the text of the recipe file.
 
-        :param outcome: what measuring it came to, in sentences.
+        :param outcome: the result of measuring it, in sentences.
         """
         name = Path(self.script).stem
         body = recipe_text(
@@ -94,10 +94,10 @@ class Draft:
             description=f"What may make {Path(self.script).name} train faster, as tfopt proposed.",
             workload=self.workload,
             plugins=[
-                *(PlannedPlugin(one.plugin, one.settings, why_chosen(one, self.diagnosed))
-                  for one in self.stack),
-                *(PlannedPlugin(one.plugin, {}, f"left out: {one.reason}", enabled=False)
-                  for one in self.left_out),
+                *(PlannedPlugin(item.plugin, item.settings, why_chosen(item, self.diagnosed))
+                  for item in self.stack),
+                *(PlannedPlugin(left.plugin, {}, f"left out: {left.reason}", enabled=False)
+                  for left in self.left_out),
             ],
             measure=self.measure,
             heading=[*self._heading(), *([""] if outcome else []), *outcome],
@@ -151,28 +151,28 @@ def draft_of(
 
 def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
     """Return the suggestions that can be stacked together, in their order."""
-    by_name = {one.plugin: one for one in diagnosed.suggestions}
+    by_name = {suggestion.plugin: suggestion for suggestion in diagnosed.suggestions}
     return tuple(by_name[name] for name in diagnosed.proposed_stack if name in by_name)
 
 
-def why_chosen(one: Suggestion, diagnosed: Diagnosed) -> str:
+def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
     """Return what a plugin is for and the most that it can gain here."""
-    parts = [f"{one.summary.rstrip('.')}."] if one.summary else []
-    told = [
+    parts = [f"{suggestion.summary.rstrip('.')}."] if suggestion.summary else []
+    shares = [
         f"{getattr(diagnosed, target).share:.0%} of a step is {target}"
-        for target in one.targets
+        for target in suggestion.targets
         if target in ("input", "dispatch", "compute")
     ]
-    if told:
-        bound = "" if one.bound is None else f", so at most {one.bound:.2f}x"
-        parts.append(f"Here {' and '.join(told)}{bound}.")
+    if shares:
+        bound = "" if suggestion.bound is None else f", so at most {suggestion.bound:.2f}x"
+        parts.append(f"Here {' and '.join(shares)}{bound}.")
     return " ".join(parts)
 
 
 def try_seconds(estimate: Estimate | None) -> float:
-    """Return how long a plugin may take to be tried, in seconds.
+    """Return how many seconds a plugin may be tried for.
 
-    :param estimate: of a training without plugins; None where it cannot be told.
+    :param estimate: the estimate for a training without plugins; None if unknown.
     """
     if estimate is None:
         return UNKNOWN_TRY
@@ -181,12 +181,12 @@ def try_seconds(estimate: Estimate | None) -> float:
 
 @attrs.frozen
 class Tried:
-    """A draft that was prepared: what that found, and about how long a training with it takes.
+    """The result of preparing a draft, and the estimated time of a training with it.
 
-    :param estimate: None where the number of steps is unknown.
+    :param estimate: None if the number of steps is unknown.
     """
 
-    found: Any
+    prepared: Any
     estimate: Estimate | None
     not_applied: Mapping[str, str]
 
@@ -198,38 +198,40 @@ def screened(
     *,
     measure_anyway: bool = False,
 ) -> tuple[Draft, Tried | None]:
-    """The draft with those plugins alone that work here, and seem to save time, each on top of
-    those before it. Nothing is claimed by that: it decides what is worth measuring.
+    """Return the draft with those plugins that seem to save time.
+
+    Each is tried on top of those before it. This claims nothing: it decides what is worth
+    measuring.
 
     :param attempt: prepares a draft.
-    :param on_try: told of each plugin before it is tried.
-    :param measure_anyway: where none seems to save time, keep the one that costs least.
-    :returns: the draft, and what preparing it has found; None where no plugin stays.
+    :param on_try: called with each plugin before it is tried.
+    :param measure_anyway: if no plugin seems to save time, keep the one that costs least.
+    :returns: the draft, and the result of preparing it; None if no plugin stays.
     """
-    asked, best = draft, None
+    proposed_draft, best = draft, None
     cheapest: tuple[Suggestion, Tried] | None = None
     draft = attrs.evolve(draft, stack=())
-    for one in asked.stack:
-        on_try(one.plugin)
-        candidate = attrs.evolve(draft, stack=(*draft.stack, one))
+    for suggestion in proposed_draft.stack:
+        on_try(suggestion.plugin)
+        candidate = attrs.evolve(draft, stack=(*draft.stack, suggestion))
         try:
             tried = attempt(candidate)
         except TfoptError as error:
-            draft = draft.without(one.plugin, _first_line(error))
+            draft = draft.without(suggestion.plugin, _first_line(error))
             continue
-        before = asked.diagnosed.estimate if best is None else best.estimate
-        reason = _why_not(one.plugin, tried, before)
+        before = proposed_draft.diagnosed.estimate if best is None else best.estimate
+        reason = _why_not(suggestion.plugin, tried, before)
         if not reason:
             draft, best = candidate, tried
             continue
-        takes = None if one.plugin in tried.not_applied else tried.estimate
-        draft = draft.without(one.plugin, reason, takes)
+        takes = None if suggestion.plugin in tried.not_applied else tried.estimate
+        draft = draft.without(suggestion.plugin, reason, takes)
         if takes is not None and (cheapest is None or takes.seconds < _seconds(cheapest[1])):
-            cheapest = (one, tried)
+            cheapest = (suggestion, tried)
     if best is None and cheapest is not None and measure_anyway:
-        one, best = cheapest
-        left_out = tuple(left for left in draft.left_out if left.plugin != one.plugin)
-        draft = attrs.evolve(draft, stack=(one,), left_out=left_out, hopeful=False)
+        suggestion, best = cheapest
+        left_out = tuple(left for left in draft.left_out if left.plugin != suggestion.plugin)
+        draft = attrs.evolve(draft, stack=(suggestion,), left_out=left_out, hopeful=False)
     return draft, best
 
 
@@ -239,25 +241,25 @@ def _seconds(tried: Tried) -> float:
 
 
 def what_bounds(diagnosed: Diagnosed) -> str:
-    """Return in a sentence where most of a step goes, and what the rest of it can gain at most."""
+    """Return a sentence on where most of a step goes, and the most that the rest can gain."""
     parts = {name: getattr(diagnosed, name).share for name in ("input", "dispatch", "compute")}
     largest = max(parts, key=lambda name: parts[name])
     share = parts[largest]
-    said = (
+    sentence = (
         f"{share:.0%} of a step is {largest}: what shortens only the rest of it gains "
         f"{1 / share:.2f}x at most"
     )
     use = diagnosed.matmul
     if largest == "compute" and use.share_computing is not None:
-        said += (
+        sentence += (
             f"; while it computes, the model reaches {use.share_computing:.0%} of this machine's "
             f"fastest {use.dtype} matrix products"
         )
-    return said
+    return sentence
 
 
 def _first_line(error: TfoptError) -> str:
-    """Without the place in a recipe that nobody has written."""
+    """Return the first line of the message, without a place in the drafted recipe."""
     if isinstance(error, RecipeError):
         return error.problems[0].message
     text = error.cause if isinstance(error, PreparationFailed) else str(error)
@@ -265,7 +267,7 @@ def _first_line(error: TfoptError) -> str:
 
 
 def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
-    """Return why a plugin does not stay on top of the best stack so far, "" if it does."""
+    """Return why a plugin does not stay on top of the best stack so far; empty if it does."""
     if plugin in tried.not_applied:
         return f"not applied: {tried.not_applied[plugin]}"
     now = tried.estimate
@@ -288,40 +290,40 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
     return ""
 
 
-# The file
+# The recipe file
 
 
 def sealed(text: str) -> str:
-    """Return the text with a last line by which a later change of it is noticed."""
+    """Return the text with a last line that reveals later changes."""
     return f"{text}\n{_SEAL}{_digest(text)}\n"
 
 
 def is_unchanged(text: str) -> bool:
-    """Return whether a file is as tfopt wrote it, so that it may write it anew."""
+    """Return whether a file is as tfopt wrote it, so that tfopt may overwrite it."""
     body, mark, digest = text.rpartition(f"\n{_SEAL}")
     return bool(mark) and digest.strip() == _digest(body)
 
 
 def recipe_path(script: Path, folder: Path) -> Path:
-    """Return where the recipe of a script goes: `train.tfopt.toml`, here."""
+    """Return the path of a script's recipe: `train.tfopt.toml` in the folder."""
     return folder / f"{script.stem}.tfopt.toml"
 
 
 def check_free(path: Path) -> None:
-    """See that the recipe may be written, before minutes of measuring.
+    """Check that the recipe may be written, before minutes of measuring.
 
-    :raises InputError: if there is one that was changed by hand.
+    :raises InputError: if it exists and was changed by hand.
     """
     try:
-        there = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f'"{path}" cannot be read: {error}; name another file with --write') \
             from error  # fmt: skip
-    if not is_unchanged(there):
+    if not is_unchanged(text):
         raise InputError(
-            f'"{path.name}" is there already and was not left as tfopt wrote it; measure it with '
+            f'"{path.name}" exists already and was changed since tfopt wrote it; measure it with '
             f'"tfopt apply {path.name}", or name another file with --write'
         )
 

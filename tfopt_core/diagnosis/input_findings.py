@@ -1,4 +1,4 @@
-"""What in an input pipeline costs time, named with its place. The plans say most of it."""
+"""Find what costs time in an input pipeline, with its place in the code."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tfopt_core.diagnosis.batches import DataLoop
 from tfopt_core.diagnosis.recorder import RecordingLimits, TimedEpoch
 from tfopt_core.hooks import Finding
 
-# A stage below this share of a step is not worth a word.
+# A stage below this share of a step is not reported.
 WORTH = 0.02
 STAGE_SECONDS = 0.25
 PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "NumpyFunc"})
-# They take one example, whatever is done about batches.
+# Ops that only take single examples.
 _ONE_EXAMPLE = ("Decode", "ReadFile", "Parse", "ExtractJpeg", "IO>", "RegexFullMatch")
 
 SecondsAStep = Callable[[Sequence[TimedEpoch]], float]
@@ -31,7 +31,7 @@ SecondsAStep = Callable[[Sequence[TimedEpoch]], float]
 
 @attrs.frozen(eq=False)
 class StageCost:
-    """What one stage of a plan computes for a step, in seconds, less what stands before it."""
+    """The seconds that one stage of a plan computes for a step."""
 
     stage: Stage
     index: int
@@ -39,12 +39,12 @@ class StageCost:
 
 
 def stage_costs(plan: DataPlan, seconds_of: SecondsAStep) -> tuple[StageCost, ...]:
-    """What each stage that calls a function takes of a step, with nothing else going on.
+    """Return the cost in a step of each stage that calls a function.
 
-    Nothing is shuffled, cached or computed ahead for it, and a parallel stage is as it stands.
-    () where the plan is of one piece.
+    Stages are timed without shuffling, caching and prefetching; a parallel stage runs as it is set.
+    Empty if the plan cannot be divided into stages.
 
-    :param seconds_of: from a loop's epochs to the seconds of an element.
+    :param seconds_of: computes the seconds of an element from a loop's epochs.
     """
     bare = still(plan)
     costs, batch = [], _batch_size(bare)
@@ -56,7 +56,7 @@ def stage_costs(plan: DataPlan, seconds_of: SecondsAStep) -> tuple[StageCost, ..
             continue
         whole = any(isinstance(earlier, Batch) for earlier in bare.stages[:index])
         size = 1 if whole or bare.source.batched else batch
-        # several stages in a row share the figure between them
+        # a stage directly behind another reuses its figure
         so_far = before[1] if before and before[0] == index else None
         if so_far is None:
             so_far = _alone(bare, index, size, seconds_of)
@@ -68,22 +68,22 @@ def stage_costs(plan: DataPlan, seconds_of: SecondsAStep) -> tuple[StageCost, ..
 
 
 def _alone(plan: DataPlan, end: int, size: int, seconds_of: SecondsAStep) -> float:
-    """Seconds of `size` elements of the plan's stages before `end`."""
+    """Return the seconds of `size` elements of the plan's stages before `end`."""
     import tensorflow as tf
 
     data = lower_plan(plan.upto(end))
     if size == 1:
         return _timed(data, seconds_of)
     try:
-        # to hand over single elements may take longer than to compute them
+        # passing single elements on may take longer than computing them
         return _timed(data.batch(size), seconds_of)
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
-        return size * _timed(data, seconds_of)  # elements of several shapes make no batch
+        return size * _timed(data, seconds_of)  # elements of several shapes cannot be batched
 
 
 def _timed(data: Any, seconds_of: SecondsAStep) -> float:
     loop = DataLoop(data, None)
-    loop.run(RecordingLimits(0, 0.05))  # traces, and fills what must be filled
+    loop.run(RecordingLimits(0, 0.05))  # traces, and fills buffers
     return seconds_of(loop.run(RecordingLimits(STAGE_SECONDS, STAGE_SECONDS)))
 
 
@@ -94,10 +94,10 @@ def _batch_size(plan: DataPlan) -> int | None:
 def plan_findings(
     split: str, plan: DataPlan, costs: Sequence[StageCost], step_seconds: float, waits: bool
 ) -> Iterator[Finding]:
-    """What is worth naming in the plan of a split.
+    """Yield what is worth naming in the plan of a split.
 
-    :param costs: of the plan's stages, () where they were not timed.
-    :param waits: whether a step waits for this data long enough to be worth a word.
+    :param costs: the costs of the plan's stages; empty if they were not timed.
+    :param waits: whether a step waits for these data long enough to report it.
     """
     yield from _python(split, plan)
     yield from _caches(split, plan, costs, step_seconds)
@@ -133,12 +133,12 @@ def _python(split: str, plan: DataPlan) -> Iterator[Finding]:
         )  # fmt: skip
     for index, stage in enumerate(plan.stages[1:], start=1):
         if isinstance(stage, Map | Filter | Interleave):
-            found = sorted(PYTHON_OPS & set(_ops(plan, index)))
-            if found:
+            python_ops = sorted(PYTHON_OPS & set(_ops(plan, index)))
+            if python_ops:
                 yield Finding(
                     kind="python-function", split=split, place=place_of(stage.function),
                     detail=f"{function_name(stage.function)} calls Python for each element "
-                    f"({found[0]}), and Python's lock lets only one thread run",
+                    f"({python_ops[0]}), and Python's lock lets only one thread run",
                     mend="write it in TensorFlow operations",
                 )  # fmt: skip
 
@@ -214,21 +214,21 @@ def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> It
 
 
 def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:
-    """The types of all operations of a stage's function, () where it cannot be traced."""
+    """Return the types of all operations of a stage's function; empty if it cannot be traced."""
     try:
         return tuple(sorted(all_ops(function_graph(plan, index))))
-    except Exception:  # the workload's own function; whoever trains will be told
+    except Exception:  # the workload's own function; the training will raise it
         return ()
 
 
 def shape_findings(
     shapes: Mapping[str, int], traced: Sequence[str], jit_compile: bool, last_is_smaller: bool
 ) -> Iterator[Finding]:
-    """What batches of several shapes cost.
+    """Yield what batches of several shapes cost.
 
-    :param shapes: of the batches that were looked at, with how many there were.
-    :param traced: the shapes for which the step was traced anew while it was timed.
-    :param last_is_smaller: whether an epoch's last batch is known to be.
+    :param shapes: the shapes of the batches that were read, with the count of each.
+    :param traced: the shapes for which the step was traced again while it was timed.
+    :param last_is_smaller: whether an epoch's last batch is known to be smaller.
     """
     common = sorted(shapes, key=lambda words: -shapes[words])
     listed = "; ".join(common[:4]) + ("; ..." if len(common) > 4 else "")

@@ -1,4 +1,4 @@
-"""How fast this machine multiplies matrices: the most that a model could reach."""
+"""Measure how fast this machine multiplies matrices, the most that a model could reach."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import attrs
 
 from tfopt_core.hooks import Machine
 
-# Larger until one product is long enough for the clock, and small matrices no longer hold it back.
+# Sizes are tried in order until one product takes long enough for the clock.
 SIZES = (1024, 2048, 4096, 8192)
 PRODUCT_SECONDS = 0.005
 RUNS = 5
-# CUDA compute capability from which tensor cores take a type.
+# The CUDA compute capability from which tensor cores support a type.
 _CAPABILITIES = {"float16": (7, 0), "bfloat16": (8, 0)}
 
 
 def dtypes_worth_measuring(machine: Machine, policy: str) -> tuple[str, ...]:
-    """float32, the type that the policy computes in, and those that the hardware multiplies."""
+    """Return float32, the type that the policy computes in, and those that the hardware
+    supports."""
     dtypes = ["float32", policy.removeprefix("mixed_")]
     if machine.gpus:
         weakest = min(gpu.compute_capability for gpu in machine.gpus)
@@ -32,7 +33,7 @@ def dtypes_worth_measuring(machine: Machine, policy: str) -> tuple[str, ...]:
 
 @attrs.define(eq=False)
 class MatmulPeak:
-    """Products of square matrices in one graph, on all threads.
+    """Times products of square matrices in one graph, on all threads.
 
     :param sync: waits for the device, None on a CPU.
     """
@@ -45,7 +46,7 @@ class MatmulPeak:
     _function: Any = None
 
     def warm(self) -> None:
-        """Choose the size: the first whose product is long enough."""
+        """Choose the first size whose product takes long enough."""
         for size in self.sizes:
             self.size, self._function = size, _products(size, self.dtype)
             self._timed(2)
@@ -53,9 +54,9 @@ class MatmulPeak:
                 return
 
     def run(self, seconds: float) -> float:
-        """Operations a second, of the best of some runs that take about so many seconds.
+        """Return operations a second, the best of some runs that take about `seconds` in all.
 
-        A peak is what can be reached: whatever else runs meanwhile only takes away from it.
+        The best run counts, since other processes can only slow a run down.
         """
         one = self._timed(1)
         count = max(2, round(seconds / RUNS / max(one, 1e-9)))
@@ -75,7 +76,7 @@ class MatmulPeak:
 def _products(size: int, dtype: str) -> Any:
     import tensorflow as tf
 
-    # a mean of ones is one: whatever the number of products, nothing overflows or fades
+    # a mean of ones is one, so any number of products neither overflows nor vanishes
     left = tf.fill((size, size), tf.cast(1 / size, dtype))
 
     def products(count: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a timed loop notes: when its calls returned, epoch by epoch. No TensorFlow."""
+"""Record when the calls of a timed loop returned, epoch by epoch. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Clock = Callable[[], int]
 
 @attrs.frozen
 class Call:
-    """When a call had returned, in nanoseconds, the steps that it made, and whether it traced."""
+    """The end of a call in nanoseconds, the steps that it made, and whether it traced."""
 
     end: int
     steps: int
@@ -21,7 +21,7 @@ class Call:
 
 @attrs.frozen
 class TimedEpoch:
-    """An epoch, or the beginning of one that was stopped (`complete` False)."""
+    """An epoch, or the beginning of an epoch that was stopped (`complete` is False)."""
 
     begin: int
     calls: tuple[Call, ...]
@@ -30,7 +30,7 @@ class TimedEpoch:
 
 @attrs.frozen
 class RecordingLimits:
-    """A loop ends with the epoch in which `seconds` have passed, and within one after `at_most`."""
+    """A loop ends with the epoch in which `seconds` pass, and within an epoch after `at_most`."""
 
     seconds: float
     at_most: float
@@ -39,9 +39,9 @@ class RecordingLimits:
 
 @attrs.define(eq=False)
 class Recorder:
-    """Notes the calls of one loop, epoch by epoch, and says when it has seen enough.
+    """Records the calls of one loop, epoch by epoch, and decides when to stop.
 
-    :param sync: waits for the device, None on a CPU; a stamp at an epoch's edge comes after it.
+    :param sync: waits for the device before a time is read at an epoch's edge; None on a CPU.
     """
 
     limits: RecordingLimits
@@ -57,19 +57,19 @@ class Recorder:
     _count: int = 0
 
     def begin_epoch(self) -> None:
-        """The first batch is about to be asked for."""
+        """Note that the first batch is about to be fetched."""
         self._epoch_begin = self.now()
         if self._begun is None:
             self._begun = self._epoch_begin
         self._calls, self._made = [], 0
 
     def called(self, *, traced: bool = False) -> bool:
-        """A call has returned. Whether the loop should stop within the epoch."""
+        """Note that a call has returned. Return whether the loop should stop within the epoch."""
         steps = self.steps_per_call
         if self.steps_per_epoch is not None:
             steps = min(steps, max(0, self.steps_per_epoch - self._made))
         if self.sync is not None and not self._calls:
-            self.sync()  # the epoch's beginning is told apart from what follows
+            self.sync()  # separates the epoch's beginning from the calls that follow
         end = self.now()
         self._calls.append(Call(end, steps, traced))
         self._made += steps
@@ -77,7 +77,7 @@ class Recorder:
         return self._elapsed(end) >= self.limits.at_most and self._count >= self.limits.calls
 
     def end_epoch(self, *, complete: bool) -> bool:
-        """The epoch is over, or was left. Whether the loop should stop."""
+        """Note that the epoch is over or was left. Return whether the loop should stop."""
         if self._calls:
             if self.sync is not None:
                 self.sync()

@@ -1,4 +1,4 @@
-"""Run a diagnosis in a process of its own, and assemble the result from its messages."""
+"""Run a diagnosis in its own process, and build the result from its messages."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SOFTWARE = ("tensorflow", "keras", "numpy")
 
 
 @attrs.define
-class _Heard:
-    """What the process has said so far."""
+class _Messages:
+    """Collects the messages of the process."""
 
     on_phase: OnPhase
     measured: dict[str, Any] | None = None
@@ -51,26 +51,26 @@ def diagnose(
     *,
     quick: bool = False,
 ) -> Diagnosed:
-    """Diagnose the request's training with its plugins; without any, its baseline.
+    """Diagnose the request's training with its plugins, or without any its baseline.
 
-    :param installed: all plugins, as a guarded process found them; those that could be imported
-        are asked what they would do.
-    :param on_phase: told in words what is being done.
-    :param quick: in seconds, with an in-run contrast of loops.
+    :param installed: all plugins, as read in a guarded process; the suggestions of those that
+        could be imported are collected.
+    :param on_phase: called with a description of each phase.
+    :param quick: whether to take only seconds, with an in-run contrast of loops.
     :raises RecipeError: for a workload that cannot be built.
-    :raises InputError: for what a plugin refuses.
-    :raises PreparationFailed: for whatever else would stop a training.
+    :raises InputError: if a plugin refuses the training.
+    :raises PreparationFailed: for any other error that would stop a training.
     """
-    heard = _Heard(on_phase)
-    asked = tuple(info.name for info in installed if info.error is None)
+    messages = _Messages(on_phase)
+    importable = tuple(info.name for info in installed if info.error is None)
     outcome = processes_of(request, runner).diagnose(
-        request.plugins, request.seed or 1, asked, heard, LOOK, quick=quick
+        request.plugins, request.seed or 1, importable, messages, LOOK, quick=quick
     )
     message = outcome.message
     if message is not None and message["type"] == "diagnosed":
         diagnosed = _structured(message["diagnosed"])
-    elif heard.measured is not None:
-        diagnosed = _without_answers(_structured(heard.measured), heard.asking, outcome)
+    elif messages.measured is not None:
+        diagnosed = _without_answers(_structured(messages.measured), messages.asking, outcome)
     else:
         raise _failure(request, outcome)
     broken = (
@@ -87,7 +87,10 @@ def diagnose(
 
 
 def _structured(data: dict[str, Any]) -> Diagnosed:
-    """:raises PreparationFailed: if the pipe brought anything else."""
+    """Return the diagnosis that plain data describe.
+
+    :raises PreparationFailed: if the data are invalid.
+    """
     try:
         return structure(data, Diagnosed)
     except Exception as error:

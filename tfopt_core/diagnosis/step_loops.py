@@ -1,6 +1,6 @@
-"""The loops around a step that a diagnosis times: Keras' `fit`, and the step alone in a graph.
+"""The loops that a diagnosis times: Keras' `fit`, and the step alone in a graph.
 
-`tfopt_core/diagnosis/step_parts.py` computes the parts of a step from their figures.
+`tfopt_core/diagnosis/step_parts.py` computes the parts of a step from their times.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.loops.train_functions import loop_of
 
-# A graph loop's call is long enough for the clock, short enough to be repeated.
+# How long a graph loop's call takes: long enough for the clock, short enough to be repeated.
 GRAPH_CALL_SECONDS = 0.15
 
 
 @attrs.define(eq=False)
 class FitLoop:
-    """Keras' own `fit` with the workload's callbacks, stopped when enough was seen.
+    """Keras' own `fit` with the workload's callbacks, stopped once the limits are reached.
 
-    Epochs and batches begin and end for the callbacks as in a training, except that no epoch and
-    no training ends: what saves, restores or stops does so there, and nothing here is a training.
+    Callbacks are called as in a training, but not at the end of epochs and of the training: there
+    they save, restore or stop, and this is no training.
     """
 
     built: Built
@@ -59,7 +59,7 @@ class FitLoop:
         model.train_function = train_function
 
     def run(self, data: Any, limits: RecordingLimits) -> list[TimedEpoch]:
-        """Train on the data until the limits are reached."""
+        """Train on the data until the limits are reached. Return the timed epochs."""
         import tensorflow as tf
 
         model, run = self.built.model, self.built.run
@@ -68,7 +68,7 @@ class FitLoop:
         shuffle = self.built.workload.shuffle and not isinstance(data, tf.data.Dataset)
         model.fit(
             data,
-            # one epoch more than any limit lets begin
+            # more epochs than any limit allows
             epochs=10**6,
             class_weight=self.built.workload.class_weight,
             callbacks=_recording_callbacks(self.built, recorder),
@@ -78,7 +78,7 @@ class FitLoop:
         return recorder.epochs
 
     def finish(self) -> None:
-        """Leave the model as Keras made it."""
+        """Restore the model as Keras made it."""
         self.monitor.timed.uninstall()
 
 
@@ -107,7 +107,7 @@ def _recording_callbacks(built: Built, recorder: Recorder) -> Any:
 
 @attrs.define(eq=False)
 class GraphLoop:
-    """The train step again and again in one graph, over one batch: no Python, no input.
+    """The train step repeated in one graph over one batch, without Python and without input.
 
     :param call_steps: how many steps one call makes.
     """
@@ -123,11 +123,11 @@ class GraphLoop:
         import tensorflow as tf
 
         model, batch = self.built.model, self.batch
-        # as Keras' own: compiled by XLA where a step is, once and not for each call
+        # compiled by XLA if Keras compiles the step, once and not for each call
         step = tf.function(model.train_step, jit_compile=model.jit_compile, reduce_retracing=True)
 
         def loop(count: Any) -> Any:
-            # what Keras hands back after each step is computed in each step, so it is carried
+            # the logs are carried out of the loop, so that each step computes them as in Keras
             _, logs = tf.while_loop(
                 lambda done, _: done < count,
                 lambda done, _: (done + 1, step(batch)),
@@ -141,14 +141,14 @@ class GraphLoop:
     def warm(self) -> None:
         """Trace, and choose how many steps a call makes.
 
-        :raises Exception: whatever the step raises in a graph of its own.
+        :raises Exception: whatever the step raises when it is traced.
         """
         self._timed(2)
         seconds = min(self._timed(2), self._timed(2)) / 2
         self.call_steps = max(1, min(2000, round(GRAPH_CALL_SECONDS / max(seconds, 1e-9))))
 
     def run(self, limits: RecordingLimits) -> list[float]:
-        """Seconds of a step, one figure for each call."""
+        """Return the seconds of a step, one figure for each call."""
         seconds: list[float] = []
         begin = self.now()
         while len(seconds) < limits.calls or (self.now() - begin) / 1e9 < limits.seconds:

@@ -1,4 +1,4 @@
-"""Split the time of a step into input, dispatch and compute, from timed loops. Pure arithmetic."""
+"""Split the time of a step into input, dispatch and compute, from the times of loops."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tfopt_core.diagnosis.recorder import Call, TimedEpoch
 from tfopt_core.records.diagnosis import Round, StepPart
 from tfopt_core.statistics.intervals import median
 
-# Into so many blocks the calls of an even loop are put, each call its own where there are fewer.
+# The calls of an even loop are grouped into this many blocks, or fewer if there are fewer calls.
 BLOCKS = 20
 
 
 @attrs.frozen(kw_only=True)
 class Parts:
-    """A step of the real loop, taken apart; the three parts sum to `step_seconds`. `data_seconds`
-    is what a batch takes when the data are read alone, and never more than a real step.
+    """The parts of a step of the real loop; the three parts sum to `step_seconds`.
 
-    `dispatch_known` is False where no graph loop could be timed: then `compute` holds both.
+    `data_seconds` is the time of a batch when the data are read alone, at most that of a real step.
+    `dispatch_known` is False if no graph loop could be timed: `compute` then holds both.
     """
 
     step_seconds: float
@@ -34,13 +34,13 @@ class Parts:
 def parts_of(rounds: Sequence[Round]) -> Parts:
     """Return the parts of a step, from at least one round.
 
-    The loops of a round are compared with each other only, since the machine's speed may drift
-    by the next one: what is pooled over the rounds, by the median, are ratios.
+    Loops are compared only within a round, since the machine's speed may drift until the next; the
+    ratios are pooled over the rounds by the median.
     """
     step = median([round_.real for round_ in rounds])
     known = all(round_.graph is not None for round_ in rounds)
     shares = [_shares(_cached(round_), _graph(round_)) for round_ in rounds]
-    # a loop that does less is never the slower one, but for noise
+    # a loop that does less can be slower only by noise
     cached, graph = (
         min(1.0, median([left(round_) for round_ in rounds])) for left in (_cached, _graph)
     )
@@ -48,12 +48,12 @@ def parts_of(rounds: Sequence[Round]) -> Parts:
         StepPart(
             seconds=share * step,
             share=share,
-            low=min(one[place] for one in shares),
-            high=max(one[place] for one in shares),
+            low=min(of_round[place] for of_round in shares),
+            high=max(of_round[place] for of_round in shares),
         )
         for place, share in enumerate(_shares(cached, graph))
     ]
-    # a real step shows that a batch can be read in its time, whatever else was going on
+    # a real step shows that a batch can be read within its time
     data = min(1.0, median([round_.data / round_.real for round_ in rounds]))
     return Parts(
         step_seconds=step, input=parts[0], dispatch=parts[1], compute=parts[2],
@@ -62,27 +62,27 @@ def parts_of(rounds: Sequence[Round]) -> Parts:
 
 
 def _cached(round_: Round) -> float:
-    """Return what is left of a real step without input, as a share."""
+    """Return the share of a real step that is left without input."""
     return round_.cached / round_.real
 
 
 def _graph(round_: Round) -> float:
-    """Return what is left of a step on a cached batch without dispatch, as a share."""
+    """Return the share of a step on a cached batch that is left without dispatch."""
     return 1.0 if round_.graph is None else round_.graph / round_.cached
 
 
 def _shares(cached: float, graph: float) -> tuple[float, float, float]:
-    """Input, dispatch and compute as shares; below 0 where a loop was slower than the real one."""
+    """Return input, dispatch and compute as shares, below 0 if a loop was slower than the real
+    one."""
     return 1 - cached, cached * (1 - graph), cached * graph
 
 
 def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) -> float:
-    """Return seconds of a step over a loop's epochs, at least one.
+    """Return the seconds of a step over a loop's epochs, at least one.
 
-    Whole epochs count as they are, their beginning included: filling a shuffle buffer is part of
-    what an epoch's steps take. Where there is none, the beginning of one that was stopped is
-    spread over the steps of a whole epoch, or over those that were seen where its length is
-    unknown. Calls that traced are left out.
+    Whole epochs count with their beginning, which may fill a shuffle buffer. Without a whole epoch
+    the beginning of one that was stopped is spread over the steps of a whole epoch, or over the
+    steps that were seen if its length is unknown. Calls that traced are left out.
 
     :raises ValueError: if no call is left.
     """
@@ -95,8 +95,9 @@ def seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) ->
 
 
 def even_seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | None) -> float:
-    """The same for a loop whose steps are all alike: the median over blocks of calls, so that a
-    moment in which something else ran counts for nothing.
+    """Return the same for a loop whose steps are all alike.
+
+    The median over blocks of calls leaves out moments in which another process ran.
 
     :raises ValueError: if no call is left.
     """
@@ -116,7 +117,7 @@ def even_seconds_a_step(epochs: Sequence[TimedEpoch], steps_per_epoch: int | Non
 
 
 def _spans(epoch: TimedEpoch) -> list[tuple[float, Call]]:
-    """Return the seconds of each call: what lies between two calls belongs to the second."""
+    """Return the seconds of each call; the time between two calls belongs to the second."""
     ends = [epoch.begin, *(call.end for call in epoch.calls)]
     return [
         ((call.end - begin) / 1e9, call) for begin, call in zip(ends, epoch.calls, strict=False)
@@ -132,30 +133,30 @@ def _rate(calls: Sequence[tuple[float, int]]) -> float:
 
 
 def _epoch_seconds(epoch: TimedEpoch, steps_per_epoch: int | None) -> tuple[float, int]:
-    """Return seconds of an epoch's steps, and how many steps these are."""
+    """Return the seconds of an epoch's steps, and how many steps these are."""
     spans = _spans(epoch)
-    kept = [(seconds, call.steps) for seconds, call in spans if _counts(call)]
-    total, steps = math.fsum(seconds for seconds, _ in kept), sum(count for _, count in kept)
-    if epoch.complete or len(kept) < 2 or spans[0][1].traced or steps_per_epoch is None:
+    calls = [(seconds, call.steps) for seconds, call in spans if _counts(call)]
+    total, steps = math.fsum(seconds for seconds, _ in calls), sum(count for _, count in calls)
+    if epoch.complete or len(calls) < 2 or spans[0][1].traced or steps_per_epoch is None:
         return total, steps
-    (first, first_steps), *rest = kept
+    (first, first_steps), *rest = calls
     extra = max(0.0, first - _rate(rest) * first_steps)
-    # as if the steps seen were their share of a whole epoch
+    # the steps that were seen carry their share of the beginning
     return total - extra + extra * steps / max(steps, steps_per_epoch), steps
 
 
 def with_first_epoch(step_seconds: float, filling_seconds: float, epochs: int) -> float:
-    """Return seconds of a step over a training whose first epoch fills a cache."""
+    """Return the seconds of a step over a training whose first epoch fills a cache."""
     return (filling_seconds + step_seconds * (epochs - 1)) / epochs
 
 
 def share_of_peak(
     operations: float | None, rounds: Sequence[Round], dtype: str, *, whole_step: bool
 ) -> float | None:
-    """Return the share of the matrix-product peak that a step reaches, None if not countable.
+    """Return the share of the matrix-product peak that a step reaches, None if unknown.
 
-    :param operations: floating-point operations of a step.
-    :param whole_step: over the whole real step, not while it computes.
+    :param operations: the floating-point operations of a step.
+    :param whole_step: whether to divide by the whole real step and not by its compute time.
     """
     reached = [
         operations / (seconds * round_.peaks[dtype])

@@ -19,20 +19,20 @@ from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.fit_monitor import FitMonitor
 
-# Five rounds of some five seconds. Real epochs are seen to their end where that is soon.
+# Five rounds of about five seconds. Real epochs are timed to their end if that is soon.
 ROUNDS = 5
 REAL = RecordingLimits(seconds=1.5, at_most=3.5)
 CACHED = RecordingLimits(seconds=0.8, at_most=0.8)
 GRAPH = RecordingLimits(seconds=0.6, at_most=0.6)
 DATA = RecordingLimits(seconds=0.5, at_most=1.5)
 PEAK_SECONDS = 0.2
-# First steps trace, open buffers and fill what allocators keep.
+# The first steps trace, open buffers and grow the allocator's memory.
 WARM = RecordingLimits(seconds=0.0, at_most=0.3, calls=5)
-# An epoch that fills a cache is waited for no longer than this.
+# The longest wait for an epoch that fills a cache.
 FILL = RecordingLimits(seconds=0.0, at_most=20.0)
-# No round begins after so many seconds of measuring.
+# No round begins after this many seconds of measuring.
 BUDGET_SECONDS = 23.0
-# For a first look two rounds tell enough to choose what is then measured.
+# For a first contact two rounds suffice to choose what is then measured.
 QUICK_ROUNDS, QUICK_SECONDS, QUICK_SHARE = 2, 6.0, 0.5
 SHAPES_SECONDS = 0.5
 
@@ -41,8 +41,12 @@ Tell = Callable[[str], None]
 
 @attrs.frozen(kw_only=True, eq=False)
 class LoopRounds:
-    """What was timed, the batch that was repeated, the shapes of batches that were seen, those
-    for which a step was traced while it was timed, and what stood in the way."""
+    """The times of the loops, and what was seen while they ran.
+
+    :param batch: the batch that was repeated.
+    :param shapes: the shapes of the batches that were read, with the count of each.
+    :param traced: the shapes for which a step was traced while it was timed.
+    """
 
     rounds: tuple[Round, ...]
     batch: Any
@@ -81,12 +85,12 @@ def time_rounds(
 
 
 class _Loops:
-    """The loops of one diagnosis, and what stood in the way of each."""
+    """The loops of one diagnosis, and warnings about loops that could not be timed."""
 
     def __init__(self, built: Built, sync: Callable[[], None] | None, share: float) -> None:
         self.built, self.sync = built, sync
-        # of the time that a round usually takes
-        self.real, self.kept, self.steps_alone, self.read = (
+        # `share` shortens the usual time of a round
+        self.real_limits, self.cached_limits, self.graph_limits, self.data_limits = (
             attrs.evolve(limit, seconds=limit.seconds * share, at_most=limit.at_most * share)
             for limit in (REAL, CACHED, GRAPH, DATA)
         )
@@ -104,7 +108,7 @@ class _Loops:
 
     def warm(self) -> None:
         built, steps = self.built, self.built.run.steps_per_epoch
-        # a cache that is read in part throws away what it has, or locks its file
+        # a cache that is read in part discards its elements, or locks its file
         if built.fills_cache:
             self._fill()
         else:
@@ -118,28 +122,30 @@ class _Loops:
         self._known_shapes = len(self.fit.shapes)
 
     def round(self) -> Round:
-        """Time each loop once. What a step is traced for meanwhile is kept."""
+        """Time each loop once. The shapes that a step is traced for meanwhile are recorded."""
         steps = self.built.run.steps_per_epoch
-        real = seconds_a_step(self.fit.run(self.built.run.datasets["train"], self.real), steps)
+        real = seconds_a_step(
+            self.fit.run(self.built.run.datasets["train"], self.real_limits), steps
+        )
         self.traced_anew += self.fit.shapes[self._known_shapes :]
         if self._fill_seconds is not None:
             real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)
         cached = real
         if self._cached is not None:
-            cached = even_seconds_a_step(self.fit.run(self._cached, self.kept), steps)
+            cached = even_seconds_a_step(self.fit.run(self._cached, self.cached_limits), steps)
         self._known_shapes = len(self.fit.shapes)
-        graph = None if self._graph is None else median(self._graph.run(self.steps_alone))
+        graph = None if self._graph is None else median(self._graph.run(self.graph_limits))
         return Round(
             real=real, cached=cached, graph=graph,
-            data=seconds_a_step(self.data.run(self.read), steps),
+            data=seconds_a_step(self.data.run(self.data_limits), steps),
             peaks={dtype: peak.run(PEAK_SECONDS) for dtype, peak in self.peaks.items()},
         )  # fmt: skip
 
     def _make_cached(self, steps: int | None) -> None:
         if self.built.training.loop == "resident":
             self.warnings.append(
-                "a resident loop takes its batches out of memory in its own graph: that is counted "
-                "as dispatch"
+                "a resident loop gathers its batches from memory in its own graph: that time "
+                "counts as dispatch"
             )
             return
         self._cached = repeated(self.batch, self.built.run.element_spec, steps)
@@ -147,14 +153,16 @@ class _Loops:
 
     def _make_graph(self) -> None:
         if self.built.run.replicas > 1:
-            self.warnings.append("dispatch is not told from compute: there are several replicas")
+            self.warnings.append(
+                "dispatch is not separated from compute: there are several replicas"
+            )
             return
         try:
             graph = GraphLoop(self.built, self.batch, self.sync)
             graph.warm()
-        except Exception as error:  # a step that cannot be in a loop; the training can go on
+        except Exception as error:  # the step does not work in a graph loop; the training may
             self.warnings.append(
-                f"dispatch is not told from compute: the step in a graph loop {describe(error)}"
+                f"dispatch is not separated from compute: a step in a graph loop {describe(error)}"
             )
             return
         self._graph = graph
@@ -166,7 +174,7 @@ class _Loops:
         else:
             self.warnings.append(
                 f"an epoch that fills the cache takes more than {FILL.at_most:.0f} s: the figures "
-                "are of such an epoch, later ones are faster"
+                "are those of such an epoch, and later epochs are faster"
             )
 
 

@@ -1,4 +1,4 @@
-"""The work of the process of `tfopt diagnose`: build, time loops, find causes, ask plugins."""
+"""Diagnose a training in the process of `tfopt diagnose`: time loops, find causes, ask plugins."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from tfopt_core.workers.task import Task
 
 Send = Callable[[dict[str, Any]], None]
 
-# Input that a step waits for less than this share of it is not looked into.
+# Input that takes a smaller share of a step is not examined.
 INPUT_WORTH = 0.03
-# From here on, starting a step takes as long as what is in it.
+# From this share on, starting a step takes as long as computing it.
 TINY_BATCHES = 0.5
 
 
@@ -59,13 +59,12 @@ def diagnosed(task: Task, send: Send, load: Callable[[Job], Workload]) -> dict[s
 
 
 def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
-    """Diagnose the job's training; a `Diagnosed` as plain data.
+    """Diagnose the job's training and return a `Diagnosed` as plain data.
 
-    :param load: makes the job's workload.
+    It is also sent before plugins are asked for suggestions, so that none of them can lose it.
 
-    It is sent before plugins are asked, so that none of them can take it away.
-
-    :raises InputError, PluginError: for whatever would stop a training.
+    :param load: loads the job's workload.
+    :raises InputError, PluginError: for an error that would stop a training.
     """
 
     def tell(phase: str) -> None:
@@ -135,7 +134,7 @@ def _matmul(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not: 
             operations = operations_of(graph.graph)
         except NotCountable as reason:
             why_not = str(reason)
-        except Exception as error:  # a graph of another make than those that are understood
+        except Exception as error:  # a graph that the counting does not understand
             why_not = describe(error)
     last = rounds.rounds[-1].peaks
     return MatmulUse(
@@ -149,7 +148,7 @@ def _matmul(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not: 
 
 
 def _input_findings(built: Built, rounds: LoopRounds, parts: Parts) -> Iterator[Finding]:
-    # the real loop may hide what the data take behind the rest of a step
+    # the real loop may overlap reading data with the rest of a step
     waits = parts.input.share >= INPUT_WORTH
     heavy = parts.data_seconds >= INPUT_WORTH * parts.step_seconds
     for split, plan in built.plans.items():
@@ -163,7 +162,7 @@ def _input_findings(built: Built, rounds: LoopRounds, parts: Parts) -> Iterator[
 def _costs(plan: DataPlan) -> tuple[StageCost, ...]:
     try:
         return stage_costs(plan, lambda epochs: seconds_a_step(epochs, None))
-    except Exception:  # a stage that does not work without those that are left out
+    except Exception:  # a stage may depend on those that are left out
         return ()
 
 
@@ -197,7 +196,7 @@ def _model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Iter
             "the model",
             mend="move such layers into the input pipeline",
         )  # fmt: skip
-    # XLA optimizes by itself, and its graph is not there to be seen
+    # XLA optimizes by itself, and its graph cannot be read
     if graph is not None and not model.jit_compile:
         yield from graph_findings(graph)
 
@@ -245,7 +244,7 @@ def _diagnosis(
 def _example_bytes(probe: ProcessProbe) -> float | None:
     try:
         return probe.element_bytes()[0] or None
-    except Exception:  # data that cannot be read apart from a training
+    except Exception:  # data that cannot be read outside of a training
         return None
 
 

@@ -40,13 +40,13 @@ def exported_script(task: Task, send: Callable[[dict[str, Any]], None]) -> dict[
 class _Exported(ScriptLook):
     path: Path = attrs.field(factory=Path)
 
-    def _looked_at(self, load: Load) -> dict[str, Any]:
+    def _examine(self, load: Load) -> dict[str, Any]:
         place = CallPlace(
             text=self.path.read_text(encoding="utf-8"),
             line=self._line(),
             global_seed=_global_seed(),  # before anything is built anew under another one
         )
-        message = super()._looked_at(load)
+        message = super()._examine(load)
         message["prepared"][PROGRAM] = unstructure(self._program(message["prepared"], load, place))
         return message
 

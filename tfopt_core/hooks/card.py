@@ -49,7 +49,7 @@ class Traits:
 def traits(name: str, plugin_class: type[Any]) -> Traits:
     """Read a plugin's class attributes.
 
-    :raises PluginDefinitionError: if one holds something that DESIGN.md does not know.
+    :raises PluginDefinitionError: if one holds a value that docs/guide/plugins.md does not allow.
     """
 
     def names(attribute: str) -> tuple[str, ...]:

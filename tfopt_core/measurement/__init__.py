@@ -1,4 +1,4 @@
-"""One measurement from the dry build to its results: rounds, budget, resuming, and the selftest.
+"""Make one measurement, from the dry build to its results: rounds, budget, resuming, selftest.
 
 The arithmetic is in `statistics`.
 """

@@ -1,4 +1,4 @@
-"""Runs of scripts that raise, or exit with a status, after the fits that are judged."""
+"""Handle runs of scripts that raise, or exit with a status, after the judged fits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tfopt_core.records.variants import BASELINE
 
 
 def without_early_ends(runs: Sequence[RunResult]) -> tuple[RunResult, ...]:
-    """Return the runs, with those failed whose script ended before fits that another run made.
+    """Return the runs, with those marked failed whose script made fewer fits than other runs.
 
-    Where the recipe names no fit, a run cannot know that more of them would have followed.
+    If the recipe names no fit, a run cannot know that more fits would have followed.
     """
     most = max((len(run.fits) for run in runs if run.ok), default=0)
     return tuple(
@@ -29,7 +29,7 @@ def without_early_ends(runs: Sequence[RunResult]) -> tuple[RunResult, ...]:
 
 
 def ends_in_words(runs: Sequence[RunResult]) -> Iterator[str]:
-    """Yield what a reader must know of scripts that did not end well after their fits."""
+    """Yield warnings about scripts that did not end well after their fits."""
     counted = [run for run in runs if run.ok]
     ended = [run for run in counted if run.after_fits is not None]
     if not ended:

@@ -12,7 +12,7 @@ from tfopt_core.statistics.disturbance import OTHER_CPU_SHARE, causes, disturban
 from tfopt_core.workers.telemetry import read_counters
 
 IDLE_SECONDS = 0.3
-# So many processes are named, of those that use this share of one CPU or more.
+# How many processes are named at most; each uses this share of one CPU or more.
 NAMED_PROCESSES = 3
 NAMED_SHARE = 0.05
 
@@ -20,7 +20,7 @@ NAMED_SHARE = 0.05
 def watch_idle(seconds: float = IDLE_SECONDS, root: Path = Path("/")) -> tuple[str, ...]:
     """Watch the machine while nothing of ours runs. Return the warning to show, if there is one.
 
-    Takes `seconds`, and as long again on a busy machine, to name who is at work.
+    Takes `seconds`, and as long again on a busy machine, to name the busiest processes.
     """
     before = read_counters(root)
     time.sleep(seconds)
@@ -35,19 +35,19 @@ def busy_causes(
 ) -> tuple[str, ...]:
     """Return the warning at the start, from two readings between which nothing of ours ran.
 
-    :param processes: the names of those that use the CPUs most, if known.
+    :param processes: the names of the busiest processes, if known.
     :returns: one line, or nothing if the machine is idle.
     """
     figures = disturbance(before, after, 0.0)
     others = figures.pop("other_cpu_share", 0.0)
-    found, closing = list(causes(figures)), ""
+    reasons, closing = list(causes(figures)), ""
     if others > OTHER_CPU_SHARE:
         named = f" ({', '.join(processes)})" if processes else ""
-        found.insert(0, f"other processes{named} use {others:.0%} of {after.cpus} CPUs")
+        reasons.insert(0, f"other processes{named} use {others:.0%} of {after.cpus} CPUs")
         closing = ", close what else runs"
-    if not found:
+    if not reasons:
         return ()
-    return (f"the machine is busy: {', '.join(found)}; figures will be noisy{closing}",)
+    return (f"the machine is busy: {', '.join(reasons)}; figures will be noisy{closing}",)
 
 
 def busiest_processes(
@@ -57,7 +57,7 @@ def busiest_processes(
 ) -> tuple[str, ...]:
     """Return the names of the processes that use the CPUs most while we sleep, at most three.
 
-    :param read: gives the CPU seconds of each process, by number and name.
+    :param read: returns the CPU seconds of each process, by number and name.
     """
     read = read or cpu_seconds_of_others
     earlier = read()
@@ -70,14 +70,14 @@ def busiest_processes(
 def cpu_seconds_of_others() -> dict[tuple[int, str], float]:
     """Return the CPU seconds of all other processes, by number and name.
 
-    Never by command line: secrets stand there.
+    Never by command line, which may hold secrets.
     """
     import psutil
 
-    found = {}
+    used = {}
     for process in psutil.process_iter(["pid", "name", "cpu_times"]):
         pid, name, times = (process.info[key] for key in ("pid", "name", "cpu_times"))
-        # a process of somebody else's may not tell
+        # other users' processes may not tell their times
         if times is not None and pid != os.getpid():
-            found[pid, name or "?"] = times.user + times.system
-    return found
+            used[pid, name or "?"] = times.user + times.system
+    return used

@@ -36,7 +36,7 @@ from tfopt_core.trials.processes import MODEL_FILE, replace_file, run_folder
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import FELL_BACK
 
-# Of the files that a script has written.
+# How many of the files that a script has written are named.
 WRITTEN_SHOWN = 6
 
 Stop = Literal["done", "interrupted", "budget"]
@@ -75,20 +75,20 @@ def conclude(
     planned: int,
     round_seconds: float | None,
 ) -> Results:
-    """Judge the runs and attribute the gain.
+    """Judge the runs, attribute the gain and return the results.
 
-    :param contrasts: those that were run to isolate plugins.
+    :param contrasts: the contrasts that were run to isolate plugins.
     :param seconds: how long the measurement took, set-up included.
     :param stop: why there are no more runs.
-    :param planned: how many rounds were to be made, as of the last look.
-    :param round_seconds: what another round would take, None without a run.
+    :param planned: how many rounds were planned at the last look.
+    :param round_seconds: the seconds of another round, None without a run.
     """
     runs = without_early_ends(runs)
     recipe, judgement = request.recipe, judgement_of(request, prepared, state, runs)
     pairs = len(pairs_of(runs))
-    asked = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
-    judged = judged_runs(runs, asked, stop, planned)
-    # a run that failed is said, whether its round is judged or not
+    fixed_pairs = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
+    judged = judged_runs(runs, fixed_pairs, stop, planned)
+    # failed runs are reported, whether their round is judged or not
     failed = tuple(run for run in runs if run.status == "failed" and run not in (judged or ()))
     if judged is None:
         comparison = compare(failed, judgement)
@@ -127,7 +127,7 @@ def conclude(
         observations=observations(judged, judgement),
         warnings=(*prepared.warnings, *run_warnings(runs)),
         next_steps=next_steps(
-            runs, comparison, rows, asked,
+            runs, comparison, rows, fixed_pairs,
             None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
         ),
         length=state.length,
@@ -136,28 +136,28 @@ def conclude(
 
 
 def judged_runs(
-    runs: Sequence[RunResult], asked: int | None, stop: Stop, planned: int
+    runs: Sequence[RunResult], fixed_pairs: int | None, stop: Stop, planned: int
 ) -> tuple[RunResult, ...] | None:
     """Return the runs that may be judged, None if none may.
 
-    Whoever stops when he likes the figures must not get a verdict by it: after a stop only the
-    last look counts that was reached, or the fixed number of pairs if it was.
+    Stopping at figures that one likes must not give a verdict: after a stop only the last look
+    that was reached counts, or the fixed number of pairs if it was reached.
 
-    :param asked: the fixed number of pairs, None where looks decide.
-    :param planned: how many rounds were to be made when it ended, as of the last look.
+    :param fixed_pairs: the fixed number of pairs, None if looks decide.
+    :param planned: how many rounds were planned at the last look.
     """
     rounds = planned
     if stop != "done":
-        made = rounds_in_a_row(runs)
-        looks = LOOKS if asked is None else (asked,)
-        rounds = max((look for look in looks if look <= made), default=0)
+        complete = rounds_in_a_row(runs)
+        looks = LOOKS if fixed_pairs is None else (fixed_pairs,)
+        rounds = max((look for look in looks if look <= complete), default=0)
     return tuple(run for run in runs if run.round < rounds) if rounds else None
 
 
 def _too_few(
     recipe: Recipe, prepared: Prepared, pairs: int, stop: Stop, round_seconds: float | None
 ) -> str:
-    """Return why there is no verdict, and what budget would bring one."""
+    """Return why there is no verdict, and which budget would bring one."""
     measure = recipe.measure
     first_look = LOOKS[0] if measure.pairs == "auto" else measure.pairs
     if stop == "interrupted":
@@ -179,39 +179,41 @@ def _too_few(
 
 
 def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
-    """Return what the runs say of the circumstances under which they were made."""
-    said = [disturbed_in_words([run for run in runs if run.ok])]
+    """Return warnings about the circumstances of the runs."""
+    warnings = [disturbed_in_words([run for run in runs if run.ok])]
     repeated = {run.round for run in runs if run.status == "repeated"}
     if repeated:
         rounds = "1 round was" if len(repeated) == 1 else f"{len(repeated)} rounds were"
-        said.append(f"{rounds} repeated because the machine was disturbed; the first runs of them "
-                    "are kept and count for nothing")  # fmt: skip
-    said += _of_cut_runs([run for run in runs if run.ok])
+        warnings.append(
+            f"{rounds} repeated because the machine was disturbed; the first runs of them are kept "
+            "and count for nothing"
+        )
+    warnings += _of_cut_runs([run for run in runs if run.ok])
     fell_back = sum(run.started == FELL_BACK for run in runs)
     if fell_back:
-        said.append(
+        warnings.append(
             f"{fell_back} of {len(runs)} runs were started anew because forking failed here: the "
             "fork server or a fork of it gave no sign of life"
         )
-    said += dict.fromkeys(note for run in runs for note in run.notes)
-    said += ends_in_words(runs)
+    warnings += dict.fromkeys(note for run in runs for note in run.notes)
+    warnings += ends_in_words(runs)
     written = dict.fromkeys(file for run in runs for file in run.written)
     if written:
         shown = ", ".join(list(written)[:WRITTEN_SHOWN])
         more = f", and {len(written) - WRITTEN_SHOWN} more" if len(written) > WRITTEN_SHOWN else ""
-        said.append(
+        warnings.append(
             f"the script writes files; each run wrote into a private copy of its folder, which is "
             f"gone: {shown}{more}"
         )
-    return tuple(sentence for sentence in said if sentence is not None)
+    return tuple(warning for warning in warnings if warning is not None)
 
 
 def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
-    """Return what runs that ended before their training did leave open."""
-    said = []
+    """Return warnings about what runs that were cut short leave open."""
+    warnings = []
     whys = [why for run in runs if (why := not_projected(run)) is not None]
     if whys:
-        said.append(
+        warnings.append(
             f"no total is projected: {whys[0]} ({len(whys)} of {len(runs)} runs); the verdict is "
             "about the steps alone, and a larger --budget lets each run go on for longer"
         )
@@ -220,15 +222,15 @@ def _of_cut_runs(runs: Sequence[RunResult]) -> list[str]:
     ]
     vague = [error for error in errors if error >= ENOUGH]
     if vague:
-        said.append(
+        warnings.append(
             f"{len(vague)} of {len(runs)} runs reached their limit of timed steps before the mean "
             f"step was known to {ENOUGH:.0%}: its standard error is {max(vague):.1%} at worst"
         )
-    return said
+    return warnings
 
 
 def isolating_seconds(request: Request, runs: Sequence[RunResult], pairs: int) -> float | None:
-    """Return about how long isolating each plugin takes; None if there is none to isolate."""
+    """Return about how long isolating each plugin takes, None if there is nothing to isolate."""
     extras, _ = leave_one_out(request.plugins)
     if len(request.plugins) < 2 or not any(run.process_seconds for run in runs):
         return None
@@ -238,17 +240,17 @@ def isolating_seconds(request: Request, runs: Sequence[RunResult], pairs: int) -
 def save_best(
     request: Request, judgement: Judgement, runs: Sequence[RunResult], *, keep: bool = False
 ) -> str | None:
-    """Copy the model of the full variant's best run to where it was asked for.
+    """Copy the model of the full variant's best run to the path that the user asked for.
 
-    :param keep: leave the models of all runs where they are: the measurement may be resumed.
-    :returns: where it is and which run's it is, in words; None if there is nothing to save.
-    :raises InputError: if it cannot be written; says where the model lies instead.
+    :param keep: leave the models of all runs in place, since the measurement may be resumed.
+    :returns: the path and the run, in words; None if there is nothing to save.
+    :raises InputError: if it cannot be written, naming the place of the model.
     """
     target = request.save_to
     folders = {
         run.id: run_folder(request.folder, run.round, run.position, run.variant) for run in runs
     }
-    # a run that was made before a resume may have kept no model, one that was cut short is none
+    # runs before a resume may have kept no model, and a run cut short has no trained model
     candidates = [
         run
         for run in runs
@@ -268,8 +270,8 @@ def save_best(
     for run in candidates if not keep else ():
         (folders[run.id] / MODEL_FILE).unlink(missing_ok=True)
     value = best.value_of(metric)
-    said = "" if value is None else f", {metric} {value:.4f}"
-    return f"{target} (run {best.id}{said})"
+    quality = "" if value is None else f", {metric} {value:.4f}"
+    return f"{target} (run {best.id}{quality})"
 
 
 def _target_in_words(recipe: Recipe) -> str | None:

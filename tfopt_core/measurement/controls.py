@@ -1,6 +1,6 @@
 """The control plugins of `tfopt selftest`: one changes nothing, one makes each step slower.
 
-They are no optimizations and in no entry point: only `tfopt selftest` stacks them.
+They are no optimizations and have no entry point: only `tfopt selftest` stacks them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 from tfopt_core.hooks import Effect, hookimpl
 from tfopt_core.training.workload import Workload
 
-# Sleeping takes some 60 µs longer than it is asked to, so that what is owed is saved up first.
+# A sleep takes about 60 µs longer than requested, so short sleeps are added up first.
 SLEEP_AT_LEAST_SECONDS = 0.005
 
 CLASSES = 10
@@ -22,17 +22,17 @@ CLASSES = 10
 
 @attrs.frozen(kw_only=True, eq=False)
 class Nothing:
-    """Changes nothing, and says that it took effect."""
+    """Changes nothing, and reports that it took effect."""
 
     targets = ("compute",)
 
     def math(self) -> str:
-        """Nothing changes."""
+        """Return "exact", since nothing changes."""
         return "exact"
 
     @hookimpl
     def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:
-        """Applied, so that the comparison is made."""
+        """Return that it was applied, so that the comparison is made."""
         return Effect.applied_as("does nothing, on purpose")
 
 
@@ -40,7 +40,7 @@ class Nothing:
 class Sleeps:
     """Makes every step longer by a share of itself.
 
-    :param share: of the time that the train function takes.
+    :param share: the share of the train function's time.
     """
 
     share: float = 0.05
@@ -48,12 +48,12 @@ class Sleeps:
     targets = ("compute",)
 
     def math(self) -> str:
-        """The arithmetic stays the same."""
+        """Return "exact", since the arithmetic stays the same."""
         return "exact"
 
     @hookimpl(wrapper=True)
     def wrap_model(self, run: Any) -> Any:
-        """The model with a train function that sleeps."""
+        """Return the model with a train function that sleeps."""
         model = yield
         make = model.make_train_function
 
@@ -67,7 +67,7 @@ class Sleeps:
 
     @hookimpl
     def report_effect(self, run: Any, model: Any, changes: Any) -> Effect:
-        """Applied wherever the model was wrapped."""
+        """Return that it was applied."""
         return Effect.applied_as(f"each step sleeps {self.share:.0%} of its time, on purpose")
 
 
@@ -77,10 +77,10 @@ def sleeping(
     now: Callable[[], float] = time.perf_counter,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Callable[..., Any]:
-    """The same function, taking longer by this share of its own time.
+    """Return the function, made slower by this share of its own time.
 
-    What it owes is paid in sleeps that are long enough to be exact; a sleep that took too long
-    counts as paid ahead.
+    It sleeps only once the time to sleep is long enough to be exact; the excess of a sleep that
+    took too long is subtracted from the next.
     """
     owed = 0.0
 
@@ -101,9 +101,9 @@ def sleeping(
 def workload(
     features: int = 256, units: int = 1024, layers: int = 2, batch: int = 1024, steps: int = 8
 ) -> Workload:
-    """A dense network on random data, whose steps take about the same time every time.
+    """Return a dense network on random data, whose steps always take about the same time.
 
-    Few large operations a step: handing over between threads is what varies most.
+    A step has few large operations, since switching between threads varies most.
     """
     import keras
     import numpy as np

@@ -1,6 +1,6 @@
-"""What all runs of a measurement must share: recipe, code, versions, machine, environment.
+"""Fingerprint what all runs of a measurement must share: recipe, code, versions, machine.
 
-Read without importing TensorFlow. Data files are not covered: whoever changes them between a stop
+It is read without importing TensorFlow. Data files are not covered: changing them between a stop
 and a resume changes what is measured.
 """
 
@@ -24,8 +24,8 @@ from tfopt_core.version import __version__
 
 LIBRARIES = ("tensorflow", "keras", "numpy")
 ABSENT = "absent"
-# What belongs to the place where a training runs: its workers, and a job that goes on elsewhere,
-# may differ in it. They train the same, if not to the last digit.
+# Facts in which the workers of a training, or a job resumed elsewhere, may differ: they train the
+# same, except for the last digits.
 OF_THE_PLACE = frozenset({
     "CPU", "memory", "GPUs",
     "environment variable CUDA_VISIBLE_DEVICES",
@@ -36,9 +36,9 @@ OF_THE_PLACE = frozenset({
 
 
 def fingerprint(request: Request) -> dict[str, str]:
-    """Return what a measurement depends on, by name; equal values mean the same."""
+    """Return the facts that a measurement depends on, by name; equal values mean the same."""
     machine = request.machine
-    found = {
+    facts = {
         "tfopt": __version__,
         "code of tfopt": _hash_of(Path(__file__).parents[1].rglob("*.py")),
         "Python": platform.python_version(),
@@ -48,23 +48,23 @@ def fingerprint(request: Request) -> dict[str, str]:
         "GPUs": ", ".join(gpu.name for gpu in machine.gpus) or "none",
     }
     for name, value in recorded_environment(request.environment).items():
-        found[f"environment variable {name}"] = value
+        facts[f"environment variable {name}"] = value
     for stacked in request.plugins:
-        found[f'code of plugin "{stacked.name}"'] = _hash_of(_files_of_plugin(stacked))
-    found.update(_code_of_workload(request.recipe))
-    return found
+        facts[f'code of plugin "{stacked.name}"'] = _hash_of(_files_of_plugin(stacked))
+    facts.update(_code_of_workload(request.recipe))
+    return facts
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what changed, in words; hashes are not shown."""
-    said = []
+    """Return what changed, in words, without showing hashes."""
+    changes = []
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name, ABSENT), now.get(name, ABSENT)
         if old == new:
             continue
         hashed = any(len(value) == _HASH_LENGTH for value in (old, new))
-        said.append(f"{name} changed" if hashed else f"{name} was {old}, is {new}")
-    return tuple(said)
+        changes.append(f"{name} changed" if hashed else f"{name} was {old}, is {new}")
+    return tuple(changes)
 
 
 _HASH_LENGTH = 64
@@ -94,8 +94,8 @@ def _files_of_plugin(stacked: StackedPlugin) -> Iterator[Path]:
 
 
 def _code_of_workload(recipe: Recipe) -> dict[str, str]:
-    """The Python files that the workload may be made of: a file of the user's and its neighbours,
-    which it may import, by name, and a package as one."""
+    """Return hashes of the Python files that the workload may use. A user's file and its
+    neighbours, which it may import, are hashed by name, a package as a whole."""
     spec = recipe.workload
     if spec.use is not None:
         registered = named_workloads().get(spec.use, ())
@@ -114,7 +114,7 @@ def _code_of_workload(recipe: Recipe) -> dict[str, str]:
 
 
 def _python_below(folder: Path) -> Iterator[Path]:
-    """Yield the Python files in and below a folder, but no hidden and virtual environments."""
+    """Yield the Python files in a folder and below, without hidden and virtual environments."""
     for place, folders, names in os.walk(folder):
         folders[:] = [
             name
@@ -139,10 +139,10 @@ def _files_of_module(top: str) -> Iterator[Path]:
 
 
 def shared_facts(fingerprint: Mapping[str, str], recipe_sha256: str, root: str) -> dict[str, str]:
-    """Return what must be the same for all workers of a training, by name.
+    """Return the facts that must be the same for all workers of a training, by name.
 
-    :param fingerprint: what a measurement depends on, see `tfopt_core.measurement.fingerprint`.
-    :param root: the folder of the recipe, which may lie elsewhere on another machine.
+    :param fingerprint: see `tfopt_core.measurement.fingerprint`.
+    :param root: the folder of the recipe, whose path may differ on another machine.
     """
     facts = {"recipe": recipe_sha256}
     for name, value in fingerprint.items():

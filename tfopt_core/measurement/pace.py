@@ -1,4 +1,4 @@
-"""The time that a measurement has used, and whether more rounds fit its budget. In seconds."""
+"""The time that a measurement has used, and whether more rounds fit its budget, in seconds."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import Variant
 from tfopt_core.workers.telemetry import read_counters
 
-# What a run takes beside its training: to start and end its process, mostly.
+# The time of a run outside of its training: mostly starting and ending its process.
 PROCESS_SECONDS = 1.0
-# An estimate from one pair is not sharp enough to give up four pairs that would just not fit.
+# An estimate from one pair is too rough to give up four pairs that would only just not fit.
 SURELY_TOO_LONG = 1.2
 
 
 @attrs.frozen
 class World:
-    """The clock and the machine around a measurement; tests give others.
+    """The clock and the machine around a measurement, which tests replace.
 
-    `now` counts seconds from anywhere; `watch_idle` says why the machine is busy while nothing of
-    ours runs, nothing if it is not.
+    `now` counts seconds from any start; `watch_idle` returns the warning that the machine is busy,
+    or nothing.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -37,8 +37,8 @@ class World:
 class Pace:
     """The time that a measurement has taken, against its budget.
 
-    :param budget: None where the number of pairs was fixed instead.
-    :param earlier: what it had taken before it was resumed.
+    :param budget: the budget, None if the number of pairs is fixed.
+    :param earlier: the time that was used before the measurement was resumed.
     """
 
     world: World
@@ -52,7 +52,7 @@ class Pace:
 
     @property
     def elapsed(self) -> float:
-        """Since it began, what went before a resume included."""
+        """The time since it began, with the time before a resume."""
         return self.earlier + self.world.now() - self._begun
 
     @property
@@ -61,13 +61,14 @@ class Pace:
         return self.budget is not None and self.elapsed > self.budget
 
     def fits(self, seconds: float, slack: float = 1.0) -> bool:
-        """Return whether so much more fits the budget, or `slack` times the budget."""
+        """Return whether this much more time fits the budget, or `slack` times the budget."""
         return self.budget is None or self.elapsed + seconds <= slack * self.budget
 
 
 def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> float:
-    """What a round of these variants takes, from the runs there are of each; a variant without
-    any counts as the mean of the others.
+    """Return the seconds of a round of these variants, from their runs so far.
+
+    A variant without a run counts as the mean of the others.
 
     :raises ValueError: without a single run.
     """
@@ -83,9 +84,9 @@ def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> flo
 
 
 def estimated_round(prepared: Prepared, variants: int) -> float | None:
-    """Return what a round of full trainings will take before there was one, if the stack changes
-    nothing; None where that is not known."""
-    # several processes take many seconds to start, and what they gain is anybody's guess
+    """Return the seconds of a round of full trainings, estimated before the first; None if unknown.
+    It is assumed that the stack does not change them."""
+    # several processes take many seconds to start, and their gain is unknown
     if prepared.training_seconds is None or prepared.several_processes:
         return None
     return variants * (prepared.training_seconds + PROCESS_SECONDS)

@@ -17,15 +17,18 @@ class Preparing:
 
 @attrs.frozen
 class Certifying:
-    """Fixed batches are replayed without and with the stack."""
+    """Fixed batches are being replayed without and with the stack."""
 
 
 @attrs.frozen(kw_only=True)
 class Ready:
-    """Set-up is done: what will be trained. `total_runs` is how many there are until the first
-    look, or of all pairs; `estimated_seconds` is about what they will take, None where unknown;
-    `budget_seconds` is None for a fixed number of pairs; `length` says whether they train to the
-    end; `runs_done` are there already."""
+    """Set-up is done.
+
+    `total_runs` counts the runs until the first look, or those of all pairs if their number is
+    fixed. `estimated_seconds` is about how long they take, None if unknown. `budget_seconds` is
+    None for a fixed number of pairs, `length` is that of the runs, and `runs_done` were made before
+    a resume.
+    """
 
     seconds: float
     resolved: Mapping[str, Mapping[str, object]]
@@ -59,8 +62,8 @@ class RunStarted:
 
 @attrs.frozen(kw_only=True)
 class RunProgress:
-    """Where the run under way is. `epoch` counts from 0, as Keras does, and `step` within the
-    epoch; `metrics` are of the last finished epoch, empty before."""
+    """The progress of the current run. `epoch` counts from 0, as in Keras, and `step` within the
+    epoch; `metrics` are those of the last finished epoch, empty before."""
 
     epoch: int
     epochs: int
@@ -71,8 +74,8 @@ class RunProgress:
 
 @attrs.frozen(kw_only=True)
 class RunEnded:
-    """A run is over and stored. `speedup_so_far` is the mean over complete pairs, None before
-    the first; `seconds_left` is an estimate, None before there is a ground for one."""
+    """A run has ended and is stored. `speedup_so_far` is the mean over complete pairs, None before
+    the first; `seconds_left` is an estimate, None if there is no basis for one yet."""
 
     index: int
     total_runs: int

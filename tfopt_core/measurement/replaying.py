@@ -17,14 +17,14 @@ __all__ = ["Certificate", "certify", "replay_both"]
 def replay_both(
     processes: Processes, plugins: tuple[StackedPlugin, ...], *, seed: int
 ) -> Certificate | None:
-    """Replay a short training without and with the stack, untimed, and compare.
+    """Replay a short training without and with the stack, untimed, and return the certificate.
 
-    A replay that fails is no error of the measurement: then nothing is certified, and the
-    certificate says why.
+    A replay that fails is no error of the measurement: the certificate then says why nothing is
+    certified.
 
     :param plugins: the stack, resolved.
-    :param seed: of both sides.
-    :returns: None for a stack that changes the algorithm, which trains something else by intention.
+    :param seed: the seed of both sides.
+    :returns: None for a stack that changes the algorithm, and so trains differently by intention.
     """
     math = stack_math([math_of(stacked.name, stacked.plugin) for stacked in plugins])
     if math == "changes" or not plugins:

@@ -1,4 +1,4 @@
-"""Resume a measurement that was stopped; only the run that was interrupted is repeated."""
+"""Resume a measurement that was stopped, repeating only the run that was interrupted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tfopt_core.store.lock import held
 from tfopt_core.trials.request import Request, with_prepared
 from tfopt_core.workers.spawn import Runner
 
-# What the labels of a recipe say is not what is measured.
+# Keys of a recipe that do not change what is measured.
 LABELS = ("name", "description")
 
 
@@ -37,14 +37,14 @@ def resume(
     observer: Observer,
     world: World | None = None,
 ) -> Results:
-    """Go on with the newest measurement of this recipe that was stopped, by whatever.
+    """Resume the newest measurement of this recipe that was stopped, and return its results.
 
-    Its runs, order, seeds and resolved settings are kept; the run under way at the stop is made
-    again from its start, since a run that was taken up halfway is no timing sample.
+    Its runs, order, seeds and resolved settings are kept. The run that was interrupted is repeated
+    from its start, since a resumed run is no timing sample.
 
-    :raises InputError: if there is none, or if recipe, code, versions, machine or environment are
-        no longer the same; says which.
-    :raises StoreError: if another process is still at it, or what is kept of it is damaged.
+    :raises InputError: if there is none, or if recipe, code, versions, machine or environment have
+        changed; names which.
+    :raises StoreError: if another process is still measuring it, or its record is damaged.
     """
     stopped = _newest(request, store)
     request = attrs.evolve(request, folder=request.folder.parent / stopped.id)
@@ -52,7 +52,7 @@ def resume(
     busy = world.watch_idle()
     with held(request.folder):
         stopped = _still_stopped(stopped, store)
-        # what a kill left of a replay: the batches, which may be large
+        # a killed replay may have left its batches, which can be large
         shutil.rmtree(request.folder / "replay", ignore_errors=True)
         code = fingerprint(request)
         _refuse_changes(stopped, request, code, store)
@@ -86,7 +86,7 @@ def _newest(request: Request, store: Store) -> Unfinished:
 
 
 def _is_of(stopped: Unfinished, recipe: Recipe) -> bool:
-    """Return whether it is a measurement of this recipe, as far as can be told."""
+    """Return whether it is a measurement of this recipe, as far as is known."""
     if stopped.damage is not None and not stopped.request:
         return stopped.recipe == recipe.name
     path = recipe_path(recipe)
@@ -95,7 +95,7 @@ def _is_of(stopped: Unfinished, recipe: Recipe) -> bool:
 
 
 def _still_stopped(stopped: Unfinished, store: Store) -> Unfinished:
-    """Return the measurement as it is now that nobody else holds it."""
+    """Return the measurement as it is now that this process holds its lock."""
     for now in store.unfinished():
         if now.id == stopped.id:
             return _undamaged(now)
@@ -103,7 +103,10 @@ def _still_stopped(stopped: Unfinished, store: Store) -> Unfinished:
 
 
 def _undamaged(stopped: Unfinished) -> Unfinished:
-    """:raises DamagedMeasurement: rather than have an older measurement resumed unasked."""
+    """Return the measurement if it is not damaged.
+
+    :raises DamagedMeasurement: if it is, rather than resuming an older measurement.
+    """
     if stopped.damage is not None:
         raise stopped.damage
     return stopped
@@ -120,16 +123,16 @@ def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, Measurement
 def _refuse_changes(
     stopped: Unfinished, request: Request, code: Mapping[str, str], store: Store
 ) -> None:
-    kept = stopped.request
-    if not {"prepared", "course", "fingerprint"} <= set(kept):
+    stored = stopped.request
+    if not {"prepared", "course", "fingerprint"} <= set(stored):
         raise InputError(
             f'measurement "{stopped.id}" was begun by an older tfopt and cannot be resumed; '
             "measure anew without --resume"
         )
     with reading(stopped.id, store.path, '"recipe" or "fingerprint" of its request'):
         changes = [
-            *recipe_differences(kept["recipe"], request.recipe.to_dict()),
-            *differences(structure(kept["fingerprint"], dict[str, str]), code),
+            *recipe_differences(stored["recipe"], request.recipe.to_dict()),
+            *differences(structure(stored["fingerprint"], dict[str, str]), code),
         ]
     if changes:
         raise InputError(
@@ -139,10 +142,10 @@ def _refuse_changes(
 
 
 def recipe_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys of a recipe that mean something else now, with both values."""
+    """Return the keys of a recipe whose meaning has changed, with both values."""
     old, new = (dict(_leaves(recipe)) for recipe in (before, now))
     return tuple(
-        f"recipe: {key} was {_said(old.get(key))}, is {_said(new.get(key))}"
+        f"recipe: {key} was {_in_words(old.get(key))}, is {_in_words(new.get(key))}"
         for key in dict.fromkeys((*old, *new))
         if old.get(key) != new.get(key) and key not in LABELS
     )
@@ -159,5 +162,5 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _said(value: Any) -> str:
+def _in_words(value: Any) -> str:
     return "not set" if value is None else repr(value) if isinstance(value, str) else str(value)

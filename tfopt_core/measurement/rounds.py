@@ -24,8 +24,8 @@ from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.timing.cutting import longest_seconds
 from tfopt_core.statistics.verdicts.stopping import (
     failed_for_good,
-    hopeless,
     is_complete,
+    no_pair_possible,
     settled,
     speedup_so_far,
     worth_repeating,
@@ -38,10 +38,10 @@ from tfopt_core.workers.spawn import Runner
 
 @attrs.define(kw_only=True, eq=False)
 class Rounds:
-    """The rounds of one measurement, made one run after another.
+    """The rounds of one measurement, run after run.
 
-    `runs` may hold those of an earlier process: what is there is not run again. After `go`,
-    `stop` says why there are no more.
+    `runs` may hold runs of an earlier process, which are not repeated. After `go`, `stop` says
+    why there are no more runs.
     """
 
     request: Request
@@ -63,7 +63,7 @@ class Rounds:
 
     @planned_pairs.default
     def _first_pairs(self) -> int:
-        # the fixed number, or those of the first look
+        # the fixed number, or that of the first look
         pairs = self.request.recipe.measure.pairs
         return LOOKS[0] if pairs == "auto" else pairs
 
@@ -73,19 +73,19 @@ class Rounds:
 
     @_processes.default
     def _make_processes(self) -> Processes:
-        # once for all runs: whether their processes start alike is asked of the plugins
+        # once for all runs, since this calls a hook of every plugin
         return processes_of(self.request, self.runner)
 
     def __attrs_post_init__(self) -> None:
-        asked = self.request.recipe.measure.attribution
-        if self.state.isolating is None and asked != "auto":
-            self._decide(isolating=asked != "off")
+        attribution = self.request.recipe.measure.attribution
+        if self.state.isolating is None and attribution != "auto":
+            self._decide(isolating=attribution != "off")
         if self.state.isolating:
             self._isolate_each()
 
     def go(self) -> None:
-        """Run rounds until the verdict is settled, the pairs are done, the budget is spent, or it
-        is hopeless; Ctrl-C ends them too."""
+        """Run rounds until the verdict is settled, the pairs are done or the budget is spent.
+        Rounds also end with Ctrl-C, and once there can be no pair."""
         try:
             self._rounds()
         except KeyboardInterrupt:
@@ -96,11 +96,11 @@ class Rounds:
         return judgement_of(self.request, self.prepared, self.state, self.runs)
 
     def seconds_a_round(self) -> float | None:
-        """Return what another round would take, None before there was a run."""
+        """Return the seconds of another round, None before the first run."""
         return round_seconds(self._alike(), self._variants()) if self._alike() else None
 
     def _alike(self) -> list[RunResult]:
-        """Return the runs that are as long as the next one."""
+        """Return the runs of the same length as the next one."""
         return [run for run in self.runs if run.round >= self.state.same_length_from]
 
     def variants_a_round(self) -> int:
@@ -118,7 +118,7 @@ class Rounds:
             self._round(round_)
             if round_ == 0 and all(run.round == 0 for run in self.runs):
                 self._decide_after_the_first()
-            if hopeless(self.runs):
+            if no_pair_possible(self.runs):
                 return
             round_ += 1
             if self._sequential and round_ == self.planned_pairs and not self._enough(round_):
@@ -128,14 +128,14 @@ class Rounds:
         return not is_complete(self.runs, round_)
 
     def _round(self, round_: int) -> None:
-        """One run of each variant; all of them once more if the machine was disturbed."""
+        """Run each variant once, and all of them again if the machine was disturbed."""
         self._missing_turns(round_)
         if worth_repeating(self.runs, round_) and self.pace.fits(self.seconds_a_round() or 0.0):
             self._set_aside(round_)
             self._missing_turns(round_)
 
     def _missing_turns(self, round_: int) -> None:
-        """The runs of a round that are not there yet, in the order of the schedule."""
+        """Make the missing runs of a round, in the order of the schedule."""
         given_up = failed_for_good(self.runs)
         variants = [v for v in self._variants() if v.name not in given_up]
         for turn in self._schedule.turns(round_, variants):
@@ -159,7 +159,7 @@ class Rounds:
             save=self.request.save_to is not None and turn.variant.name == FULL,
             longest_seconds=self._longest_seconds(),
         )  # fmt: skip
-        own = process_time() - own  # this process draws, and sums the run up
+        own = process_time() - own  # this process draws the display and summarizes the run
         ours = None if run.cpu_seconds is None else run.cpu_seconds + own
         seen = disturbance(before, self.world.counters(), ours)
         run = attrs.evolve(run, disturbance=seen)
@@ -174,7 +174,7 @@ class Rounds:
         )  # fmt: skip
 
     def _longest_seconds(self) -> float | None:
-        """After how many seconds of timed steps a run is cut; None trains to the end."""
+        """Return the seconds of timed steps after which a run is cut, None to train to the end."""
         if self.state.length != "steady":
             return None
         return longest_seconds(self.request.recipe.measure.budget_seconds)
@@ -202,7 +202,7 @@ class Rounds:
         return tell
 
     def _set_aside(self, round_: int) -> None:
-        """The machine was disturbed: the runs of this round are kept, and count for nothing."""
+        """Mark the runs of a disturbed round as repeated: they are kept, but do not count."""
         of_round = [run for run in self.runs if run.round == round_ and run.ok]
         self.observer(
             progress.Noted(f"round {round_ + 1} is repeated: {disturbed_in_words(of_round)}")
@@ -226,8 +226,8 @@ class Rounds:
         return max(len(self.runs), planned)
 
     def _affordable(self, rounds: int) -> bool:
-        """Whether another round may begin: the budget is overrun by no more than one, and before
-        the first look not for nothing."""
+        """Return whether another round may begin. The budget may be overrun by one round at most,
+        and before the first look only if that look can be reached."""
         if self.pace.spent:
             return False
         missing, a_round = LOOKS[0] - rounds, self.seconds_a_round()
@@ -236,15 +236,15 @@ class Rounds:
         return self.pace.fits(missing * a_round, slack=SURELY_TOO_LONG)
 
     def _enough(self, rounds: int) -> bool:
-        """At a look: settled, or no budget for the rounds until the next one."""
+        """Return whether to stop at a look: the verdict is settled, or the next look is too far."""
         if settled(self.runs, self.judgement(), rounds):
             return True
         next_look = next(look for look in LOOKS if look > rounds)
-        # a measurement that was resumed may have some of them already
+        # a resumed measurement may have some of these rounds already
         missing = sum(self._is_missing(round_) for round_ in range(rounds, next_look))
         return not self.pace.fits(missing * (self.seconds_a_round() or 0.0))
 
-    # What the first round decides
+    # Decisions after the first round
 
     def _decide_after_the_first(self) -> None:
         measure = self.request.recipe.measure
@@ -269,7 +269,7 @@ class Rounds:
         return not self.pace.fits(rest)
 
     def _worth_isolating(self) -> bool:
-        """Return whether leaving each plugin out in turn fits the budget, by the first pair."""
+        """Return whether leaving out each plugin in turn fits the budget, by the first pair."""
         if len(self.request.plugins) < 2 or not pairs_of(self.runs):
             return False
         variants = [*self._variants(), *leave_one_out(self.request.plugins)[0]]
@@ -298,12 +298,12 @@ class Rounds:
 
 def isolating(request: Request) -> tuple[list[Variant], list[Contrast]]:
     """Return the variants and contrasts that isolate each plugin."""
-    ways = [leave_one_out]
+    methods = [leave_one_out]
     if request.recipe.measure.attribution == "full":
-        ways.append(one_alone)
+        methods.append(one_alone)
     variants, contrasts = [], []
-    for way in ways:
-        more, told = way(request.plugins)
-        variants += more
-        contrasts += told
+    for method in methods:
+        more_variants, more_contrasts = method(request.plugins)
+        variants += more_variants
+        contrasts += more_contrasts
     return variants, contrasts

@@ -1,4 +1,4 @@
-"""The schedule of a measurement: its variants, their order in each round, and their seeds."""
+"""Schedule a measurement: its variants, their order in each round, and their seeds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def baseline_and_full(plugins: Sequence[StackedPlugin]) -> tuple[Variant, Varian
 def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
     """Return the variants that leave out each plugin in turn, and their contrasts.
 
-    A plugin that another one requires is taken out together with it; where nothing is left, the
-    baseline is that variant. A single plugin is judged by the comparison itself.
+    A plugin is left out together with those that require it; if nothing is left, the baseline is
+    that variant. A single plugin is judged by the comparison itself.
     """
     variants: dict[str, Variant] = {}
     contrasts = []
@@ -36,7 +36,7 @@ def leave_one_out(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list
 
 
 def one_alone(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Contrast]]:
-    """Return the variants of each plugin alone, where it can stand alone, and their contrasts."""
+    """Return the variants of each plugin that can run alone, and their contrasts."""
     variants, contrasts = [], []
     for stacked in plugins if len(plugins) > 1 else ():
         if not traits(stacked.name, type(stacked.plugin)).requires:
@@ -47,7 +47,7 @@ def one_alone(plugins: Sequence[StackedPlugin]) -> tuple[list[Variant], list[Con
 
 
 def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:
-    """Return the plugin and all that cannot stand without it, in recipe order."""
+    """Return the plugin and all that require it, in recipe order."""
     group = {name}
     grown = True
     while grown:
@@ -59,15 +59,15 @@ def _group(name: str, plugins: Sequence[StackedPlugin]) -> tuple[str, ...]:
 
 @attrs.frozen(eq=False)
 class Schedule:
-    """The rounds of one measurement, drawn from one seed that is kept with the results."""
+    """The order and seeds of the rounds, drawn from one seed that is stored with the results."""
 
     seed: int
 
     def turns(self, round_: int, variants: Sequence[Variant]) -> list[Turn]:
-        """Return one round: every variant once, all under the round's own seed.
+        """Return one round: every variant once, all under the round's seed.
 
-        Each two rounds of two variants are ABBA or BAAB: a linear drift of the machine's speed
-        biases neither. Which one is drawn anew, since a load that comes and goes would otherwise
+        With two variants each two rounds are ABBA or BAAB, so that a linear drift of the machine's
+        speed biases neither. Which of the two is random, since a periodic load could otherwise
         keep step with the order. More variants are put in random order.
         """
         seed = random.Random(f"{self.seed} seed of round {round_}").randrange(1, 2**31)

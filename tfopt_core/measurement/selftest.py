@@ -1,4 +1,4 @@
-"""Check that measuring tells a slowdown from a no-op here (MEASUREMENT.md, section 11)."""
+"""Check that measuring tells a slowdown from a no-op here (docs/guide/measuring.md)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
-# Many short runs tell more than few long ones: processes differ by 2 to 3% however long they run.
+# Many short runs show more than few long ones: processes differ by 2 to 3% at any length.
 EPOCHS, PAIRS = 4, 20
-# One thread varies by 3% from second to second where two vary by 6% and more: the control is to
-# find what the measuring can tell, not what a scheduler does.
+# One thread varies by 3% from second to second, two by 6% and more: the control tests the
+# measuring, not the scheduler.
 ENVIRONMENT = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-# Of the no-op's verdicts so many are wrong by chance: the error rate of a fixed number of pairs.
+# The share of the no-op's verdicts that is wrong by chance, for a fixed number of pairs.
 NOMINAL_RATE = 0.05
 
 ControlName = Literal["nothing", "sleeps"]
@@ -39,7 +39,7 @@ class ControlTrial:
 
     @property
     def as_expected(self) -> bool:
-        """The no-op must be neither faster nor slower, the one that sleeps must be slower."""
+        """Whether the no-op is neither faster nor slower, and the sleeping control is slower."""
         verdict = self.results.comparison.verdict
         if self.control == "nothing":
             return verdict in ("no difference", "inconclusive", "disturbed")
@@ -47,7 +47,7 @@ class ControlTrial:
 
 
 def controls() -> dict[ControlName, StackedPlugin]:
-    """Return the stacks of one plugin that are measured, by name."""
+    """Return the stacks of one control each, by name."""
     return {
         "nothing": StackedPlugin("nothing", Nothing()),
         "sleeps": StackedPlugin("sleeps", Sleeps()),
@@ -66,10 +66,10 @@ def run_trial(
     epochs: int = EPOCHS,
     new_id: Callable[[], str],
 ) -> ControlTrial:
-    """Measure one control as any stack is measured.
+    """Measure one control as any stack is measured, and return its results.
 
-    :param folder: for the runs and a store of its own.
-    :raises PreparationFailed: if training does not work here at all.
+    :param folder: the folder of the runs and of their store.
+    :raises PreparationFailed: if no training works here.
     """
     recipe = Recipe(
         name=f"selftest: {control}",
@@ -84,6 +84,6 @@ def run_trial(
         environment={**environment, **ENVIRONMENT},
     )
     with Store(folder / "runs.sqlite") as store:
-        # the controls are about timing; a certificate takes longer than a quarter of their runs
+        # no certificate: it would take longer than a quarter of the runs, which test timing only
         results = measure(request, runner=runner, store=store, observer=observer, certify=False)
     return ControlTrial(control, results)

@@ -1,4 +1,4 @@
-"""Make a whole measurement: dry build, rounds, looks, verdict. Each run is stored at its end."""
+"""Make a whole measurement: dry build, rounds, looks, verdict. Each run is stored when it ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tfopt_core.workers.spawn import Runner
 NEVER_CUT = 'length is "steady", but {why}: runs train to their end'
 ONE_PROCESS = "the replay runs in one process, and shows nothing of several workers"
 
-# A certificate spares the statistics of quality, not the runs: it may take so much of the time.
+# The largest share of the time for a certificate, which saves statistics but no runs.
 CERTIFICATE_SHARE = 0.25
 REPLAYED_STEPS = 100
 
@@ -48,22 +48,22 @@ def measure(
     certify: bool = True,
     prepared_before: tuple[Prepared, Request] | None = None,
 ) -> Results:
-    """Measure baseline against stack and judge.
+    """Measure the baseline against the stack and return the results.
 
-    Ctrl-C (KeyboardInterrupt) ends the measuring: the run under way is thrown away, and what is
-    done is judged and returned, marked as interrupted. Before the first run it passes on.
+    Ctrl-C (KeyboardInterrupt) ends the measuring: the current run is discarded, and the others are
+    judged and returned, marked as interrupted. Before the first run it is raised.
 
-    :param prepared_before: what `prepare` has found already, with an estimate.
-    :param certify: replay fixed batches first, for the equivalence certificate.
+    :param prepared_before: the results of `prepare` with an estimate, if it was called already.
+    :param certify: whether to replay fixed batches first, for the equivalence certificate.
     :raises InputError, PreparationFailed: before any run.
-    :raises StoreError: if a run cannot be kept.
+    :raises StoreError: if a run cannot be stored.
     """
     world = world or World()
     busy = world.watch_idle()
     with held(request.folder):
         observer(progress.Preparing())
         pace = Pace(world, budget_of(request))
-        # before the plugins' settings are resolved: that is what a resume reads again
+        # before the plugins' settings are resolved, as a resume reads it
         code = fingerprint(request)
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
         prepared = attrs.evolve(
@@ -81,7 +81,7 @@ def measure(
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
             request.folder.name, created_at, request.recipe.name, request.recipe.sha256(),
-            kept_request(request, prepared, state, code),
+            stored_request(request, prepared, state, code),
         )  # fmt: skip
         rounds = Rounds(
             request=request, prepared=prepared, state=state, pace=pace, runner=runner,
@@ -92,7 +92,7 @@ def measure(
 
 
 def conduct(rounds: Rounds, created_at: str) -> Results:
-    """Make the rounds that are left, conclude, and keep the results.
+    """Make the remaining rounds, conclude, store the results and return them.
 
     :param created_at: when the measurement began, ISO 8601.
     """
@@ -106,11 +106,11 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
         round_seconds=rounds.seconds_a_round(),
     )  # fmt: skip
     store.finish(results)
-    # what was measured is safe before anything else can go wrong
+    # the results are stored before anything else can fail
     try:
         saved = save_best(request, rounds.judgement(), results.runs, keep=results.interrupted)
     except InputError as error:
-        # the verdict is worth printing all the same
+        # the verdict is printed all the same
         results = attrs.evolve(results, warnings=(*results.warnings, str(error)))
     else:
         results = attrs.evolve(results, saved_model=saved)
@@ -118,10 +118,10 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
     return results
 
 
-def kept_request(
+def stored_request(
     request: Request, prepared: Prepared, state: MeasurementState, code: dict[str, str]
 ) -> dict[str, object]:
-    """Return what the store keeps of a measurement beside its runs: enough to resume it."""
+    """Return what the store holds of a measurement besides its runs, to resume it."""
     return {
         "recipe": request.recipe.to_dict(),
         "recipe_path": recipe_path(request.recipe),
@@ -134,7 +134,7 @@ def kept_request(
 
 
 def recipe_path(recipe: Recipe) -> str | None:
-    """Return where a recipe lies, by which its measurements are found again."""
+    """Return the path of a recipe, by which its measurements are found again."""
     return None if recipe.path is None else str(recipe.path.resolve())
 
 
@@ -144,8 +144,7 @@ def state_writer(
     """Return a function that stores the state of a measurement."""
 
     def keep(state: MeasurementState) -> None:
-        kept = kept_request(request, prepared, state, code)
-        store.update_request(request.folder.name, kept)
+        store.update_request(request.folder.name, stored_request(request, prepared, state, code))
 
     return keep
 
@@ -156,13 +155,14 @@ def budget_of(request: Request) -> float | None:
 
 
 def _length(request: Request, prepared: Prepared) -> Length:
-    """Return whether runs train to the end: "auto" does if four pairs of that fit the budget."""
-    asked = request.recipe.measure.length
+    """Return whether runs train to the end: with "auto" if four pairs of such runs fit the
+    budget."""
+    length = request.recipe.measure.length
     budget, round_ = budget_of(request), estimated_round(prepared, 2)
-    if not prepared.can_be_cut_short or asked == "full":
+    if not prepared.can_be_cut_short or length == "full":
         return "full"
-    if asked == "steady":
-        return asked
+    if length == "steady":
+        return length
     if budget is None or round_ is None:
         return "full"
     return "full" if prepared.seconds + LOOKS[0] * round_ <= budget else "steady"
@@ -179,15 +179,15 @@ def _certificate(
         return None
     if prepared.several_processes:
         return impossible(ONE_PROCESS)
-    too_dear = _dearer_than_worth(request, prepared)
-    if too_dear is not None:
-        return impossible(too_dear)
+    reason = _too_expensive(request, prepared)
+    if reason is not None:
+        return impossible(reason)
     observer(progress.Certifying())
     return replay_both(processes_of(request, runner), request.plugins, seed=state.seed or 1)
 
 
-def _dearer_than_worth(request: Request, prepared: Prepared) -> str | None:
-    """Return why no steps are replayed: they would take more than their share of the measuring."""
+def _too_expensive(request: Request, prepared: Prepared) -> str | None:
+    """Return why no steps are replayed: it would exceed its share of the time."""
     whole, steps = prepared.training_seconds, prepared.steps_per_epoch
     if whole is None or steps is None:
         return None

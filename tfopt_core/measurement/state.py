@@ -1,4 +1,4 @@
-"""The state of a measurement: its decisions so far, stored so that it can be resumed."""
+"""The state of a measurement: its decisions so far, stored for a resume."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _converter = Converter()
 
 @attrs.frozen(kw_only=True)
 class MeasurementState:
-    """What a measurement has decided so far.
+    """The decisions of a measurement so far.
 
-    :param seed: draws the order and the seeds of all rounds.
+    :param seed: the seed from which the order and the seeds of all rounds are drawn.
     :param length: whether runs train to the end, or stop once their step time is known.
-    :param same_length_from: the round since which runs have this length.
+    :param same_length_from: the first round whose runs have this length.
     :param isolating: whether plugins are left out in turn; None until that is decided.
-    :param certificate: what a replay of fixed batches showed; None until it was made, or where the
-        stack changes the algorithm.
-    :param resumed: how often it was stopped and taken up again.
+    :param certificate: the certificate of a replay; None until it is made, or if the stack changes
+        the algorithm.
+    :param resumed: how often the measurement was resumed.
     """
 
     seed: int
@@ -35,7 +35,7 @@ class MeasurementState:
     resumed: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, fit for JSON."""
+        """Return plain data, fit for JSON."""
         return dict(_converter.unstructure(self))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The equivalence certificate: whether a replay with the stack trains the same. Pure functions."""
+"""Judge from a replay whether a stack trains the same: the equivalence certificate."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ UNDECLARED = "not every plugin declares what it does to the training"
 
 @attrs.frozen(kw_only=True)
 class Certificate:
-    """What a replay of the same short training without and with the stack showed.
+    """The result of replaying the same short training without and with the stack.
 
-    :param kind: "certified": the same training. "diverges": another one, by the figures or by what
-        the statement says of the data. "impossible": neither is known, and the statement says why.
-    :param max_relative_loss_difference: of the losses' running means, at any step that both sides
-        report.
-    :param max_weight_difference: after the last step, of any tensor, relative to that tensor's
-        largest magnitude.
-    :param examples: how many of an epoch were compared, None where none were.
+    :param kind: "certified": the same training. "diverges": another training, by the figures or by
+        the data. "impossible": neither is known; the statement says why.
+    :param max_relative_loss_difference: the largest difference of the losses' running means at any
+        step that both sides report.
+    :param max_weight_difference: the largest difference of a tensor after the last step, relative
+        to that tensor's largest magnitude.
+    :param examples: how many examples of an epoch were compared, None if none were.
     :param batches: how many steps were replayed.
     :param other_examples: whether the stack trains on other examples than the baseline, or on more
-        or fewer of them, which no comparison of whole trainings allows for.
+        or fewer, so that whole trainings cannot be compared.
     """
 
     kind: Literal["certified", "diverges", "impossible"]
@@ -40,20 +40,20 @@ class Certificate:
 
     @property
     def certified(self) -> bool:
-        """Whether no statistics are needed to say that the training is the same."""
+        """Whether the training is the same, without any statistics of quality."""
         return self.kind == "certified"
 
 
 def impossible(cause: str) -> Certificate:
-    """Return the certificate of a replay that could not be made, or shows nothing."""
+    """Return the certificate of a replay that could not be made, or that shows nothing."""
     return Certificate(kind="impossible", statement=f"no certificate: {cause}")
 
 
 def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
-    """Compare both sides of a replay.
+    """Compare both sides of a replay and return the certificate.
 
-    :param math: what the stack as a whole says that it does to the mathematics of training.
-    :raises ValueError: for a stack that changes them: it trains something else by intention.
+    :param math: what the stack as a whole declares to do to the mathematics of training.
+    :raises ValueError: for a stack that changes them, and so trains differently by intention.
     """
     if math == "changes":
         raise ValueError("a stack that changes the algorithm is not replayed")
@@ -95,7 +95,7 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
 
 
 def _declared(math: Math) -> str:
-    """Return how a statement of a difference begins."""
+    """Return the beginning of a statement of a difference."""
     if math == "unknown":
         return f"{UNDECLARED}, and it is not the same:"
     return f"declared {math}, but"
@@ -104,7 +104,7 @@ def _declared(math: Math) -> str:
 def loss_difference(baseline: Replayed, stack: Replayed) -> float | None:
     """Return the largest relative difference of the losses at any step that both sides report.
 
-    None where they report none in common.
+    None if they report no common step.
     """
     largest = None
     places = {step: place for place, step in enumerate(baseline.reported)}
@@ -142,7 +142,8 @@ def _rounds(drawn: Certificate) -> str:
 
 
 def _apart(drawn: Certificate, verb: str) -> str:
-    """`losses differ by at most 6e-07, weights by at most 2e-07`."""
+    """Return the differences in words: `losses differ by at most 6e-07, weights by at most
+    2e-07`."""
     loss, weight = drawn.max_relative_loss_difference, drawn.max_weight_difference
     if not loss and not weight:
         return "losses and weights are identical" if loss is not None else "weights are identical"
@@ -153,7 +154,7 @@ def _apart(drawn: Certificate, verb: str) -> str:
 
 
 def _share(difference: float) -> str:
-    """`0.4%`, `6e-07`: as it is read best."""
+    """Return a difference in words: `0.4%`, `6e-07`."""
     if not m.isfinite(difference):
         return "more than any number"
     return f"{100 * difference:.2g}%" if SAME < difference < 10 else f"{difference:.0e}"
@@ -171,7 +172,7 @@ def _not_shown(baseline: Replayed, stack: Replayed) -> str | None:
 
 
 def _scope(baseline: Replayed) -> str:
-    """Return what was compared of the data."""
+    """Return which data were compared, in words."""
     if not baseline.epochs:
         return "; Keras itself reads the PyDataset, on both sides"
     examples = f"{baseline.epochs[0].examples:,} examples"

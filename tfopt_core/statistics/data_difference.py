@@ -1,4 +1,4 @@
-"""Whether two sides train on the same data, by digests of their first epochs. Pure functions."""
+"""Judge by digests of the first epochs whether two sides train on the same data."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from tfopt_core.records.replay import ReadEpoch
 
 @attrs.frozen
 class DataDifference:
-    """How the data of two sides differ, in words, and whether by their examples or only by their
-    order."""
+    """How the data of two sides differ.
+
+    :param statement: the difference in words.
+    :param examples: whether the examples differ, and not only their order.
+    """
 
     statement: str
     examples: bool
@@ -22,11 +25,10 @@ class DataDifference:
 def data_difference(
     math: Math, baseline: Sequence[ReadEpoch], stack: Sequence[ReadEpoch]
 ) -> DataDifference | None:
-    """Return how the stack's data differ from the baseline's;
-    None if not as far as they were read.
+    """Return how the stack's data differ from the baseline's; None if no difference was read.
 
-    :param math: "exact" data have the same batches in the same order, and so must those of an
-        "unknown" stack; "order" and "rounding" allow another order, of the same examples.
+    :param math: "exact" and "unknown" require the same batches in the same order; "order" and
+        "rounding" allow another order of the same examples.
     """
     for number, (ours, theirs) in enumerate(zip(baseline, stack, strict=False), start=1):
         if ours.whole and theirs.whole:

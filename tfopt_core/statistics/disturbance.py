@@ -1,8 +1,8 @@
-"""Disturbances of a run, from two readings of the machine's counters. Pure functions.
+"""Compute the disturbances of a run from two readings of the machine's counters.
 
-A run may be repeated without bias only for a cause from outside: what others took of the CPUs.
-Memory, heat and a quota may be the run's own doing (MEASUREMENT.md, section 5): they are named, and
-where they hit one side alone they stand against a claim.
+A run may be repeated without bias only for a cause from outside: CPU time that others took. Memory,
+heat and a quota may be the run's own doing (docs/guide/measuring.md, "Is the machine disturbed?"):
+they are named, and block a claim if they hit one side alone.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ SHORTEST_SECONDS = 0.2
 
 # The limits above which a run counts as disturbed.
 
-# Stolen time slows a run by as much as it is; 2% is the band of indifference.
+# Stolen time slows a run by the same share; 2% is the band of indifference.
 STEAL_SHARE = 0.02
-# Below it stand the ends of our processes, the kernel's own threads and the error of ticks; above
-# it the run shares caches, memory and the turbo clock with something that works.
+# Smaller shares come from our own processes' ends, kernel threads and the error of ticks; with a
+# larger one the run shares caches, memory and the turbo clock with another program.
 OTHER_CPU_SHARE = 0.10
-# A quota holds the threads back in bursts of up to 0.1 s, so a step or two shows it whole.
+# A quota stops the threads in bursts of up to 0.1 s, which hit single steps.
 THROTTLED_SHARE = 0.01
-# While everything waits for memory, nothing is computed: half of the band of indifference.
+# While all tasks wait for memory nothing is computed: half of the band of indifference.
 MEMORY_STALL_SHARE = 0.01
 # One event slows a core for up to a second; one page from disk takes as long as many steps.
 THERMAL_THROTTLES = 0
 SWAPPED_PAGES = 0
-# What no run does to itself.
+# Causes from outside, which no run brings about itself.
 FOREIGN = (("steal_share", STEAL_SHARE), ("other_cpu_share", OTHER_CPU_SHARE))
-# What a run may do to itself: it takes too much memory, or computes until the machine is held back.
+# Causes that may be the run's own doing: too much memory, or too much computing for the machine.
 OWN = (
     ("throttled_share", THROTTLED_SHARE, "throttling by a quota"),
     ("memory_stall_share", MEMORY_STALL_SHARE, "memory pressure"),
@@ -48,13 +48,13 @@ def disturbance(
 ) -> dict[str, float]:
     """Return what happened beside the run between two readings, as `RunResult.disturbance`.
 
-    Shares lie between 0 and 1, and a key is there only where the system tells the figure:
+    Shares lie between 0 and 1, and a key is left out if the system does not report the figure:
     "steal_share" and "other_cpu_share" of the CPUs' time; "throttled_share", "cpu_pressure_share"
     (some task waited), "io_stall_share", "memory_pressure_share" (some) and "memory_stall_share"
     (all waited) of the interval; "thermal_throttles" and "swapped_pages" are counts.
 
-    :param own_cpu_seconds: what the run's processes and this one used in the same interval; None if
-        unknown.
+    :param own_cpu_seconds: the CPU time of the run's processes and this one in the same interval;
+        None if unknown.
     """
     figures: dict[str, float | None] = {
         "thermal_throttles": _rise(before.thermal_throttles, after.thermal_throttles),
@@ -79,28 +79,28 @@ def disturbance(
 def causes(disturbance: Mapping[str, float]) -> tuple[str, ...]:
     """Return why a run counts as disturbed, in words with figures; empty if it does not.
 
-    The pressure on the CPUs and on the disk is recorded but never a cause: the run's own threads
-    and its own reading make it.
+    Pressure on the CPUs and on the disk is recorded but never a cause: the run's own threads and
+    its own reading bring it about.
     """
 
     def above(name: str, limit: float) -> float:
         figure = disturbance.get(name, 0.0)
         return figure if figure > limit else 0.0
 
-    found = []
+    texts = []
     if share := above("steal_share", STEAL_SHARE):
-        found.append(f"steal {share:.0%} of CPU time")
+        texts.append(f"steal {share:.0%} of CPU time")
     if share := above("other_cpu_share", OTHER_CPU_SHARE):
-        found.append(f"other processes took {share:.0%} of the CPUs")
+        texts.append(f"other processes took {share:.0%} of the CPUs")
     if share := above("throttled_share", THROTTLED_SHARE):
-        found.append(f"throttled {share:.0%} of the time")
+        texts.append(f"throttled {share:.0%} of the time")
     if share := above("memory_stall_share", MEMORY_STALL_SHARE):
-        found.append(f"memory pressure {share:.0%} of the time")
+        texts.append(f"memory pressure {share:.0%} of the time")
     if count := above("thermal_throttles", THERMAL_THROTTLES):
-        found.append(f"thermal throttling {count:,.0f} {'time' if count == 1 else 'times'}")
+        texts.append(f"thermal throttling {count:,.0f} {'time' if count == 1 else 'times'}")
     if above("swapped_pages", SWAPPED_PAGES):
-        found.append("swapping")
-    return tuple(found)
+        texts.append("swapping")
+    return tuple(texts)
 
 
 def from_outside(disturbance: Mapping[str, float]) -> bool:
@@ -109,9 +109,9 @@ def from_outside(disturbance: Mapping[str, float]) -> bool:
 
 
 def on_one_side(pairs: Sequence[Pair]) -> str | None:
-    """Return what hit only runs of one side and may be that side's own doing, in words.
+    """Return which cause hit runs of one side only and may be that side's own doing.
 
-    `swapping in 2 of 4 runs of "full" and in none of "baseline"`; None if nothing did.
+    `swapping in 2 of 4 runs of "full" and in none of "baseline"`; None if there is none.
     """
     for name, limit, words in OWN:
         without = [p.without for p in pairs if p.without.disturbance.get(name, 0.0) > limit]
@@ -128,40 +128,41 @@ def on_one_side(pairs: Sequence[Pair]) -> str | None:
 
 
 def disturbed_in_words(runs: Sequence[RunResult]) -> str | None:
-    """`3 of 8 runs were disturbed: at worst steal 12% of CPU time, swapping`, for a warning.
+    """Return a warning about disturbed runs among those that count; None if there are none.
 
-    Of the runs that count; each figure is that of the worst of them. None if none was disturbed.
+    `3 of 8 runs were disturbed: at worst steal 12% of CPU time, swapping`; each figure is the worst
+    of these runs.
     """
-    found = _worst(runs)
-    if found is None:
+    worst = _worst(runs)
+    if worst is None:
         return None
     hit = [run for run in runs if run.ok and causes(run.disturbance)]
-    # its own memory and heat are counted too: a cache that swaps, say
+    # the stack itself may cause memory pressure and heat, such as by a cache that swaps
     only_full = len(hit) > 1 and {run.variant for run in hit} == {FULL}
     only_full = only_full and not any(from_outside(run.disturbance) for run in hit)
     own = " (only with the whole stack: it may be its own doing)" if only_full else ""
-    return f"{found[1]} runs were disturbed{own}: {found[0]}"
+    return f"{worst[1]} runs were disturbed{own}: {worst[0]}"
 
 
 def no_difference_claimed(runs: Sequence[RunResult], figures: str, of_kind: str = "") -> str | None:
-    """Return what stands in place of "no measurable difference": known noise may hide one.
+    """Return the statement in place of "no measurable difference", which noise may hide.
 
-    :param runs: those that the claim would rest on.
+    :param runs: the runs that the claim would be based on.
     :param figures: the speedup with its interval, in words.
-    :param of_kind: of which figure it is true, such as " to the target".
+    :param of_kind: the figure that it is about, such as " to the target".
     :returns: None if no run was disturbed.
     """
-    found = _worst(runs)
-    if found is None:
+    worst = _worst(runs)
+    if worst is None:
         return None
     return (
-        f"machine disturbed: {found[0]} in {found[1]} runs; "
+        f"machine disturbed: {worst[0]} in {worst[1]} runs; "
         f"no difference{of_kind} may be claimed: {figures}"
     )
 
 
 def _worst(runs: Sequence[RunResult]) -> tuple[str, str] | None:
-    """Return the causes with the worst run's figures, and in how many runs of how many."""
+    """Return the causes with the worst figures, and the number of disturbed runs."""
     counted = [run for run in runs if run.ok]
     disturbed = [run.disturbance for run in counted if causes(run.disturbance)]
     if not disturbed:
@@ -187,7 +188,7 @@ def _cpu_shares(
 
 
 def _stalled(before: Counters, after: Counters, name: str) -> float | None:
-    """Return the larger of the machine's and the own control group's: either holds the run up."""
+    """Return the larger rise of the machine's stalls and of our own control group's."""
     rises = [
         _rise(earlier.get(name), later.get(name))
         for earlier, later in (
@@ -199,7 +200,7 @@ def _stalled(before: Counters, after: Counters, name: str) -> float | None:
 
 
 def _rise(before: float | None, after: float | None) -> float | None:
-    """None also for a counter that fell: the process was moved, or a CPU taken away."""
+    """Return the rise of a counter, None if it fell: the process was moved, or a CPU removed."""
     if before is None or after is None or after < before:
         return None
     return after - before

@@ -1,4 +1,4 @@
-"""The figure by which runs are compared: wall time, time to the target, or seconds of steps."""
+"""Compute the figure by which runs are compared: wall time, time to target, or step seconds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def compared_seconds(
 ) -> tuple[list[float], list[float]] | str:
     """Return both sides' seconds, per pair; or why there are none to compare.
 
-    A run that never reaches the target counts as the slowest, two of one side void the result,
-    as MLPerf has it.
+    A run that never reaches the target counts as the slowest, and two of one side void the result,
+    as in MLPerf.
     """
     sides = [p.without for p in pairs], [p.with_ for p in pairs]
     if judgement.kind == "steps":
@@ -43,16 +43,16 @@ def total_seconds(run: RunResult) -> float:
     """Return the wall time of a whole training: measured, or projected for a run cut short."""
     if run.complete:
         return wall_seconds(run)
-    told = [fit.wall_seconds if fit.complete else fit.projected_seconds for fit in run.timed_fits]
+    totals = [fit.wall_seconds if fit.complete else fit.projected_seconds for fit in run.timed_fits]
     # a run is cut short once it can be projected
-    assert all(seconds is not None for seconds in told)
-    return math.fsum(seconds for seconds in told if seconds is not None)
+    assert all(seconds is not None for seconds in totals)
+    return math.fsum(seconds for seconds in totals if seconds is not None)
 
 
 def seconds_in_steps(run: RunResult) -> float | None:
-    """Return what the steps of a whole training take at their mean: no start-up, no epoch starts.
+    """Return the seconds of all steps of a whole training, at their mean; None if unknown.
 
-    None where that is not known.
+    Start-up and the starts of epochs are left out.
     """
     fits = run.timed_fits
     known = [
@@ -64,7 +64,7 @@ def seconds_in_steps(run: RunResult) -> float | None:
 
 
 def planned_steps(fit: FitResult) -> int | None:
-    """Return the steps of a fit, those that a run left out when it was cut short too."""
+    """Return the steps of a fit, with those that were left out when it was cut short."""
     if fit.complete:
         return fit.steps
     if fit.planned_epochs is None or fit.steps_per_epoch is None:
@@ -73,14 +73,14 @@ def planned_steps(fit: FitResult) -> int | None:
 
 
 def not_projected(run: RunResult) -> str | None:
-    """Return why no total can be told of a run that was cut short; None if one can be."""
+    """Return why the total of a run that was cut short is unknown; None if it is known."""
     cut = [fit for fit in run.timed_fits if not fit.complete and fit.projected_seconds is None]
     return (cut[0].why_not_projected or "the total is not known") if cut else None
 
 
 def _with_slowest(side: Sequence[RunResult]) -> list[float]:
     reached = [run.fit.seconds_to_target for run in side]
-    # a run that stopped short of the target took its whole wall time at least
+    # a run that missed the target took at least its whole wall time
     slowest = max(
         wall_seconds(run) if s is None else s for run, s in zip(side, reached, strict=True)
     )

@@ -33,12 +33,11 @@ def conclude(
     ended: str = "",
     widest: float = math.inf,
 ) -> InRun | None:
-    """Judge the quads so far; None if more of them may tell.
-
-    :param widest: high / low of an interval that still tells a gain from another loop's gain.
+    """Return the verdict on the quads so far, None if more quads are needed.
 
     :param level: the two-sided nominal level of an interval at a look.
-    :param ended: why no more quads come, "" while they do.
+    :param ended: why no more quads come; empty while they do.
+    :param widest: the largest high / low of an interval by which gains of two loops are compared.
     """
     looked = max((look for look in LOOKS if look <= len(quads)), default=0)
     if not looked:
@@ -65,8 +64,8 @@ def conclude(
 def _interval(quads: Sequence[Quad], level: float) -> Interval:
     """Return the t interval of the quads' log ratios, widened to the spread within quads.
 
-    A load that comes back every few blocks may hit the same side in every quad: then the log ratios
-    agree though the blocks of one side do not.
+    A periodic load may hit the same side in every quad: the log ratios then agree although the
+    blocks of one side do not.
     """
     interval = t_interval([quad.log_ratio for quad in quads], level)
     within = math.sqrt(math.fsum(quad.variance for quad in quads) / len(quads))
@@ -86,11 +85,11 @@ def not_compared(
     *,
     verdict: Verdict = "not compared",
 ) -> InRun:
-    """Return an alternative without a figure, and why."""
-    said = "dropped" if verdict == "dropped" else "not compared"
+    """Return the contrast of an alternative without a figure, with the reason."""
+    outcome = "dropped" if verdict == "dropped" else "not compared"
     return InRun(
         alternative=alternative, reference=reference, verdict=verdict,
-        statement=f"in-run: {alternative} {said}: {reason}", samples=tuple(quads),
+        statement=f"in-run: {alternative} {outcome}: {reason}", samples=tuple(quads),
     )  # fmt: skip
 
 
@@ -121,5 +120,5 @@ def _judged(alternative: str, reference: str, interval: Interval) -> tuple[Verdi
 
 
 def _figures(interval: Interval) -> str:
-    """`98% interval 2.95 to 3.26, 8 blocks of each`."""
+    """Return the interval in words: `98% interval 2.95 to 3.26, 8 blocks of each`."""
     return f"{ends_in_words(interval)}, {2 * interval.count} blocks of each"

@@ -1,4 +1,4 @@
-"""The arithmetic of a comparison: paired log ratios and their interval. Pure functions."""
+"""Paired log ratios and their t interval."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import attrs
 LOOKS = (4, 8, 12)
 LOOK_LEVEL = 0.0203
 FIXED_LEVEL = 0.05
-# One-sided level of the quality bound at a look (MEASUREMENT.md, section 7).
+# One-sided level of the quality bound at a look (docs/guide/measuring.md, "Quality").
 QUALITY_LOOK_LEVEL = 0.0216
-# Timings of real runs never agree like this.
+# The log ratios of real runs never deviate less than this.
 SUSPICIOUS_DEVIATION = 1e-6
 MINIMUM_PAIRS = 4
-# Few pairs miss what happens in few runs: a stack that stalls in a fifth of its runs, and takes as
-# long as the baseline on average, comes out as 1.10x in 44% of measurements of four pairs. So a
-# gain whose interval reaches below this ratio takes more pairs (tests/unit/statistics/
+# Few pairs miss rare events: a stack that stalls in a fifth of its runs, and is as fast as the
+# baseline on average, comes out as 1.10x in 44% of measurements of four pairs. So a gain whose
+# interval reaches below this ratio takes more pairs (tests/unit/statistics/
 # test_verdicts_under_noise.py; 17% remain with eight pairs, 7% with twelve).
 SMALL_GAIN = 1.10
 PAIRS_FOR_SMALL_GAINS = 8
-# Of measurements, so many are to show an effect that is called detectable.
+# A detectable effect is shown by this share of measurements.
 POWER = 0.9
 
 
@@ -47,7 +47,7 @@ class Interval:
 
 
 def t_interval(values: Sequence[float], level: float) -> Interval:
-    """Mean and two-sided Student t interval of independent values.
+    """Return the mean and two-sided Student t interval of independent values.
 
     :param level: the two-sided error rate, 0.05 for a 95% interval.
     :raises ValueError: for fewer than two values.
@@ -61,7 +61,7 @@ def t_interval(values: Sequence[float], level: float) -> Interval:
     return Interval(mean, mean - half, mean + half, deviation, count, level)
 
 
-# A look into scipy costs more than the rest of a comparison.
+# A call of scipy costs more than the rest of a comparison.
 @functools.cache
 def _t_quantile(probability: float, freedom: int) -> float:
     from scipy import stats
@@ -70,7 +70,7 @@ def _t_quantile(probability: float, freedom: int) -> float:
 
 
 def log_ratios(baseline: Sequence[float], optimized: Sequence[float]) -> list[float]:
-    """ln(baseline / optimized) per pair: the paired design of bioequivalence.
+    """Return ln(baseline / optimized) per pair, as in the paired design of bioequivalence.
 
     :raises ValueError: if the lengths differ or a figure is not positive.
     """
@@ -80,14 +80,14 @@ def log_ratios(baseline: Sequence[float], optimized: Sequence[float]) -> list[fl
 
 
 def speedup_interval(interval: Interval) -> tuple[float, float, float]:
-    """Speedup, low and high of an interval of log ratios."""
+    """Return speedup, low and high of an interval of log ratios."""
     return math.exp(interval.mean), math.exp(interval.low), math.exp(interval.high)
 
 
 def shown_direction(interval: Interval) -> Literal["faster", "slower"] | None:
-    """Return what an interval of log ratios shows; None if it shows neither.
+    """Return the direction that an interval of log ratios shows; None if it shows none.
 
-    It lies on one side of 0, and rests on enough pairs for a difference of its size.
+    The interval must lie on one side of 0 and have enough pairs for a difference of its size.
     """
     nearest = min(abs(interval.low), abs(interval.high))
     if interval.low <= 0 <= interval.high:
@@ -98,9 +98,11 @@ def shown_direction(interval: Interval) -> Literal["faster", "slower"] | None:
 
 
 def pairs_needed(interval: Interval) -> int:
-    """Return about how many pairs in all it takes until the interval no longer holds the mean's
-    opposite sign: (t s / |mean|)^2, by the interval's own t; as many as a small gain takes at
-    least, where it does not hold it now."""
+    """Return about how many pairs in all it takes until the interval excludes 0.
+
+    This is (t s / |mean|)^2, by the interval's own t. If the interval excludes 0 already, it is the
+    number of pairs that a small gain takes.
+    """
     if not interval.low <= 0 <= interval.high:
         return max(interval.count + 1, PAIRS_FOR_SMALL_GAINS)
     if interval.mean == 0:
@@ -111,10 +113,10 @@ def pairs_needed(interval: Interval) -> int:
 
 
 def detectable_ratio(interval: Interval) -> float:
-    """Return the smallest speedup that so many pairs would have shown in nine of ten measurements.
+    """Return the smallest speedup that so many pairs show in nine of ten measurements.
 
-    Solved for the noncentral t distribution, with the deviation of these pairs in place of the
-    true one; where the pairs are too few for a small gain, the interval must clear that too.
+    Solved for the noncentral t distribution, with the deviation of these pairs for the true one.
+    With too few pairs for a small gain, the interval must exceed that too.
     """
     least = math.log(SMALL_GAIN) if interval.count < PAIRS_FOR_SMALL_GAINS else 0.0
     noncentrality = _noncentrality(1 - interval.level / 2, interval.count - 1)
@@ -123,18 +125,18 @@ def detectable_ratio(interval: Interval) -> float:
 
 @functools.cache
 def _noncentrality(probability: float, freedom: int) -> float:
-    """That of the t distribution which exceeds the quantile with a probability of `POWER`."""
+    """Return the noncentrality with which t exceeds the quantile with probability `POWER`."""
     from scipy import optimize, stats
 
     quantile = _t_quantile(probability, freedom)
-    # a noncentral t of few degrees of freedom lies far out: 40 is beyond any that is needed
+    # with few degrees of freedom it is large, but never above 40
     return float(
         optimize.brentq(lambda d: stats.nct.sf(quantile, freedom, d) - POWER, 0.0, 40.0, xtol=1e-6)
     )
 
 
 def median(values: Sequence[float]) -> float:
-    """Return the middle value, the mean of the two middle ones for an even count."""
+    """Return the middle value, or the mean of the two middle values of an even count."""
     import statistics
 
     return statistics.median(values)

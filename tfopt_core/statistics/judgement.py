@@ -12,10 +12,10 @@ from tfopt_core.recipe import TargetSpec
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOK_LEVEL, QUALITY_LOOK_LEVEL
 
-# Differences inside this band are of no interest to anybody (MEASUREMENT.md, section 10).
+# Smaller differences are of no interest (docs/guide/measuring.md, "Verdicts").
 INDIFFERENCE = 0.02
 DEFAULT_TOLERANCE = 0.005
-# Where the metric is no share, a tolerance relative to the baseline's mean.
+# The tolerance for a metric that is no share, relative to the baseline's mean.
 RELATIVE_TOLERANCE = 0.01
 
 
@@ -23,15 +23,15 @@ RELATIVE_TOLERANCE = 0.01
 class Judgement:
     """The rules of one measurement.
 
-    :param tolerance: by how much the metric may be worse; None takes 0.005 for a metric that is
+    :param tolerance: by how much the metric may be worse; None means 0.005 for a metric that is
         better high (a share), and 1% of the baseline's mean for one that is better low.
-    :param examples: size of the validation set, None where unknown.
+    :param examples: the size of the validation set, None if unknown.
     :param math: what the stack as a whole does to the mathematics of training.
     :param sequential: whether the number of pairs is decided at looks (98% intervals) or was
         fixed before (95%).
     :param projected: whether some run was cut short, so that totals are projected.
-    :param per_step: whether no total can be projected of some run, so that steps are compared.
-    :param certificate: what a replay of fixed batches showed, None where none was made.
+    :param per_step: whether the total of some run cannot be projected, so that steps are compared.
+    :param certificate: the certificate of a replay, None if none was made.
     """
 
     metric: str
@@ -57,7 +57,7 @@ class Judgement:
 
     @property
     def kind(self) -> Literal["end-to-end", "steady", "steps", "time-to-target"]:
-        """A stack that changes the algorithm is judged by its time to the target."""
+        """The kind of comparison: time to target for a stack that changes the algorithm."""
         if self.math == "changes":
             return "time-to-target"
         if self.per_step:
@@ -74,10 +74,10 @@ class Judgement:
 
 
 def stack_math(maths: Sequence[Math]) -> Math:
-    """Return the mathematics of a stack: that of its furthest-reaching plugin.
+    """Return what a stack does to the mathematics, that of its furthest-reaching plugin.
 
-    Beside a plugin that rounds, one that declares nothing leaves the stack at "rounding": no replay
-    could certify it, and the statistics of quality decide in both cases.
+    With a plugin that rounds, one that declares nothing leaves the stack at "rounding": a replay
+    could not certify it, and the statistics of quality decide in both cases.
     """
     furthest: Math = max(maths, key=MATHS.index, default="exact")
     return "rounding" if furthest == "unknown" and "rounding" in maths else furthest

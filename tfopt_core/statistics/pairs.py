@@ -1,4 +1,4 @@
-"""Pairs of runs from one round, which share its seed."""
+"""Pair the runs of one round, which share its seed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Pair:
 
     @property
     def run_ids(self) -> tuple[str, str]:
-        """The ids of both."""
+        """The ids of both runs."""
         return self.without.id, self.with_.id
 
 
 def pairs_of(
     runs: Sequence[RunResult], without: str = BASELINE, with_: str = FULL
 ) -> tuple[Pair, ...]:
-    """Return the rounds in which both variants ended well, in order."""
-    found: dict[int, dict[str, RunResult]] = {}
+    """Return the pairs of the rounds in which both variants ended well, in order."""
+    rounds: dict[int, dict[str, RunResult]] = {}
     for run in runs:
         if run.ok:
-            found.setdefault(run.round, {})[run.variant] = run
+            rounds.setdefault(run.round, {})[run.variant] = run
     return tuple(
-        Pair(found[round_][without], found[round_][with_])
-        for round_ in sorted(found)
-        if without in found[round_] and with_ in found[round_]
+        Pair(rounds[round_][without], rounds[round_][with_])
+        for round_ in sorted(rounds)
+        if without in rounds[round_] and with_ in rounds[round_]
     )
 
 

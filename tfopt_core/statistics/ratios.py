@@ -1,4 +1,4 @@
-"""Ratios of further figures of the same pairs, each with its interval. Pure functions."""
+"""Ratios of further figures of the same pairs, each with its interval."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Read = Callable[[RunResult], float | None]
 def ratios(runs: Sequence[RunResult], judgement: Judgement) -> tuple[FigureRatio, ...]:
     """Return the ratio, baseline over full stack, of each figure that all pairs have.
 
-    They inform and decide nothing: no correction is made for their number.
+    They decide nothing, so the level is not corrected for their number.
     """
     pairs = pairs_of(runs)
     if len(pairs) < MINIMUM_PAIRS:
         return ()
 
-    def found() -> Iterator[FigureRatio]:
+    def known_ratios() -> Iterator[FigureRatio]:
         for figure, read in FIGURES.items():
             values = [(read(p.without), read(p.with_)) for p in pairs]
             known = [(b, o) for b, o in values if b and o and b > 0 and o > 0]
@@ -38,7 +38,7 @@ def ratios(runs: Sequence[RunResult], judgement: Judgement) -> tuple[FigureRatio
                     figure=figure, ratio=ratio, low=low, high=high, pairs=interval.count
                 )
 
-    return tuple(found())
+    return tuple(known_ratios())
 
 
 def _total(run: RunResult) -> float | None:

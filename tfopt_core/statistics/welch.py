@@ -1,4 +1,4 @@
-"""Welch's interval: the difference of two means of independent samples with unequal variances."""
+"""Welch's interval for the difference of two means of independent samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WelchInterval:
 
 
 def welch_interval(first: Sequence[float], second: Sequence[float], level: float) -> WelchInterval:
-    """mean(second) - mean(first), and its two-sided t interval.
+    """Return mean(second) - mean(first) with its two-sided t interval.
 
     Welch, The generalization of "Student's" problem when several different population variances
     are involved, Biometrika 34 (1947); degrees of freedom after Satterthwaite, Biometrics

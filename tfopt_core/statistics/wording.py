@@ -1,4 +1,4 @@
-"""Durations and intervals as text, for statements."""
+"""Put durations and intervals into words, for statements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tfopt_core.statistics.intervals import Interval, speedup_interval
 
 
 def seconds_in_words(seconds: float) -> str:
-    """`45 s`, `12 min`, `3.5 h`: a duration of which only the size matters."""
+    """Return a duration of which only the size matters: `45 s`, `12 min`, `3.5 h`."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     if seconds < 5400:
@@ -15,20 +15,21 @@ def seconds_in_words(seconds: float) -> str:
 
 
 def gain_in_words(speedup: float) -> str:
-    """`12%`, `0.7%`: by how much a speedup exceeds 1."""
+    """Return by how much a speedup exceeds 1: `12%`, `0.7%`."""
     gain = speedup - 1
     return f"{gain:.0%}" if gain >= 0.0095 else f"{gain:.1%}"
 
 
 def interval_in_words(interval: Interval) -> str:
-    """`1.25x (98% interval 1.24 to 1.26, 4 pairs)`."""
+    """Return the speedup with its interval: `1.25x (98% interval 1.24 to 1.26, 4 pairs)`."""
     return (
         f"{speedup_interval(interval)[0]:.2f}x ({ends_in_words(interval)}, {interval.count} pairs)"
     )
 
 
 def ends_in_words(interval: Interval) -> str:
-    """`98% interval 1.24 to 1.26`, with as many digits as show on which side of 1 an end lies."""
+    """Return the interval in words: `98% interval 1.24 to 1.26`. It has as many digits as show on
+    which side of 1 an end lies."""
     _, *ends = speedup_interval(interval)
     digits = 2
     while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in ends):
@@ -38,6 +39,6 @@ def ends_in_words(interval: Interval) -> str:
 
 
 def confidence_in_words(interval: Interval) -> str:
-    """`98%`, with a decimal where a whole number would claim certainty."""
+    """Return the confidence, with a decimal where rounding would claim certainty: `98%`."""
     percent = 100 * interval.confidence
     return f"{percent:.0f}%" if percent < 99 else f"{percent:.1f}%"

@@ -1,4 +1,4 @@
-"""From a job to a compiled model with its data: every hook up to `compile`, in order."""
+"""Build a training from a job: call every hook up to `compile`, in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tfopt_core.training.workload import Workload
 
 @attrs.define(eq=False)
 class Built:
-    """A training that is ready to start: data lowered, model compiled."""
+    """A training that is ready to start, with its data plans lowered and its model compiled."""
 
     job: Job
     workload: Workload
@@ -54,26 +54,26 @@ class Built:
 
 @runtime_checkable
 class BuildsItself(Protocol):
-    """A workload whose model is there already."""
+    """A workload that builds its own training, since its model already exists."""
 
     def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
-        """The training with the job's stack."""
+        """Return the training with the job's stack."""
 
     def judged_by(self, metrics: tuple[str, ...]) -> str:
-        """Of these metrics, the one of quality."""
+        """Return which of these metrics the quality is judged by."""
 
     def warnings(self, built: Built) -> tuple[str, ...]:
-        """What is to be said of what the stack does to it."""
+        """Return warnings about what the stack does to this training."""
 
     def reported_metrics(self, built: Built) -> tuple[str, ...]:
-        """The names of the metrics that a finished epoch will have.
+        """Return the names of the metrics that a finished epoch will have.
 
         :raises WorkloadError: if a step fails.
         """
 
 
 def load(job: Job) -> Workload:
-    """The job's workload, under the job's seed: a factory may split its data at random.
+    """Set the job's seed, since a factory may split its data at random, and load the workload.
 
     :raises WorkloadError: see `load_workload`.
     """
@@ -89,10 +89,10 @@ def build(
     overrides: Mapping[str, Any] | None = None,
     joined: Joined | None = None,
 ) -> Built:
-    """Call every hook up to `compile`; of a script's fit, every hook of that.
+    """Call every hook up to `compile` and return the training.
 
-    :param joined: a strategy that was built before; without it TensorFlow's default one stands in
-        for a strategy that would have to come first.
+    :param joined: a strategy that was built before. Without it, TensorFlow's default strategy
+        stands in for one that must be built before the workload is loaded.
     :param overrides: fields of `TrainingOptions` that a probe sets after every plugin.
     :raises PluginError, PluginRefused: naming the plugin that failed.
     :raises WorkloadError: if the workload's parts do not make a training.
@@ -113,7 +113,7 @@ def build(
     plans = {split: stack.build_dataset(run, split) for split in _splits(workload)}
     run = _with_data(run, {split: lower(plan) for split, plan in plans.items()}, plans)
 
-    # Again, so that what the data drew from the generators moves no initial weight.
+    # Seed again, so that random numbers drawn for the data do not change the initial weights.
     keras.utils.set_random_seed(job.seed)
     with strategy.scope():
         model = stack.wrap_model(run)
@@ -136,15 +136,15 @@ def _strategy(job: Job, stack: Stack, run: RunContext, joined: Joined | None) ->
 
 
 def baseline_plans(job: Job, workload: Workload) -> dict[str, DataPlan]:
-    """The data plans that an empty stack trains on, by split."""
+    """Return the data plans that an empty stack trains on, by split."""
     stack = Stack((), _defaults(job, workload))
     run = _context(job, workload, stack)
     return {split: stack.build_dataset(run, split) for split in _splits(workload)}
 
 
 def _defaults(job: Job, workload: Workload) -> WorkloadDefaults:
-    asked = job.recipe.workload.batch_size
-    return WorkloadDefaults(workload, asked or workload.batch_size, asked is not None)
+    batch_size = job.recipe.workload.batch_size
+    return WorkloadDefaults(workload, batch_size or workload.batch_size, batch_size is not None)
 
 
 def _context(job: Job, workload: Workload, stack: Stack) -> RunContext:

@@ -1,4 +1,4 @@
-"""What Keras callbacks need of the loop."""
+"""Find the Keras callbacks that act on every batch."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
-# What several steps a call take away: `evaluate` within `fit` counts by as many steps.
+# Methods that several steps a call skip, those of `evaluate` within `fit` too.
 EVERY_BATCH = (*BATCH_METHODS, *TEST_METHODS)
 
 
 def batch_callbacks(
     callbacks: Sequence[Any], methods: Sequence[str] = BATCH_METHODS
 ) -> tuple[str, ...]:
-    """The classes of the Keras callbacks that act on every training batch, by these methods.
+    """Return the class names of the callbacks that override one of these batch methods.
 
     Checkpoints that are saved by epochs override these methods too, but do nothing there.
     """

@@ -1,4 +1,4 @@
-"""`TrainingOptions` handed to Keras' `compile`."""
+"""Pass `TrainingOptions` to Keras' `compile`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 
 
 def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:
-    """Compile the model; must be called inside the strategy's scope."""
+    """Compile the model. Must be called inside the strategy's scope."""
     optimizer = with_changes(options, precision)
     model.compile(
         optimizer=optimizer,
@@ -17,7 +17,7 @@ def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPoli
         weighted_metrics=list(options.weighted_metrics) or None,
         loss_weights=options.loss_weights,
         jit_compile=options.jit_compile,
-        # of another loop than Keras' own it is no property of the model, nor saved with it
+        # the steps of another loop are no property of the model and are not saved with it
         steps_per_execution=options.steps_per_execution if options.loop == "keras" else 1,
         # Keras wraps the optimizer for dynamic loss scaling where the policy is mixed_float16
         auto_scale_loss=precision.loss_scale == "dynamic",
@@ -27,9 +27,9 @@ def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPoli
 def with_changes(
     options: TrainingOptions, precision: PrecisionPolicy, *, scaled: bool = True
 ) -> Any:
-    """The optimizer with what the options and the policy change about it.
+    """Return the optimizer, changed as the options and the policy ask for.
 
-    :param scaled: whether a fixed loss scale is one of these changes.
+    :param scaled: whether to apply a fixed loss scale.
     """
     import keras
 

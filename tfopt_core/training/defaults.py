@@ -1,4 +1,4 @@
-"""Core's implementations of the hooks for a workload: with an empty stack, the baseline."""
+"""Core's implementations of the hooks for a workload; an empty stack trains the baseline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfopt_core.training.workload import Workload
 
 
 class KerasDefaults(Defaults):
-    """What the defaults of all trainings have in common: types, and no strategy of their own."""
+    """The defaults that all trainings share: return types, and the strategy in effect."""
 
     def expected(self, hook: str) -> type[Any] | None:
         if hook == "build_dataset":
@@ -31,7 +31,7 @@ class KerasDefaults(Defaults):
         return super().expected(hook)
 
     def default_strategy(self, run: RunContext) -> Any:
-        """The strategy in effect: a script's own, else TensorFlow's, which distributes nothing."""
+        """Return the strategy in effect: a script's own, else TensorFlow's default strategy."""
         import tensorflow as tf
 
         return tf.distribute.get_strategy()
@@ -39,10 +39,10 @@ class KerasDefaults(Defaults):
 
 @attrs.frozen(eq=False)
 class WorkloadDefaults(KerasDefaults):
-    """What a workload trains when no plugin has a say.
+    """The hooks' default results for a workload.
 
     :param batch_size: the global batch size.
-    :param explicit_batch_size: whether the recipe itself asks for it.
+    :param explicit_batch_size: whether the recipe itself sets it.
     """
 
     workload: Workload
@@ -51,7 +51,7 @@ class WorkloadDefaults(KerasDefaults):
 
     @hookimpl
     def build_dataset(self, run: RunContext, split: Literal["train", "validation"]) -> DataPlan:
-        """The workload's data, shuffled and batched."""
+        """Return the workload's data, shuffled and batched."""
         data = self.workload.train if split == "train" else self.workload.validation
         return batched_plan(
             as_plan(data, split),
@@ -64,7 +64,7 @@ class WorkloadDefaults(KerasDefaults):
 
     @hookimpl
     def wrap_model(self) -> Any:
-        """The workload's model.
+        """Return the workload's model.
 
         :raises WorkloadError: if building it raises or returns something else.
         """
@@ -82,7 +82,7 @@ class WorkloadDefaults(KerasDefaults):
 
     @hookimpl
     def configure_training(self) -> TrainingOptions:
-        """What the workload gives to `compile`, and Keras' own defaults for the rest."""
+        """Return the workload's arguments of `compile`, with Keras' defaults for the rest."""
         workload = self.workload
         return TrainingOptions(
             optimizer=rebuilt(workload.optimizer),
@@ -95,10 +95,10 @@ class WorkloadDefaults(KerasDefaults):
 
 
 def rebuilt(part: Any) -> Any:
-    """An optimizer or metric whose variables belong to the scope that is active now.
+    """Return the optimizer or metric with its variables in the scope that is active now.
 
-    Functions that make one are called. An instance was built where the factory ran, outside
-    the strategy's scope, so it is built anew from its configuration.
+    A function that makes one is called. An instance was built outside of the strategy's scope,
+    where the factory ran, so it is built again from its configuration.
     """
     import keras
 

@@ -1,4 +1,4 @@
-"""From a recipe's `[workload]` table to a `Workload`."""
+"""Load the `Workload` of a recipe's `[workload]` table."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GROUP = "tfopt.workloads"
 
 
 def named_workloads() -> dict[str, tuple[Registration, ...]]:
-    """The workloads that installed distributions register, by name."""
+    """Return the workloads that installed distributions register, by name."""
     return registrations(GROUP)
 
 
 def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
-    """What can be said against a workload without importing it, None if nothing.
+    """Return why a workload cannot be loaded, without importing it; None if nothing is wrong.
 
     Cheap enough for a recipe check: a name must be registered, a file must exist, and a module
     must be found.
@@ -51,8 +51,8 @@ def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
         return None if path.is_file() else f'there is no file "{path}"'
     top = place.partition(".")[0]
     with _import_path(directory):
-        found = top in sys.modules or importlib.util.find_spec(top) is not None
-    return None if found else f'there is no module "{top}" in "{directory}" or installed'
+        exists = top in sys.modules or importlib.util.find_spec(top) is not None
+    return None if exists else f'there is no module "{top}" in "{directory}" or installed'
 
 
 def load_workload(recipe: Recipe) -> Workload:
@@ -61,18 +61,18 @@ def load_workload(recipe: Recipe) -> Workload:
     :raises WorkloadError: if it is missing, raises, or returns something that is no `Workload`.
     """
     spec = recipe.workload
-    what = spec.use or spec.factory or ""
+    name = spec.use or spec.factory or ""
     factory = _find(recipe)
-    _check_options(what, factory, dict(spec.options))
+    _check_options(name, factory, dict(spec.options))
     try:
         workload = factory(**spec.options)
     except WorkloadError:
         raise
     except (Exception, SystemExit) as error:
-        raise WorkloadError(f'workload "{what}" {describe(error)}') from error
+        raise WorkloadError(f'workload "{name}" {describe(error)}') from error
     if not isinstance(workload, Workload):
         raise WorkloadError(
-            f'workload "{what}" returned a {type(workload).__name__}; return a tfopt_core.Workload'
+            f'workload "{name}" returned a {type(workload).__name__}; return a tfopt_core.Workload'
         )
     return workload
 
@@ -101,7 +101,7 @@ def _find(recipe: Recipe) -> Callable[..., Any]:
 
 def _from_place(factory: str, directory: Path) -> Any:
     place, _, name = factory.rpartition(":")
-    # the import path stays: the factory's functions may import neighbours when they are called
+    # the import path is kept: the factory's functions may import neighbours when they are called
     sys.path.insert(0, str(directory))
     if place.endswith(".py"):
         path = (directory / place).resolve()
@@ -120,7 +120,7 @@ def _from_place(factory: str, directory: Path) -> Any:
     return getattr(module, name)
 
 
-def _check_options(what: str, factory: Callable[..., Any], options: dict[str, Any]) -> None:
+def _check_options(name: str, factory: Callable[..., Any], options: dict[str, Any]) -> None:
     try:
         parameters = inspect.signature(factory).parameters
     except (TypeError, ValueError):  # a builtin without a signature
@@ -132,12 +132,12 @@ def _check_options(what: str, factory: Callable[..., Any], options: dict[str, An
             hint = did_you_mean(option, parameters)
             known = ", ".join(parameters) or "none"
             raise WorkloadError(
-                f'workload "{what}" has no option "{option}"; {hint or f"its options are: {known}"}'
+                f'workload "{name}" has no option "{option}"; {hint or f"its options are: {known}"}'
             )
 
 
 class _import_path:
-    """Have a folder on the import path for the length of a look-up."""
+    """Put a folder on the import path during a look-up."""
 
     def __init__(self, directory: Path) -> None:
         self._entry = str(directory)

@@ -1,4 +1,4 @@
-"""One training, described: what a process needs to know to build it. No TensorFlow."""
+"""The description of one training that a process needs to build it. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tfopt_core.training.workload import Workload
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """One training: what, with which stack, under which seed and name.
+    """One training: its recipe, its stack, its seed and the variant's name.
 
-    `folder` is private to the run: caches go there. `runtime` is in effect already, configured
-    by the parent process, and `runtime_changes` say which plugin set what of it.
+    `folder` is private to the run: caches go there. The parent process has configured `runtime`
+    already, and `runtime_changes` lists which plugin set which of its options.
     """
 
     recipe: Recipe
@@ -30,5 +30,5 @@ class Job:
     runtime_changes: tuple[Change, ...] = ()
 
     def epochs(self, workload: Workload) -> int:
-        """The recipe's epochs, else the workload's."""
+        """Return the recipe's epochs, else the workload's."""
         return self.recipe.workload.epochs or workload.epochs

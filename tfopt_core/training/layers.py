@@ -1,4 +1,4 @@
-"""The layers of a model, and the layers within them."""
+"""The layers of a model, with the layers nested in them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tfopt_core.private_api import why_without
 
 
 def nested_layers(model: Any) -> list[Any]:
-    """Return the layers of a model or layer, those within them too, but for itself.
+    """Return all layers within a model or layer, nested ones too, without itself.
 
-    :raises WorkloadError: if the installed Keras does not tell them.
+    :raises WorkloadError: if they cannot be listed with the installed Keras.
     """
     missing = why_without("nested-layers")
     if missing:

@@ -1,4 +1,4 @@
-"""The optimizers of a model."""
+"""The optimizers of a model, that of `compile` and others."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """Every optimizer that the model holds, that of `compile` first.
+    """Return every optimizer that the model holds, that of `compile` first.
 
-    A `train_step` of the user's may keep others beside it, alone or in lists and dicts.
+    The user's own `train_step` may keep others as attributes, single or in lists and dicts.
     """
     import keras
 
@@ -16,5 +16,5 @@ def optimizers_of(model: Any) -> list[Any]:
     for value in vars(model).values():
         several = value.values() if isinstance(value, dict) else value
         held.extend(several if isinstance(value, dict | list | tuple) else [value])
-    found = [part for part in held if isinstance(part, keras.optimizers.Optimizer)]
-    return list({id(optimizer): optimizer for optimizer in found}.values())
+    optimizers = [part for part in held if isinstance(part, keras.optimizers.Optimizer)]
+    return list({id(optimizer): optimizer for optimizer in optimizers}.values())

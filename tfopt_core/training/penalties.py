@@ -1,4 +1,4 @@
-"""The loss without its penalties: a penalty alone moves `val_loss`, so it compares nothing."""
+"""Report the loss without its penalties: a penalty alone changes `val_loss`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Penalties = Literal["none", "tracked", "unknown"]
 def add_data_loss(model: Any, element_spec: Any) -> Penalties:
     """Have the model report `data_loss`, its loss less all regularization terms.
 
-    Without penalties the loss is the data loss already, nothing is added and no step pays for
-    it. Otherwise `compute_loss` also tracks the difference.
+    Without penalties the loss already is the data loss, and nothing is added. Otherwise
+    `compute_loss` also tracks the difference.
 
     :param element_spec: the `tf.TypeSpec` structure of a batch, None where unknown; a model that
         builds itself when it is called, or has layers of its own, is called once on zeros.
-    :returns: "none" if there surely are no penalties, "tracked" if the metric was added,
-        "unknown" if the model could not be called: then no data loss may be claimed.
+    :returns: "none" if there are certainly no penalties, "tracked" if the metric was added,
+        "unknown" if the model could not be called: then no data loss is reported.
     """
     import keras
     import tensorflow as tf
@@ -36,7 +36,8 @@ def add_data_loss(model: Any, element_spec: Any) -> Penalties:
 
     def compute_loss(*args: Any, **kwargs: Any) -> Any:
         total = original(*args, **kwargs)
-        # Keras divides a loss by the replicas, whose gradients it adds; a metric is their mean
+        # Keras divides a loss by the number of replicas, since it adds their gradients; a metric
+        # is the mean over the replicas
         whole = total * tf.distribute.get_strategy().num_replicas_in_sync
         data_loss = whole - sum(keras.ops.sum(penalty) for penalty in model.losses)
         tracker.update_state(data_loss, sample_weight=_examples(args, kwargs))
@@ -47,7 +48,7 @@ def add_data_loss(model: Any, element_spec: Any) -> Penalties:
 
 
 def remove_data_loss(model: Any) -> None:
-    """Undo `add_data_loss`, so that a saved model knows nothing of it."""
+    """Undo `add_data_loss`, so that the metric is not saved with the model."""
     tracker = vars(model).get("tfopt_data_loss")
     if tracker is not None:
         delattr(model, "tfopt_data_loss")
@@ -55,13 +56,13 @@ def remove_data_loss(model: Any) -> None:
         model._metrics[:] = [metric for metric in model._metrics if metric is not tracker]
     if "compute_loss" in vars(model):
         delattr(model, "compute_loss")
-        # what was traced still calls it
+        # the traced functions still call it
         model.train_function = model.test_function = None
 
 
 def with_data_loss(logs: dict[str, float], penalties: Penalties) -> dict[str, float]:
-    """The epoch's metrics with `data_loss` and `val_data_loss`: the losses, if there surely are
-    no penalties; never a guess."""
+    """Return the epoch's metrics with `data_loss` and `val_data_loss`. They are the losses if there
+    are certainly no penalties, and are left out otherwise."""
     filled = dict(logs)
     if penalties == "none":
         for prefix in ("", "val_"):
@@ -75,8 +76,8 @@ def _has_penalties(model: Any, element_spec: Any) -> bool | None:
         return None
     if model.built and model.losses:
         return True
-    told = model.built and not why_without("nested-layers")
-    if told and all(_stock_without_penalty(layer) for layer in _layers(model)):
+    listed = model.built and not why_without("nested-layers")
+    if listed and all(_stock_without_penalty(layer) for layer in _layers(model)):
         return False
     if element_spec is None:
         return None
@@ -90,7 +91,7 @@ def _has_penalties(model: Any, element_spec: Any) -> bool | None:
 
 
 def _examples(args: Any, kwargs: Any) -> Any:
-    """How many examples a loss is the mean of: Keras weighs its own loss by them too."""
+    """Return how many examples a loss is the mean of: Keras weighs its own loss by them too."""
     import tensorflow as tf
 
     given = [part for part in tf.nest.flatten([args, kwargs]) if hasattr(part, "shape")]
@@ -103,14 +104,15 @@ def _layers(model: Any) -> list[Any]:
 
 
 def _stock_without_penalty(layer: Any) -> bool:
-    """Keras' own layers add losses for their regularizers only; others may call `add_loss`."""
+    """Return whether the layer surely adds no loss. Keras' own layers add losses for their
+    regularizers only; others may call `add_loss`."""
     if getattr(layer, "activity_regularizer", None) is not None:
         return False
     return type(layer).__module__.startswith("keras.")
 
 
 def zeros_of(spec: Any) -> Any:
-    """One example of zeros, shaped as this `tf.TypeSpec` structure says; None for an optional."""
+    """Return one example of zeros of this `tf.TypeSpec` structure, with None for an optional."""
     import tensorflow as tf
 
     def zeros(part: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A `PrecisionPolicy` put into effect on Keras."""
+"""Apply a `PrecisionPolicy` to Keras."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfopt_core.training.layers import nested_layers
 
 
 def set_policy(policy: PrecisionPolicy) -> None:
-    """Make it the policy of the layers that are built from now on."""
+    """Set the dtype policy of the layers that are built from now on."""
     import keras
 
     keras.config.set_dtype_policy(policy.policy)
@@ -21,7 +21,7 @@ def set_policy(policy: PrecisionPolicy) -> None:
 def keep_in_float32(model: Any, policy: PrecisionPolicy) -> tuple[str, ...]:
     """Keep the output layers, and the layers that the policy names, in float32.
 
-    Loss and softmax lose digits in half precision. A model whose outputs cannot be told (it
+    Loss and softmax lose digits in half precision. A model whose output layers are unknown (it
     builds itself when called) keeps its policy; Keras' losses convert to float32 anyway.
 
     :returns: the names of the layers that compute in float32 because of this.
@@ -31,7 +31,7 @@ def keep_in_float32(model: Any, policy: PrecisionPolicy) -> tuple[str, ...]:
     if policy.policy in ("float32", "float64"):
         return ()
     chosen: list[Any] = []
-    # (export writes the function down as it is, so it cannot ask itself)
+    # checked here, since export copies the source of `output_layers`
     if policy.float32_outputs and (
         isinstance(model, keras.Sequential) or not why_without("output-layers")
     ):
@@ -45,7 +45,7 @@ def keep_in_float32(model: Any, policy: PrecisionPolicy) -> tuple[str, ...]:
 
 
 def output_layers(model: Any) -> tuple[Any, ...]:
-    """The layers that produce the model's outputs, as far as the model knows them."""
+    """Return the layers that produce the model's outputs, as far as the model knows them."""
     import keras
 
     if isinstance(model, keras.Sequential):
@@ -59,10 +59,10 @@ def output_layers(model: Any) -> tuple[Any, ...]:
 
 
 def check_loss_scaling(model: Any, policy: PrecisionPolicy) -> None:
-    """Refuse float16 for a model whose own `train_step` would train at a vanishing rate.
+    """Refuse float16 for a model whose own `train_step` does not scale the loss.
 
-    The optimizer divides the gradients by the loss scale; a step that never multiplied the loss
-    by it trains at 1/32768 of the rate, silently.
+    The optimizer divides the gradients by the loss scale. A step that does not multiply the loss
+    by it trains at 1/32768 of the learning rate, without an error.
 
     :raises WorkloadError: naming the model's class.
     """

@@ -1,4 +1,4 @@
-"""Runtime options: the environment that a process starts with, and what it sets at its start."""
+"""Apply runtime options: environment variables, and TensorFlow's settings at its start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import RuntimeOptions
 
-# What is recorded of the environment: an allow-list, since an environment holds secrets.
+# The recorded variables: an allow-list, since an environment holds secrets.
 RECORDED = (
     "CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS",
     "TF_GPU_ALLOCATOR", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS",
@@ -20,7 +20,7 @@ RECORDED = (
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
-    """Refuse what would train something else than Keras 3 on TensorFlow.
+    """Refuse an environment that does not train with Keras 3 on TensorFlow.
 
     :raises InputError: for another Keras backend, or for legacy Keras.
     """
@@ -40,7 +40,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
 def process_environment(
     base: Mapping[str, str], options: RuntimeOptions, *, debug: bool
 ) -> dict[str, str]:
-    """The environment of a run's process: the user's own, then what the stack configured.
+    """Return the environment of a run's process: the user's, changed as the stack asks for.
 
     :param debug: show TensorFlow's start-up messages.
     """
@@ -65,10 +65,11 @@ def process_environment(
 def start_tensorflow(options: RuntimeOptions, *, debug: bool, devices: bool = True) -> None:
     """Import TensorFlow, set the options and open its devices.
 
-    :param devices: a strategy over several processes must be built before they are opened.
+    TensorFlow's messages are hidden, since some are written before any log level takes effect.
+    They are shown with `debug`, and if the start fails.
 
-    What it prints meanwhile is hidden: some of it is written before any log level counts. With
-    `debug`, and if it fails, it is shown.
+    :param devices: whether to open the devices; a strategy over several processes must be built
+        before.
     """
     with contextlib.nullcontext() if debug else _hidden_stderr():
         import tensorflow as tf
@@ -76,17 +77,17 @@ def start_tensorflow(options: RuntimeOptions, *, debug: bool, devices: bool = Tr
         apply_in_process(options)
         if devices:
             tf.config.list_logical_devices()
-            tf.zeros(1).numpy()  # whoever cannot use its devices hangs here, before any training
+            tf.zeros(1).numpy()  # hangs here, and not in a training, if a device cannot be used
     if debug:
         import keras
 
-        # Keras cuts the frames and the cause of what a callback or plugin raises within `fit`
+        # Keras removes the frames and the cause of what a callback or plugin raises within `fit`
         keras.config.disable_traceback_filtering()
 
 
 @contextlib.contextmanager
 def _hidden_stderr() -> Iterator[None]:
-    """Keep what native code writes to standard error, and show it only after an exception."""
+    """Hide what native code writes to standard error, and show it only after an exception."""
     sys.stderr.flush()
     shown = os.dup(2)
     with tempfile.TemporaryFile() as hidden:
@@ -103,7 +104,7 @@ def _hidden_stderr() -> Iterator[None]:
 
 
 def apply_in_process(options: RuntimeOptions) -> None:
-    """Set what TensorFlow takes only in the process itself, before it touches a device."""
+    """Set the options that TensorFlow accepts only in the process, before it opens a device."""
     import tensorflow as tf
 
     if options.intra_op_threads is not None:
@@ -127,5 +128,5 @@ def apply_in_process(options: RuntimeOptions) -> None:
 
 
 def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that may be kept with results; nothing that is not on the list."""
+    """Return the variables that may be stored with results."""
     return {name: environment[name] for name in RECORDED if name in environment}

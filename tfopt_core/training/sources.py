@@ -1,4 +1,4 @@
-"""What a workload gives as its data, as a `DataPlan`; and the baseline's shuffle and batch."""
+"""Convert a workload's data to a `DataPlan`, and add the baseline's shuffle and batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfopt_core.errors import WorkloadError
 
 
 def as_plan(data: Any, split: str) -> DataPlan:
-    """The plan of whatever a workload may give as data.
+    """Return the plan of any data that a workload may give.
 
     :raises WorkloadError: for anything else, and for arrays that do not fit together.
     """
@@ -47,14 +47,13 @@ def as_plan(data: Any, split: str) -> DataPlan:
 def batched_plan(
     plan: DataPlan, split: str, *, batch_size: int, explicit: bool, shuffle: bool, seed: int
 ) -> DataPlan:
-    """The baseline's pipeline: the workload's own stages, shuffled anew each epoch and batched.
+    """Return the baseline's plan: the workload's stages, shuffled anew each epoch and batched.
 
-    Arrays are shuffled before anything is computed from them, other sources after it. Both are
-    what a careful user writes with stock tf.data; caching, parallel maps and prefetching are
-    left to plugins. A data set of the workload's own is not reached into: it is shuffled as it
-    comes, whatever is known of its stages.
+    Arrays are shuffled before any map, other sources after their maps, as a careful user writes
+    it with stock tf.data; caching, parallel maps and prefetching are left to plugins. A data set
+    that the workload gives is shuffled as a whole, even where its stages are known.
 
-    :param explicit: whether the recipe itself asks for this batch size.
+    :param explicit: whether the recipe itself sets this batch size.
     :param shuffle: whether to shuffle; validation data never are.
     :raises WorkloadError: for batched data together with the recipe's own batch size.
     """
@@ -74,6 +73,6 @@ def batched_plan(
 
 
 def _shuffles(plan: DataPlan) -> bool:
-    """Whether the plan itself shuffles; what a data set of the workload does is its own affair."""
+    """Return whether the plan itself shuffles, other than within a given data set."""
     given = [stage for stage, _ in plan.given]
     return any(isinstance(stage, Shuffle) and stage not in given for stage in plan.stages)

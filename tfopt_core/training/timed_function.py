@@ -95,7 +95,7 @@ class TimedFunction:
             shared = self.shared = self.distribution.train_function()
             self.clock.steps_per_call = shared.steps
             count_by(model, shared.steps)
-            model.train_function = self.clock.timed(shared, lambda: shared.made.last_call)
+            model.train_function = self.clock.timed(shared, lambda: shared.report.last_call)
             return
         if self.built.training.loop != "keras":
             self.clock.steps_per_call = steps = loop_of(self.built).steps
@@ -104,7 +104,7 @@ class TimedFunction:
         function = self.of_stack = loop_function(self.built, before or self._kept_chunks())
         if function is not None:
             self.kept.function, self.kept.key = function, self._key()
-            model.train_function = self.clock.timed(function, lambda: function.made.last_call)
+            model.train_function = self.clock.timed(function, lambda: function.report.last_call)
             return
         if self.kept.key == self._key():
             model.train_function = self.kept.function  # None, or what an earlier fit has traced

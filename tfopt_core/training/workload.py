@@ -1,4 +1,4 @@
-"""`Workload`: what is trained, as a factory returns it."""
+"""`Workload`, what a factory returns to be trained."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _RISING = (
 
 
 def quality_direction(metric: str) -> Literal["max", "min"] | None:
-    """Whether a metric of this name is better high or low; None where the name does not tell."""
+    """Return whether a metric of this name is better high or low; None if unknown."""
     name = metric.removeprefix("val_").lower()
     if any(word in name for word in _FALLING):
         return "min"

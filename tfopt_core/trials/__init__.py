@@ -1,4 +1,4 @@
 """Trials: what one worker process does with one stack, and how the parent requests it.
 
-The dry build, the training, the replay of a certificate, loops timed in turns.
+They are the dry build, a run, a replay for the certificate, and loops timed in turns.
 """

@@ -1,7 +1,7 @@
-"""The order of an in-run contrast: which of two train functions makes the next call.
+"""Choose which of two train functions makes the next call of an in-run contrast.
 
 Blocks of the two alternate in quads, ABBA or BAAB at random, so that a linear drift cancels within
-a quad. No TensorFlow: a state machine that knows calls and a clock.
+a quad. It is a state machine over calls and a clock. No TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tfopt_core.statistics.in_run import conclude, not_compared
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 
-# An alternative whose first warm block is slower than this is of no use, whatever the noise.
+# An alternative whose first warm block is slower than this is dropped: no noise explains it.
 TOO_SLOW_RATIO = 2.0
-# The order of a quad's blocks; the alternative is True.
+# The order of a quad's blocks; True is the alternative.
 ABBA, BAAB = (False, True, True, False), (True, False, False, True)
 
 
 @attrs.define
 class BlockTimer:
-    """Cuts the calls of one train function into blocks of 10 steps and 20 ms, at least one call.
+    """Divides the calls of one train function into blocks of at least 10 steps and 20 ms.
 
-    A block begins and ends just before a call, so that what `fit` does between two calls is part of
-    it. The first call is cold and in no block, as is one that traced.
+    A block begins and ends just before a call, so that the time of `fit` between two calls is part
+    of it. The first call and calls that trace are cold and in no block.
 
     :param now: the clock, in nanoseconds.
     :param sync: waits for the device; called at the edges of blocks only.
@@ -41,7 +41,7 @@ class BlockTimer:
     _steps: int = 0
 
     def before_call(self) -> float | None:
-        """Return the seconds a step of a block that has just ended; the next one has begun then."""
+        """Return the seconds a step of a block that has just ended, None if none has."""
         if self._start is None:
             if self._warm:
                 self._start = self._edge()
@@ -53,19 +53,19 @@ class BlockTimer:
         return (self._start - start) / 1e9 / steps
 
     def after_call(self, steps: int, *, traced: bool) -> None:
-        """A call has made so many steps."""
+        """Note that a call has made this many steps."""
         if traced or not self._warm:
             self._warm, self._start, self._steps = True, None, 0
         else:
             self._steps += steps
 
     def cut(self) -> None:
-        """The block under way has no end, and the next call is cold."""
+        """Drop the current block. The next call is cold."""
         self._warm, self._start, self._steps = False, None, 0
 
     @property
     def seconds(self) -> float:
-        """Of the block under way, so far."""
+        """The seconds of the current block so far."""
         return 0.0 if self._start is None else (self.now() - self._start) / 1e9
 
     def _edge(self) -> int:
@@ -75,24 +75,24 @@ class BlockTimer:
 
 
 def block_steps(step_seconds: float, steps_per_call: int = 1) -> int:
-    """Return the steps that a block takes at this speed, in whole calls."""
+    """Return the steps of a block at this speed, in whole calls."""
     steps = max(BLOCK_STEPS, math.ceil(BLOCK_NANOSECONDS / 1e9 / step_seconds))
     return math.ceil(steps / steps_per_call) * steps_per_call
 
 
 @attrs.define(eq=False)
 class InRunContrast:
-    """Which of two train functions makes the next call, until their difference is known.
+    """Chooses which of two train functions makes the next call, until their difference is known.
 
-    Ask `choose` before each call, and tell the timer of the call after it, and of an epoch's edge.
+    Call `choose` before each call, and the timer's methods after it and at an epoch's edge.
 
     :param level: the two-sided nominal level of an interval at a look.
     :param source: draws each quad's order.
-    :param alternative_steps: steps that a call of the alternative makes.
-    :param reference_step_seconds: of a step of the reference, as last seen; None where unknown.
+    :param alternative_steps: the steps that a call of the alternative makes.
+    :param reference_step_seconds: the last seconds of a step of the reference, None if unknown.
     :param widest: see `tfopt_core.statistics.in_run.conclude`.
-    :param screen: whether the alternative's first block is enough, which tells if it is hopeless.
-    :param result: set once there is one.
+    :param screen: whether to end after the alternative's first block, unless that is too slow.
+    :param result: the result, None until it is known.
     """
 
     alternative: str
@@ -114,16 +114,16 @@ class InRunContrast:
         self._order = self._drawn()
 
     def choose(self) -> bool:
-        """Return whether the alternative makes the next call, unless there is a `result` now."""
+        """Return whether the alternative makes the next call, unless `result` is set now."""
         step_seconds = self.timer.before_call()
         if step_seconds is not None:
             self._end_block(step_seconds)
-        elif self._turn and not self._seen and self._hopeless():
+        elif self._turn and not self._seen and self._is_too_slow():
             self._drop()
         return self._turn
 
     def end(self, reason: str) -> InRun:
-        """No more blocks: what is known by now."""
+        """End the contrast and return the result of the blocks so far."""
         self.result = self.result or conclude(
             self.alternative, self.reference, self.quads, self.level, ended=reason
         )
@@ -161,8 +161,8 @@ class InRunContrast:
         if self._turn != alternative:
             self.timer.cut()
 
-    def _hopeless(self) -> bool:
-        """Return whether the first block has lasted so long that it can only end too slow."""
+    def _is_too_slow(self) -> bool:
+        """Return whether the first block already takes so long that it must end too slow."""
         if self.reference_step_seconds is None:
             return False
         steps = block_steps(self.reference_step_seconds, self.alternative_steps)

@@ -1,4 +1,4 @@
-"""Which exact loops a training compares, in what order, and which it keeps. Pure functions."""
+"""Choose which exact loops a training compares, in what order, and which one it keeps."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import attrs
 from tfopt_core.records.in_run import InRun
 from tfopt_core.training.loops.exact_loops import Loop, Offer
 
-# A call costs up to 5 ms with its data, so one that lasts so long has next to nothing left to gain
-# from more steps, and a step that lasts so long has nothing to gain from company.
+# A call costs up to 5 ms with its data, so a call of this length gains next to nothing from more
+# steps.
 LONG_CALL_SECONDS = 0.1
-# What several steps a call save of each step at most, on a busy machine.
+# The most that several steps a call save of each step, on a busy machine.
 DISPATCH_SECONDS = 0.002
-# Of longer steps XLA makes a few first: it may be 15 times slower.
+# With longer steps XLA is first tried on a few steps a call, since it may be 15 times slower.
 LONG_STEP_SECONDS = 0.005
 
 
 @attrs.frozen
 class LoopTrial:
-    """A loop to compare with the reference; `screen` ends that after the loop's first block."""
+    """A loop to compare with the reference; with `screen` only by the loop's first block."""
 
     loop: Loop
     screen: bool = False
@@ -29,15 +29,14 @@ class LoopTrial:
 def candidates(
     offer: Offer, step_seconds: float, *, steps_first: bool = False
 ) -> Generator[LoopTrial, InRun, None]:
-    """Yield what to compare with the reference, given what came of the loops before.
+    """Yield the loops to compare with the reference, given the results of earlier ones.
 
-    The other choice of XLA comes first, since it matters most; where steps are long, one block of
-    a few must show that it is not far behind. Then as many steps a call without it, unless XLA has
-    gained more than these can. How many are enough: the fewest that make a long call.
+    The opposite setting of XLA comes first, since it matters most; if steps are long, a block of
+    few steps a call must show first that it is not far behind. Then come more steps a call without
+    it, unless XLA has gained more than these can: the fewest that make a long call.
 
-    :param step_seconds: of the reference.
-    :param steps_first: compare more steps a call before XLA, whose compiling may take all the time
-        that there is.
+    :param step_seconds: the seconds of a step of the reference.
+    :param steps_first: compare more steps a call before XLA, whose compilation may use up the time.
     """
     reference, other = offer.reference, not offer.reference.jit_compile
     steps = _enough_steps(offer, step_seconds)
@@ -60,7 +59,7 @@ def candidates(
 
 
 def _enough_steps(offer: Offer, step_seconds: float) -> int:
-    """Return the fewest offered steps that make a long call, the most if none does, 0 for none."""
+    """Return the fewest offered steps that make a long call, else the most; 0 for none."""
     if offer.reference.steps * step_seconds >= LONG_CALL_SECONDS:
         return 0
     long = (size for size in offer.steps if size * step_seconds >= LONG_CALL_SECONDS)
@@ -68,14 +67,14 @@ def _enough_steps(offer: Offer, step_seconds: float) -> int:
 
 
 def fastest(results: Mapping[Loop, InRun]) -> Loop | None:
-    """Return the loop whose gain is surely the largest, by the low end; None if none is faster."""
-    # by the means a loop that was timed in a noisy moment would win as often as not
+    """Return the loop with the largest lower bound of its gain; None if none is faster."""
+    # not by the means: a loop that was timed in a noisy moment could win
     sure = {loop: r.low for loop, r in results.items() if r.verdict == "faster" and r.low}
     return max(sure, key=lambda loop: sure[loop], default=None)
 
 
 def why_kept(offer: Offer, kept: Loop, results: Sequence[InRun]) -> str:
-    """Return why this loop is kept, in a phrase."""
+    """Return a phrase on why this loop is kept."""
     judged = sum(result.speedup is not None for result in results)
     if offer.empty:
         return "; ".join(offer.left_out) or "nothing to adapt"

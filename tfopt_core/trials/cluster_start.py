@@ -1,4 +1,4 @@
-"""Join the other processes of a cluster, and agree with them on what is trained."""
+"""Join the other processes of a cluster, and agree with them on what to train."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.agreement import check_agreement, exchanged
-from tfopt_core.training.distributed.serving import said_by_servers, serve
+from tfopt_core.training.distributed.serving import facts_of_servers, serve
 from tfopt_core.training.strategy.joined import Joined, join
 from tfopt_core.workers.task import Task
 
@@ -24,17 +24,17 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
-    """Build the strategy, and take the chief's seed and settings.
+    """Build the strategy, and take over the chief's seed and settings.
 
-    :returns: the task as all workers carry it out, and what was joined; None in a process that
-        has served the others, who have ended.
-    :raises ClusterError: if they do not come together, or would train different things.
+    :returns: the task with the chief's seed and settings, and the strategy; None in a process that
+        has served the others until they ended.
+    :raises ClusterError: if the processes do not connect, or would train differently.
     """
     begun = perf_counter_ns()
-    there = _joined(task, send)
-    if there is None:
+    result = _joined(task, send)
+    if result is None:
         return None
-    task, joined = there
+    task, joined = result
     return task, attrs.evolve(joined, nanoseconds=perf_counter_ns() - begun)
 
 
@@ -44,7 +44,7 @@ def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
     if isinstance(joined, Serve):
         options = job.runtime.cluster
         seconds = JOIN_SECONDS if options is None else options.join_seconds
-        # from then on the parent waits as long as the training takes
+        # once "joined" is sent, the parent waits until the training ends
         serve(joined, task.facts, seconds, seen=lambda: send({"type": "joined"}))
         return None
     cluster = joined.cluster
@@ -58,16 +58,16 @@ def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
         "seed": job.seed,
         "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
     }
-    said = exchanged(joined.strategy, own)
-    check_agreement(cluster, [document["facts"] for document in said])
-    chief = said[0]
+    documents = exchanged(joined.strategy, own)
+    check_agreement(cluster, [document["facts"] for document in documents])
+    chief = documents[0]
     plugins = tuple(_with_settings(p, chief["settings"][p.name]) for p in job.plugins)
     job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
     return attrs.evolve(task, job=job), joined
 
 
 def _checkpoint(task: Task) -> str:
-    """What the training keeps and goes on from: all gather for a checkpoint at the same step."""
+    """Return when checkpoints are written and where the training resumes, as a fact to compare."""
     if task.keeping is None:
         return "none are kept"
     every = "epoch" if task.keeping.every is None else f"{task.keeping.every} steps"
@@ -75,11 +75,11 @@ def _checkpoint(task: Task) -> str:
 
 
 def check_built(built: Built) -> None:
-    """See that every worker makes as many steps on as large batches of a like model.
+    """Check that every worker makes as many steps on as large batches of the same model.
 
-    One that ends an epoch before the others leaves them waiting for ever.
+    A worker that ends an epoch before the others leaves them waiting for ever.
 
-    :raises ClusterError: naming what differs; the same on each worker.
+    :raises ClusterError: naming what differs; each worker raises the same.
     """
     import tensorflow as tf
 
@@ -94,14 +94,14 @@ def check_built(built: Built) -> None:
     facts["model"] = hashlib.sha256(
         repr([(v.path, tuple(v.shape), v.dtype) for v in built.model.variables]).encode()
     ).hexdigest()
-    said = exchanged(built.run.strategy, facts)
+    facts_by_rank = exchanged(built.run.strategy, facts)
     check_agreement(
-        cluster, said, "the workers would not make the same steps; give all the same data"
+        cluster, facts_by_rank, "the workers would not make the same steps; give all the same data"
     )
 
 
 def shapes_in_words_of(spec: Any) -> str:
-    """What is known of a batch's parts, without the number of rows: parts may differ by one."""
+    """Return the types and shapes of a batch's parts, without the number of rows."""
     import tensorflow as tf
 
     parts = tf.nest.flatten(spec)
@@ -110,8 +110,8 @@ def shapes_in_words_of(spec: Any) -> str:
 
 
 def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
-    for name, said in said_by_servers(cluster):
-        different = [fact for fact in {**facts, **said} if facts.get(fact) != said.get(fact)]
+    for name, theirs in facts_of_servers(cluster):
+        different = [fact for fact in {**facts, **theirs} if facts.get(fact) != theirs.get(fact)]
         if different:
             raise ClusterError(
                 f"{name} was started with another {', '.join(different)} than the chief; start "
@@ -120,7 +120,7 @@ def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
 
 
 def _with_settings(stacked: StackedPlugin, settings: Mapping[str, Any]) -> StackedPlugin:
-    """Return the plugin with the chief's settings: "auto" may have been resolved otherwise here."""
+    """Return the plugin with the chief's settings; "auto" may have another result here."""
     fields = {
         name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
     }

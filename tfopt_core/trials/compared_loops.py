@@ -1,4 +1,4 @@
-"""Compare other loops with Keras' own within one training, for a first look (in-run contrasts)."""
+"""Compare other loops with Keras' own within one training, for a first contact."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from tfopt_core.training.loops.switching import switching_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.trials.explore import Explorer
 
-# A first look takes seconds; where steps are long, nothing is compared.
+# Comparing takes seconds; if steps are long, nothing is compared.
 SECONDS, AT_MOST = 5.0, 7.0
 ENDLESS_EPOCHS = 10**6
 
 
 @attrs.frozen
 class Compared:
-    """What was compared, in words and as plugins read it.
+    """The result of comparing loops, in words and as plugins read it.
 
-    `complete` is false where the fit failed meanwhile: nothing is known of the loops that are
-    missing then.
+    `complete` is False if the fit failed meanwhile; the loops that are missing are then unknown.
     """
 
     adapted: Adapted
@@ -37,42 +36,42 @@ class Compared:
 
 
 def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
-    """Go on training for some seconds while other loops take turns with Keras' own.
+    """Train on for some seconds while other loops take turns with Keras' own. Return the results.
 
-    :param built: what was diagnosed; it is trained further, and only a script's fit is compared.
-    :returns: None where nothing can be compared.
+    :param built: the diagnosed training, which is trained further; it must be a script's fit.
+    :returns: None if nothing can be compared.
     """
     if not isinstance(built.workload, FitWorkload):
         return None
     call = built.workload.call
     tell("comparing loops within one training")
-    made: list[Explorer] = []
+    explorers: list[Explorer] = []
 
     def adapt(offer: Offer, sync: Callable[[], None] | None) -> Explorer:
         seed = built.job.seed
-        made.append(Explorer(offer, sync, seed, budget_seconds=SECONDS, steps_first=True))
-        return made[-1]
+        explorers.append(Explorer(offer, sync, seed, budget_seconds=SECONDS, steps_first=True))
+        return explorers[-1]
 
-    # as if it never ended: what is compared here is no part of a training that is kept
+    # endless, since this training is thrown away
     built = attrs.evolve(built, run=attrs.evolve(built.run, epochs=ENDLESS_EPOCHS))
     monitor = FitMonitor(built, lambda message: None, tolerant=True)
     monitor.timed.loop = switching_loop(built, monitor.clock, adapt, lambda message: None)
     if monitor.timed.loop is None:
-        return Compared(made[0].adapted(), ()) if made else None
+        return Compared(explorers[0].adapted(), ()) if explorers else None
     monitor.timed.install()
     failure = ""
     try:
         call.make(
-            [_until(lambda: made[0].kept is not None), monitor.callback()], {},
+            [_until(lambda: explorers[0].kept is not None), monitor.callback()], {},
             epochs=ENDLESS_EPOCHS, initial_epoch=0, validation_freq=ENDLESS_EPOCHS, verbose=0,
         )  # fmt: skip
     except Exception as error:
-        # a first look goes on: what is known by then stands, and the page says what is missing
+        # the results so far still count, and the report names the failure
         failure = f"the fit in which loops were compared ended early: it {describe(error)}"
     finally:
         monitor.timed.loop.finish()
         monitor.timed.uninstall()
-    explorer = made[0]
+    explorer = explorers[0]
     loops = tuple(
         ComparedLoop(steps=loop.steps, xla=loop.jit_compile, low=result.low, high=result.high)
         for loop, result in explorer.results.items()

@@ -1,4 +1,4 @@
-"""The stages and the memory of a dry build in detail, for `tfopt plan`."""
+"""Describe the stages and the memory of a dry build in detail, for `tfopt plan`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.workers.usage import peak_rss_bytes
 
-# Enough for gradients, optimizer state and what kernels keep for themselves.
+# Enough steps to allocate gradients, optimizer state and the kernels' own memory.
 STEPS = 4
 
 
 def stage_lines(plan: DataPlan) -> tuple[StageLine, ...]:
-    """Return every stage of a plan, as far as tf.data reads it; () for a PyDataset."""
+    """Return every stage of a plan that tf.data reads; empty for a PyDataset."""
     if plan.source.origin == "pydataset":
         return ()
     return tuple(_line(facts) for facts in stage_facts(plan))
 
 
 def memory_plan(built: Built, stages: dict[str, tuple[StageLine, ...]]) -> MemoryPlan:
-    """Return the memory that a run will take, from a few steps that train the model on one batch.
+    """Return the memory that a run will take, from a few steps on one batch.
 
-    What the stages hold once they are full is added by arithmetic, so that nothing is filled.
+    The memory of full caches and buffers is computed, so that none has to be filled.
     """
     held: list[HeldBytes] = []
     for split, lines in stages.items():
@@ -61,20 +61,20 @@ def _line(facts: StageFacts) -> StageLine:
 
 
 def _few_steps(built: Built) -> None:
-    """Train on one batch that is held, so that no buffer or cache is filled for it."""
+    """Train on one repeated batch, so that no buffer or cache is filled."""
     import tensorflow as tf
 
     plan = built.plans["train"]
-    kept = [stage for stage in plan.stages if not isinstance(stage, Shuffle | Cache)]
-    data = lower(plan.with_stages(kept))
+    stages = [stage for stage in plan.stages if not isinstance(stage, Shuffle | Cache)]
+    data = lower(plan.with_stages(stages))
     if not isinstance(data, tf.data.Dataset):
         built.model.fit(data, steps_per_epoch=STEPS, verbose=0)
         return
     for batch in data.take(1):
-        held = tf.data.Dataset.from_tensors(batch).repeat(STEPS)
+        repeated = tf.data.Dataset.from_tensors(batch).repeat(STEPS)
         class_weight = built.workload.class_weight
         distribution = distribution_of(built)
         if isinstance(distribution, Synchronous):
             distribution.install()
-            held, class_weight = distribution.train_on(held), None
-        built.model.fit(held, class_weight=class_weight, verbose=0)
+            repeated, class_weight = distribution.train_on(repeated), None
+        built.model.fit(repeated, class_weight=class_weight, verbose=0)

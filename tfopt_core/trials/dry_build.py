@@ -1,7 +1,7 @@
-"""The dry build: settings resolved, every hook called up to `compile`, nothing trained.
+"""The dry build: resolve settings and call every hook up to `compile`, without training.
 
 It runs in a process of its own, once per measurement, and finds before the first timed run what
-would fail in every one of them.
+would fail in every run.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tfopt_core.workers.task import Task
 
 
 def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
-    """Resolve and build; a `Prepared` as plain data.
+    """Resolve the settings, build the training and return a `Prepared` as plain data.
 
-    :param load: makes the job's workload.
-    :raises InputError, PluginError: for whatever would stop every run.
+    :param load: loads the job's workload.
+    :raises InputError, PluginError: for an error that would stop every run.
     """
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
     workload = load(job)
     resolved = resolve_all(job, workload)
     job = attrs.evolve(job, plugins=resolved.plugins)
     built = build(job, workload)
-    before = baseline_plans(job, workload)
+    baseline = baseline_plans(job, workload)
     metrics = _metrics(built)
     effects = (
         built.stack.report_effects(built.run, built.model)
@@ -56,10 +56,10 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
         direction = quality_direction(metric)
     prepared = Prepared(
         plugins=tuple(
-            _plan_of(built.stack, asked, chosen, resolved.not_timed.get(chosen.name, ()))
-            for asked, chosen in zip(task.job.plugins, resolved.plugins, strict=True)
+            _plan_of(built.stack, before, after, resolved.not_timed.get(after.name, ()))
+            for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
         ),
-        data_before={split: plan.describe() for split, plan in before.items()},
+        data_before={split: plan.describe() for split, plan in baseline.items()},
         data_after={split: plan.describe() for split, plan in built.plans.items()},
         metrics=metrics,
         quality_metric=metric,
@@ -67,7 +67,7 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
         epochs=built.run.epochs,
         steps_per_epoch=built.run.steps_per_epoch,
         batch_size=built.run.batch_size,
-        validation_examples=_validation_examples(before),
+        validation_examples=_validation_examples(baseline),
         trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
         jit_compile=bool(built.model.jit_compile),
         policy=built.precision.policy,
@@ -88,7 +88,7 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
 
 
 def _in_detail(prepared: Prepared, built: Built) -> Prepared:
-    """With what only a look at each stage, and a few steps, tell."""
+    """Return it with each stage of the data, and with the memory of a run from a few steps."""
     stages = {split: stage_lines(plan) for split, plan in built.plans.items()}
     return attrs.evolve(prepared, stages=stages, memory=memory_plan(built, stages))
 
@@ -97,7 +97,7 @@ def _in_detail(prepared: Prepared, built: Built) -> Prepared:
 class Resolved:
     """The stack with every plugin's "auto" replaced.
 
-    `not_timed` says by plugin which loops could not be timed for that, and why.
+    `not_timed` tells for each plugin which loops could not be timed, and why.
     """
 
     plugins: tuple[StackedPlugin, ...]
@@ -132,7 +132,7 @@ def resolve_all(job: Job, workload: Workload) -> Resolved:
 
 
 def _plan_of(
-    stack: Stack, asked: StackedPlugin, resolved: StackedPlugin, not_timed: tuple[str, ...]
+    stack: Stack, before: StackedPlugin, resolved: StackedPlugin, not_timed: tuple[str, ...]
 ) -> PluginPlan:
     changes = tuple(
         HookChange(change.hook, change.split, change.describe())
@@ -141,7 +141,7 @@ def _plan_of(
     return PluginPlan(
         name=resolved.name,
         settings=plain(resolved.settings),
-        asked=plain(asked.settings),
+        asked=plain(before.settings),
         math=math_of(resolved.name, resolved.plugin),
         summary=card(type(resolved.plugin)).summary,
         changes=changes,
@@ -150,7 +150,7 @@ def _plan_of(
 
 
 def default_metric(workload: Workload, metrics: Sequence[str]) -> str:
-    """Return the workload's metric of quality; without validation data, that in training."""
+    """Return the workload's metric of quality, or its training metric without validation data."""
     if isinstance(workload, BuildsItself):
         return workload.judged_by(tuple(metrics))
     metric = workload.quality_metric
@@ -160,10 +160,9 @@ def default_metric(workload: Workload, metrics: Sequence[str]) -> str:
 
 
 def _metrics(built: Built) -> tuple[str, ...]:
-    """Return what a finished epoch will report.
+    """Return the metrics that a finished epoch will report.
 
-    :raises WorkloadError: if one batch cannot be evaluated: the model, its loss and its data do
-        not fit together.
+    :raises WorkloadError: if evaluating one batch fails.
     """
     if isinstance(built.workload, BuildsItself):
         return built.workload.reported_metrics(built)
@@ -174,7 +173,7 @@ def _metrics(built: Built) -> tuple[str, ...]:
 
 
 def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:
-    """Return how many validation examples there are, for the resolution of a share among them."""
+    """Return how many validation examples there are, None if unknown."""
     plan = plans.get("validation")
     return None if plan is None or plan.source.batched else plan.count
 
@@ -195,9 +194,9 @@ def _versions() -> dict[str, str]:
 
 
 def _warnings(workload: Workload, built: Built) -> tuple[str, ...]:
-    said = []
+    warnings = []
     if workload.validation is None:
-        said.append("no validation data: quality is judged by a metric of the training data")
+        warnings.append("no validation data: quality is judged by a metric of the training data")
     if isinstance(workload, BuildsItself):
-        said += workload.warnings(built)
-    return tuple(said)
+        warnings += workload.warnings(built)
+    return tuple(warnings)

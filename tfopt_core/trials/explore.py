@@ -22,29 +22,29 @@ from tfopt_core.training.loops.exact_loops import Loop, Offer
 from tfopt_core.trials.alternate import BlockTimer, InRunContrast, block_steps
 from tfopt_core.trials.candidates import LoopTrial, candidates, fastest, why_kept
 
-# Comparing takes no more than this, or than this share of the whole training if that is longer.
+# Comparing takes at most this long, or this share of the whole training if that is longer.
 BUDGET_SECONDS, BUDGET_SHARE = 20.0, 0.02
-# No comparison begins that would reach past 1 in so many of all steps; the rest profits from it.
+# No comparison begins that would need more than one in this many of all steps; the rest profits.
 SHARE_OF_STEPS = 4
-# First calls of the same small models, of a chunk compiled whole too: 1 to 3 times as long by XLA.
+# How much longer a first call takes with XLA: 1 to 3 times in small models.
 XLA_FIRST_CALL = 2.0
-# A wider interval (high / low) of a gain says too little to choose between two loops that gain.
+# A wider interval (high / low) of a gain is too vague to choose between two faster loops.
 WIDEST = 1.5
-# A quad changes the function after its first and third block, and half of the time before it.
+# A quad changes the function after its first and third block, and before it in half of cases.
 CHANGES_A_QUAD = 2.5
 
 
 @attrs.define(eq=False)
 class Explorer:
-    """Compares the offered loops with the reference, one after another; keeps the fastest.
+    """Compares the offered loops with the reference, one after another, and keeps the fastest.
 
     `tfopt_core.trials.candidates.candidates` chooses which, and in what order. Levels are divided
     by the number of offered loops (Bonferroni).
 
-    :param sync: waits for the device, None where a call has waited already.
-    :param seed: of the random order of blocks.
+    :param sync: waits for the device; None on a CPU, where each call waits.
+    :param seed: the seed of the random order of blocks.
     :param steps_first: compare more steps a call before XLA.
-    :param budget_seconds: for comparing, where a share of the whole training is not more.
+    :param budget_seconds: the time for comparing, unless a share of the training is longer.
     :param now: the clock, in nanoseconds.
     :param kept: the loop for the rest of the training, None while loops are compared.
     """
@@ -82,7 +82,7 @@ class Explorer:
         return self._chosen
 
     def called(self, loop: Loop, steps: int, *, traced: bool) -> None:
-        """The call has returned; another loop than the chosen one may have made it."""
+        """Note that a call has returned; another loop than the chosen one may have made it."""
         before = self._last
         self._count_time()
         self._steps += steps
@@ -93,12 +93,12 @@ class Explorer:
             self._timer.cut()
 
     def cut(self) -> None:
-        """An epoch's edge: a validation and the start of an iterator are no part of a step."""
+        """Note an epoch's edge: a validation and the start of an iterator are no part of a step."""
         self._last = None
         self._timer.cut()
 
     def failed(self, loop: Loop, reason: str) -> None:
-        """The loop is dropped; whoever compared it goes on with the next one."""
+        """Drop the loop; the next one is compared."""
         if self._contrast is not None and loop == self._loop:
             self._contrast.result = not_compared(
                 loop.name, self.offer.reference.name, f"it {reason}", verdict="dropped"
@@ -132,7 +132,7 @@ class Explorer:
             seconds = self._timer.before_call()
             if seconds is None:
                 return self.offer.reference
-            self._reference_seconds = seconds  # the first block only tells what comparing costs
+            self._reference_seconds = seconds  # the first block only shows what comparing costs
             self._plan = candidates(self.offer, seconds, steps_first=self.steps_first)
             return self._begin(next(self._plan, None))
         alternative = self._contrast.choose()
@@ -141,18 +141,19 @@ class Explorer:
             if reason:
                 self._contrast.end(reason)
         if self._contrast.result is not None:
-            return self._begin(self._told(self._contrast.result))
+            return self._begin(self._next_trial(self._contrast.result))
         return self._loop if alternative and self._loop is not None else self.offer.reference
 
     def _begin(self, trial: LoopTrial | None) -> Loop:
-        """Start to compare this loop, or the next one that the budget allows."""
+        """Start to compare this loop, or the next loop that the budget allows. Return the next
+        loop."""
         reference = self.offer.reference
         while trial is not None:
             self._loop = trial.loop
             reason = self._why_not(trial)
             if not reason:
                 break
-            trial = self._told(not_compared(trial.loop.name, reference.name, reason))
+            trial = self._next_trial(not_compared(trial.loop.name, reference.name, reason))
         if trial is None:
             self.kept = fastest(self.results) or reference
             return self.kept
@@ -165,8 +166,8 @@ class Explorer:
         )  # fmt: skip
         return loop if self._contrast.choose() else reference
 
-    def _told(self, result: InRun) -> LoopTrial | None:
-        """Keep the result of the loop under way; the next one of the plan."""
+    def _next_trial(self, result: InRun) -> LoopTrial | None:
+        """Store the result of the current loop and return the next trial, None if there is none."""
         assert self._loop is not None
         assert self._plan is not None
         if result.verdict != "screened":
@@ -180,7 +181,7 @@ class Explorer:
             return None
 
     def _why_not(self, trial: LoopTrial) -> str:
-        """Return why comparing this loop is not affordable, "" if it is."""
+        """Return why comparing this loop is not affordable; empty if it is."""
         loop = trial.loop
         reference, seconds = self.offer.reference, self._reference_seconds
         blocks = block_steps(seconds, reference.steps) + block_steps(seconds, loop.steps)
@@ -202,12 +203,12 @@ class Explorer:
         return ""
 
     def _why_end(self) -> str:
-        """Return why comparing must end now, "" if it may go on."""
+        """Return why comparing must end now; empty if it may continue."""
         allowed, total = self._steps_allowed(), self.offer.total_steps
         if total is not None and 2 * self._steps >= total:
             return "half of all steps is used up"
         assert self._contrast is not None
-        # the first look is worth its price once a loop is traced; a further one may not be
+        # a traced loop is always compared up to the first look
         if len(self._contrast.quads) not in LOOKS:
             return ""
         if allowed is not None and self._steps >= allowed:

@@ -11,7 +11,7 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def carry_out(task: Task, send: Send) -> dict[str, Any]:
-    """Start TensorFlow and do what the task says; return the last message."""
+    """Start TensorFlow, carry out the task and return the last message."""
     from tfopt_core.training.runtime import start_tensorflow
 
     trains = task.kind == "run"
@@ -29,9 +29,9 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
     from tfopt_core.training.distributed.ending import ending_together
     from tfopt_core.trials.cluster_start import join_cluster
 
-    there = join_cluster(task, send)
-    if there is None:
+    result = join_cluster(task, send)
+    if result is None:
         return {"type": "served"}
-    task, joined = there
+    task, joined = result
     with ending_together(joined.cluster):
         return {"type": "result", "run": run(task, send, joined)}

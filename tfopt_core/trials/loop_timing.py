@@ -20,25 +20,25 @@ from tfopt_core.training.loops.train_functions import keras_function, made_funct
 from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.timing.devices import device_sync
 
-# A loop is timed for so many seconds, but at least and at most for so many blocks.
+# A loop is timed for about this long, in at least FEWEST and at most MOST blocks.
 SECONDS, FEWEST, MOST = 1.0, 3, 40
-# A loop whose best block is so many times slower than the best of all makes no other: after its
-# first block, which a busy machine may have hit, and after its second. Where a single cold call
-# takes so many seconds, that call is enough: XLA's convolutions on a CPU are that slow.
+# A loop whose best block is this many times slower than the best of all is dropped: after its first
+# block, which a busy machine may have slowed, and after its second. If a cold call takes longer
+# than the limit, that call is enough: XLA's convolutions on a CPU are that slow.
 TOO_SLOW_RATIOS, TOO_SLOW_CALL_SECONDS = (6.0, 2.0), 0.5
-# Where steps are slow, fewer blocks and shorter ones must do: so many times the seconds in all, and
-# so many for a block.
+# Slow steps are timed in fewer and shorter blocks: at most this many times the seconds in all, and
+# this many seconds for a block.
 AT_MOST, LONGEST_BLOCK = 4.0, 1.0
 # The first call traces; the second may still fill a cache or a buffer.
 COLD_CALLS = 2
-# A call of a resident loop may be a whole epoch. A timed one begins with one step and grows until
-# it takes so long: starting it (about 0.5 ms) is lost in that, and more tell nothing new.
+# A call of a resident loop may be a whole epoch. A timed call begins with one step and grows until
+# it takes this long, so that its start (about 0.5 ms) does not matter.
 CALL_SECONDS = 0.1
 
 
 @attrs.frozen
 class LoopTime:
-    """The median seconds of a steady step in a loop, and how long its steady steps took together.
+    """The median seconds of a steady step in a loop, and the seconds of its steady steps in all.
 
     `step_seconds` is infinite for a loop that cannot train the model; `why_not` says why.
     """
@@ -57,14 +57,12 @@ def time_loops(
 ) -> list[LoopTime]:
     """Time the steady steps of each loop, in turns. Return one figure for each.
 
-    One that cannot train the model is left out, with the reason.
-
-    All train the same model on the same data, one block after another in each round. A loop that
-    is far behind makes no more of them. A resident loop makes fewer steps a call than its own where
-    those would take longer than `CALL_SECONDS`.
+    All loops train the same model on the same data, a block each in turn. A loop that cannot train
+    the model or is far behind is dropped. A resident loop makes fewer steps a call than its own if
+    these would take longer than `CALL_SECONDS`.
 
     :param seconds: about how long to time each loop; slow steps take up to `AT_MOST` times as long.
-    :raises Exception: whatever the only loop raises, where there is but one.
+    :raises Exception: whatever the loop raises, if there is only one.
     """
     shared = _shared(built)
     timings = [_Timing(built, loop, now, shared) for loop in loops]
@@ -77,17 +75,17 @@ def time_loops(
                 raise
             timing.why_not = f"its first call {describe(error)}"
     for number in range(MOST):
-        going = [t for t in timings if not t.why_not and not _hopeless(t, timings)]
+        going = [t for t in timings if not t.why_not and not _too_slow(t, timings)]
         spent, least = sum(timing.seconds for timing in timings), seconds * len(going)
         enough = number >= FEWEST and spent > least
         if not going or enough or (number and spent > AT_MOST * least):
             break
         for timing in going:
             timing.block()
-    return [timing.found() for timing in timings]
+    return [timing.result() for timing in timings]
 
 
-def _hopeless(timing: _Timing, timings: Sequence[_Timing]) -> bool:
+def _too_slow(timing: _Timing, timings: Sequence[_Timing]) -> bool:
     blocks = len(timing.step_seconds)
     if not blocks:
         best = min(other.cold_step for other in timings if not other.why_not)
@@ -103,9 +101,9 @@ def _hopeless(timing: _Timing, timings: Sequence[_Timing]) -> bool:
 class _Timing:
     """One loop and its blocks so far.
 
-    :param cold_call, cold_step: seconds of its last cold call, and of a step in that.
-    :param seconds: of all its blocks, and of the calls before them that found out how long a call
-        should be.
+    :param cold_call: the seconds of its last cold call.
+    :param cold_step: the seconds of a step in that call.
+    :param seconds: the seconds of all its blocks, and of the calls that determined their length.
     """
 
     built: Built
@@ -136,7 +134,8 @@ class _Timing:
             self.cold_step = self.cold_call / steps
 
     def block(self) -> None:
-        """At least 10 steps, 20 ms and one call; fewer steps where they take `LONGEST_BLOCK`."""
+        """Time a block of at least 10 steps, 20 ms and one call, or fewer steps if they are
+        slow."""
         self._grow()
         seconds, steps = 0.0, 0
         start = self._edge()
@@ -149,21 +148,21 @@ class _Timing:
         self.seconds += seconds
         self.step_seconds.append(seconds / steps)
 
-    def found(self) -> LoopTime:
-        """Return the figures; of a loop that is too slow for a block, those of a cold call."""
+    def result(self) -> LoopTime:
+        """Return the figures, those of a cold call for a loop that is too slow for a block."""
         if self.why_not:
             return LoopTime(self.loop, math.inf, 0.0, self.why_not)
         return LoopTime(self.loop, median(self.step_seconds or [self.cold_step]), self.seconds)
 
     def _grow(self) -> None:
-        """Find how many steps of a resident loop a timed call makes."""
-        made, self._grows = self._grows, None
-        while made is not None and made.steps < self.loop.steps:
+        """Determine how many steps a timed call of a resident loop makes."""
+        function, self._grows = self._grows, None
+        while function is not None and function.steps < self.loop.steps:
             seconds, _ = self._timed_call()
             self.seconds += seconds
             if seconds > CALL_SECONDS / 2:
                 return
-            made.steps = min(self.loop.steps, 2 * made.steps)
+            function.steps = min(self.loop.steps, 2 * function.steps)
 
     def _timed_call(self) -> tuple[float, int]:
         start = self._edge()
@@ -183,50 +182,50 @@ def _calling(built: Built, loop: Loop, iterator: Any) -> Callable[[], int]:
         attributes = vars(built.model)
 
         def call_keras() -> int:
-            # Keras reads this when it traces, and attributes of a layer are slow to set
+            # Keras reads this when it traces; setting it as an attribute of a layer is slow
             before, attributes["steps_per_execution"] = built.model.steps_per_execution, loop.steps
             function(iterator)
             attributes["steps_per_execution"] = before
             return loop.steps
 
         return call_keras
-    made = made_function(built, loop)
+    function = made_function(built, loop)
 
     def call_chunked() -> int:
-        made(iterator)
-        return made.made.last_call
+        function(iterator)
+        return function.report.last_call
 
     return call_chunked
 
 
 def _resident(built: Built, loop: Loop) -> ResidentFunction:
     """Return the train function of a resident loop, with one step a call at first."""
-    made = made_function(built, loop)
-    assert isinstance(made, ResidentFunction)
-    made.steps = 1
-    return made
+    function = made_function(built, loop)
+    assert isinstance(function, ResidentFunction)
+    function.steps = 1
+    return function
 
 
-def _calling_resident(made: ResidentFunction) -> Callable[[], int]:
+def _calling_resident(function: ResidentFunction) -> Callable[[], int]:
     """Return a function that makes one call over data on the device and returns its steps."""
     epoch = _an_iterator()
 
     def call_resident() -> int:
         nonlocal epoch
         try:
-            made(epoch)
+            function(epoch)
         except StopIteration:
             epoch = _an_iterator()
-            made(epoch)
-        return made.made.last_call
+            function(epoch)
+        return function.report.last_call
 
     return call_resident
 
 
 def _shared(built: Built) -> Synchronous | None:
-    """How the training is shared out among replicas, in effect from now on; None for one device.
+    """Return the distribution among replicas, now in effect; None for one device.
 
-    What is timed is thrown away, so nothing is put back.
+    It is not undone, since the model is thrown away after the timing.
     """
     distribution = distribution_of(built)
     if not isinstance(distribution, Synchronous):
@@ -236,7 +235,10 @@ def _shared(built: Built) -> Synchronous | None:
 
 
 def _calling_replicas(shared: Synchronous, loop: Loop, iterator: Any) -> Callable[[], int]:
-    """:raises ValueError: for a loop that does not train over replicas."""
+    """Return a function that makes one call over all replicas and returns its steps.
+
+    :raises ValueError: for a loop that does not train over replicas.
+    """
     if loop.kind != "keras" or loop.jit_compile:
         raise ValueError(f"{loop.name}: not over several replicas")
     function = shared.endless_function(loop.steps)
@@ -249,20 +251,20 @@ def _calling_replicas(shared: Synchronous, loop: Loop, iterator: Any) -> Callabl
 
 
 def _an_iterator() -> Any:
-    """Any new iterator: a resident loop takes it for a new epoch, and nothing from it."""
+    """Return a new iterator: a resident loop begins an epoch with it, and takes nothing from it."""
     import tensorflow as tf
 
     return iter(tf.data.Dataset.range(1))
 
 
 def _endless(built: Built, shared: Synchronous | None) -> Any:
-    """Return an endless iterator over the training data; one for all, as a cache may allow."""
+    """Return an endless iterator over the training data, which all loops share."""
     import tensorflow as tf
 
     if shared is not None:
         return iter(shared.data("train", endless=True))
     dataset = built.run.datasets["train"]
-    if not isinstance(dataset, tf.data.Dataset):  # a PyDataset; its batches, one after another
+    if not isinstance(dataset, tf.data.Dataset):  # a PyDataset, read one batch after another
         dataset = lower_stages(built.plans["train"].stages)
     with built.run.strategy.scope():
         return iter(built.run.strategy.experimental_distribute_dataset(dataset.repeat()))

@@ -1,4 +1,4 @@
-"""The `Probe` that a plugin's `resolve` asks: it builds and times a little of the training."""
+"""The `Probe` of a plugin's `resolve`, which builds and times a little of the training."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tfopt_core.training.workload import Workload
 from tfopt_core.trials.loop_timing import LoopTime, time_loops
 
 SAMPLE_EXAMPLES = 64
-# A probe ends after so many seconds of steady steps.
+# How many seconds of steady steps a probe takes.
 PROBE_SECONDS = 1.0
-# Steps of a timed call, whatever a training makes in one: more tell nothing new.
+# The most steps of a timed call, even if a training makes more.
 PROBED_STEPS = 64
 
 
@@ -38,8 +38,8 @@ class ProcessProbe:
     """The `Probe` of one plugin.
 
     :param job: the full stack, with the settings that are resolved so far.
-    :param index: which plugin of the stack asks.
-    :param not_timed: why loops could not be timed that the plugin has asked for, by their names.
+    :param index: the index of the plugin in the stack.
+    :param not_timed: why loops of `loop_seconds` could not be timed, by their names.
     """
 
     job: Job
@@ -49,7 +49,7 @@ class ProcessProbe:
 
     @property
     def machine(self) -> Machine:
-        """What this machine has."""
+        """This machine."""
         return self.job.machine
 
     @property
@@ -59,7 +59,7 @@ class ProcessProbe:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Steps of one epoch, from the number of examples; None where unknown."""
+        """The steps of one epoch, from the number of examples; None if unknown."""
         plan = as_plan(self.workload.train, "train")
         if plan.batched:
             return plan.cardinality
@@ -67,7 +67,8 @@ class ProcessProbe:
         return None if plan.count is None else math.ceil(plan.count / size)
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
-        """Mean bytes of an example behind the deterministic stages, and the number of examples.
+        """Return the mean bytes of an example after the deterministic stages, and the number of
+        examples.
 
         :raises ValueError: if the workload has no data for the split.
         """
@@ -87,18 +88,18 @@ class ProcessProbe:
         return size + overhead_bytes(as_plan(getattr(self.workload, split), split)), count
 
     def available_disk_bytes(self) -> int:
-        """Return what is left on the disk where the runs keep their files."""
+        """Return the free space of the disk that holds the runs' files."""
         return shutil.disk_usage(self.job.folder).free
 
     def available_memory_bytes(self) -> int:
-        """Memory that is free now, within what the cgroup leaves."""
+        """Return the memory that is free now, within the limit of the cgroup."""
         import psutil
 
         left = usable_memory_bytes() - used_memory_bytes()
         return max(0, min(int(psutil.virtual_memory().available), left))
 
     def step_seconds(self, plugin: Any, **training_options: Any) -> float:
-        """Median seconds of a steady step with the full stack around this plugin.
+        """Return the median seconds of a steady step with the full stack around this plugin.
 
         Plugins after it whose settings are not resolved yet ("auto") are left out.
         """
@@ -107,19 +108,19 @@ class ProcessProbe:
     def loop_seconds(
         self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
     ) -> list[float]:
-        """Median seconds of a steady step in each of these loops, timed in turns.
+        """Return the median seconds of a steady step in each of these loops, timed in turns.
 
-        :param loops: each a loop mode, its steps a call, and its XLA ("auto": as the stack has it).
+        :param loops: each a loop mode, its steps a call, and its XLA ("auto": as in the stack).
         """
         built = self._built(plugin, {})
-        whether = bool(built.model.jit_compile)
+        own_xla = bool(built.model.jit_compile)
         timed = time_loops(
             built,
-            [Loop(steps, whether if xla == "auto" else bool(xla), kind)
+            [Loop(steps, own_xla if xla == "auto" else bool(xla), kind)
              for kind, steps, xla in loops],
         )  # fmt: skip
-        self.not_timed |= {one.loop.name: one.why_not for one in timed if one.why_not}
-        return [one.step_seconds for one in timed]
+        self.not_timed |= {time.loop.name: time.why_not for time in timed if time.why_not}
+        return [time.step_seconds for time in timed]
 
     def _built(self, plugin: Any, overrides: Mapping[str, Any]) -> Built:
         stack = list(self.job.plugins)
@@ -135,7 +136,7 @@ class ProcessProbe:
 
 
 def _sizes(plan: DataPlan) -> Iterator[int]:
-    """Yield bytes of some examples, as the longest deterministic prefix of the plan yields them."""
+    """Yield the bytes of some examples after the longest deterministic prefix of the plan."""
 
     # the order of examples does not change their size, and a shuffle may have to count them
     still = DataPlan(tuple(stage for stage in plan.stages if not isinstance(stage, Shuffle)))
@@ -149,7 +150,8 @@ def _sizes(plan: DataPlan) -> Iterator[int]:
 
 
 def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
-    """Return the ops of a stage that may yield something else the next time; () if it has none."""
+    """Return the ops of a stage that may yield something else the next time; empty if there are
+    none."""
     stage = plan.stages[index]
     if isinstance(stage, Map) or stage.deterministic is not True:
         return random_ops(plan, index)
@@ -157,12 +159,12 @@ def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
 
 
 def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> LoopTime:
-    """Time steps of the stack's own loop, its first calls left out.
+    """Return the time of a step in the stack's own loop, without its first calls.
 
-    :param seconds: about how long to go on.
+    :param seconds: about how long to time.
     """
     loop = loop_of(built)
-    if loop.kind != "resident":  # of which no call is timed that takes long
+    if loop.kind != "resident":  # a resident loop's timed calls are short anyway
         loop = attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
     (timed,) = time_loops(built, [loop], seconds)
     return timed

@@ -21,7 +21,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
-from tfopt_core.statistics.timing.summary import summed_up
+from tfopt_core.statistics.timing.summary import with_figures
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
@@ -29,18 +29,18 @@ from tfopt_core.workers.clusters.roles import is_role_folder
 from tfopt_core.workers.spawn import OUTPUT_FILE, ProcessOutcome, Runner
 from tfopt_core.workers.task import Task
 
-# The functions of worker processes, see `Task`.
+# The functions of worker processes; see `Task`.
 FACTORY = "tfopt_core.trials.factories:carry_out"
 SCRIPT = "tfopt_core.trials.scripts.carry_out:carry_out"
 PREPARED = "tfopt_core.trials.looks:prepared"
 REPLAYED = "tfopt_core.trials.looks:replayed"
-# What a run leaves in its folder for later: its output, and the model if one was asked for.
+# The files that a run leaves in its folder: its output, and the model if it is saved.
 MODEL_FILE = "model.keras"
 KEPT = (OUTPUT_FILE, MODEL_FILE)
-# A script may print a million lines, in each of eight runs: beginning and end are kept.
+# Of longer outputs the beginning and the end are kept: a script may print a million lines.
 OUTPUT_BYTES = 2**20
 OUTPUT_LINES = 12
-# What TensorFlow writes when it starts, before any log level counts.
+# TensorFlow's messages at its start, before any log level takes effect.
 _NOISE = re.compile(r"WARNING: All log messages before absl|[IWE]0000 \d\d:\d\d:|[IWE]\d{4} \d\d:")
 CRASH_LINES = 8
 
@@ -51,9 +51,9 @@ Tell = Callable[[dict[str, Any]], None]
 class Processes:
     """Starts the processes of one measurement.
 
-    :param folder: holds a private folder for each process.
+    :param folder: the folder that holds a private folder for each process.
     :param environment: the environment that processes start from.
-    :param alike: whether all variants start from the same one.
+    :param alike: whether all variants start from the same environment.
     """
 
     recipe: Recipe
@@ -73,13 +73,13 @@ class Processes:
         detail: bool = False,
         quick: bool = False,
     ) -> Prepared:
-        """Resolve the stack and build it dry.
+        """Make the dry build of the stack and return it.
 
-        :param estimate: time some steps without the stack too.
-        :param detail: look at each stage of the data, and at the memory of a run, too.
-        :param quick: time some steps with the stack too.
-        :raises InputError: for what the user can mend.
-        :raises PreparationFailed: for what would fail in every run.
+        :param estimate: also time some steps without the stack.
+        :param detail: also describe each stage of the data, and the memory of a run.
+        :param quick: also time some steps with the stack.
+        :raises InputError: for an error that the user can correct.
+        :raises PreparationFailed: for an error that would stop every run.
         """
         folder = self.folder / "prepare"
         task, environment = self._task("prepare", Variant(FULL, plugins), seed, folder, PREPARED)
@@ -117,20 +117,19 @@ class Processes:
         as_it_is: bool = False,
         own_seeds: bool = False,
     ) -> RunResult:
-        """Train one turn of the schedule; failures are results too.
+        """Train one turn of the schedule and return its result; a failure is a result too.
 
         :param save: keep the trained model in the run's folder.
-        :param longest_seconds: stop once the step time is known, and after so many seconds of timed
-            steps in any case; None trains to the end.
+        :param longest_seconds: stop once the step time is known, or after this many seconds of
+            timed steps; None trains to the end.
         :param adapt: find the fastest exact loop in the first seconds, and keep it.
-        :param keeping: keep checkpoints.
-        :param facts: what all processes of the training compare before it.
-        :param as_it_is: a training of the user's own: a script runs in its own folder, not in a
-            copy.
-        :param own_seeds: a script's own seeds stay.
+        :param keeping: how to write checkpoints, None to write none.
+        :param facts: facts that all processes of the training compare before it.
+        :param as_it_is: whether a script runs in its own folder and not in a copy.
+        :param own_seeds: keep the script's own seeds.
         """
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
-        # what a killed run left there, the lock of a disk cache say, would harm this one
+        # a killed run may have left files that harm this one, such as the lock of a disk cache
         shutil.rmtree(folder, ignore_errors=True)
         task, environment = self._task("run", turn.variant, turn.seed, folder)
         task = attrs.evolve(task, longest_seconds=longest_seconds, adapt=adapt, keeping=keeping)
@@ -149,9 +148,9 @@ class Processes:
         return attrs.evolve(result, notes=(*result.notes, *_ended(outcome, "a run")))
 
     def replay(self, variant: Variant, seed: int, shared: Path) -> Replayed | str:
-        """Replay a short training, the variant without plugins first; or why that failed.
+        """Replay a short training, the variant without plugins first. Return it, or why it failed.
 
-        :param shared: the folder in which both variants' processes leave what is compared.
+        :param shared: the folder that both variants' processes share.
         """
         folder = self.folder / "replay" / variant.name
         shutil.rmtree(folder, ignore_errors=True)
@@ -166,29 +165,29 @@ class Processes:
             return str(message.get("message", "sent no replay"))
         try:
             return structure(message["replayed"], Replayed)
-        except Exception as error:  # whatever the pipe brought, it is the replay that failed
+        except Exception as error:  # an invalid message is a failed replay
             return f"sent no valid replay: {error}"
 
     def diagnose(
         self,
         plugins: tuple[StackedPlugin, ...],
         seed: int,
-        asked: tuple[str, ...],
+        candidates: tuple[str, ...],
         tell: Tell,
         look: str,
         *,
         quick: bool = False,
     ) -> ProcessOutcome:
-        """Take a step of the training with these plugins apart.
+        """Diagnose the training with these plugins and return the process' outcome.
 
-        :param look: the function that does it, see `Task`.
-        :param asked: the plugins that are asked what they would do.
-        :param quick: in seconds, with an in-run contrast of loops.
+        :param look: the function that diagnoses, see `Task`.
+        :param candidates: the plugins that are asked for suggestions.
+        :param quick: whether to take only seconds, with an in-run contrast of loops.
         """
         folder = self.folder / "diagnose"
         name = FULL if plugins else BASELINE
         task, environment = self._task("diagnose", Variant(name, plugins), seed, folder, look)
-        task = attrs.evolve(task, asked=asked, quick=quick)
+        task = attrs.evolve(task, asked=candidates, quick=quick)
         outcome = self.runner(task, environment, tell)
         _tidy(folder)
         return outcome
@@ -216,7 +215,7 @@ class Processes:
 
 
 def _ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
-    """Return what is to be said of the processes that outlived this one."""
+    """Return a warning about processes that outlived this one."""
     if not outcome.left_behind:
         return ()
     named = ", ".join(f'"{command}"' for command in outcome.left_behind)
@@ -234,44 +233,43 @@ def _with_outcome(
         return attrs.evolve(result, status="served")
     if message["type"] != "result":
         return attrs.evolve(result, error=message["message"], output_tail=tail)
-    said = dict(message["run"])
-    wrong = _why_script_failed(said)
-    if wrong is not None:
-        result = attrs.evolve(result, error=wrong, output_tail=tail)
+    run = dict(message["run"])
+    failure = _why_script_failed(run)
+    if failure is not None:
+        result = attrs.evolve(result, error=failure, output_tail=tail)
     try:
-        status = "ok" if wrong is None else "failed"
-        figures = summed_up(said, target)
-        told = {**attrs.asdict(result, recurse=False), **figures, "status": status}
-        return structure(told, RunResult)
-    except Exception as error:  # whatever the pipe brought, it is the run that failed
+        status = "ok" if failure is None else "failed"
+        figures = with_figures(run, target)
+        data = {**attrs.asdict(result, recurse=False), **figures, "status": status}
+        return structure(data, RunResult)
+    except Exception as error:  # an invalid message is a failed run
         return attrs.evolve(result, error=f"sent no valid result: {error}", output_tail=tail)
 
 
-def _why_script_failed(said: dict[str, Any]) -> str | None:
-    """Return why a script's run counts for nothing though it came to an end, None if it counts."""
-    error, diverged = said.pop("script_error", None), said.pop("diverged", None)
+def _why_script_failed(run: dict[str, Any]) -> str | None:
+    """Return why a script's run that ended does not count, None if it counts."""
+    error, diverged = run.pop("script_error", None), run.pop("diverged", None)
     if error is not None:
         return str(error)
-    if said.get("exit_status") and said.get("after_fits") is None:
-        return f"the script ended with status {said['exit_status']}"
+    if run.get("exit_status") and run.get("after_fits") is None:
+        return f"the script ended with status {run['exit_status']}"
     return None if diverged is None else str(diverged)
 
 
 def last_words(output: str) -> list[str]:
-    """Return the lines of an output that tell how it ended: its crash, else the last ones."""
+    """Return the lines of an output that show how it ended: its crash, else the last lines."""
     lines = [line for line in output.splitlines() if not _NOISE.match(line)]
     crash = next((i for i, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
     if crash is None:
         return lines[-OUTPUT_LINES:]
-    # what faulthandler says of the thread that crashed, innermost frame first; a long list of
-    # modules follows
+    # faulthandler's frames of the crashed thread, innermost first; a list of modules follows
     dump = lines[crash:]
     thread = next((i for i, line in enumerate(dump) if line.startswith("Current thread")), 1)
     return [dump[0], *dump[thread : thread + CRASH_LINES]]
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what a process left in its private folder, such as the files of a disk cache."""
+    """Remove the files that a process left in its private folder, such as those of a disk cache."""
     for entry in folder.iterdir() if folder.is_dir() else ():
         if entry.name == OUTPUT_FILE:
             _shorten(entry)
@@ -286,7 +284,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _shorten(output: Path) -> None:
-    """Keep the first and the last half of what is allowed of an output."""
+    """Keep the beginning and the end of a long output, half of the limit each."""
     size, half = output.stat().st_size, OUTPUT_BYTES // 2
     if size <= OUTPUT_BYTES:
         return
@@ -299,14 +297,14 @@ def _shorten(output: Path) -> None:
 
 
 def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
-    """Return the private folder of one run, below that of its measurement."""
+    """Return the private folder of one run, within that of its measurement."""
     return folder / f"{round_:02d}-{position}-{variant}".replace(" ", "-")
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Copy the model that a run has left to where the user wants it: wholly or not at all.
+    """Copy a run's model to the path that the user wants, completely or not at all.
 
-    :raises InputError: if the target cannot be written; says where the source lies.
+    :raises InputError: if the target cannot be written, naming the source.
     """
     try:
         write_whole(target, pieces_of(source))

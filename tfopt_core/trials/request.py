@@ -1,4 +1,4 @@
-"""The request of a measurement, and the dry build with which every measurement begins."""
+"""Request a measurement, and make the dry build with which it begins."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tfopt_core.workers.spawn import Runner
 
 @attrs.frozen(kw_only=True)
 class Request:
-    """What is measured, and the world in which it is.
+    """What to measure, and where.
 
-    :param folder: where the runs' private folders go.
+    :param folder: the folder of the runs' private folders.
     :param environment: the environment that the runs' processes start from.
-    :param reading: the recipe as it was read, for the places of what turns out to be wrong.
-    :param save_to: where the best optimized model goes, None to keep none.
-    :param seed: draws order and seeds; None takes a random one. Kept with the results.
+    :param reading: the recipe as it was read, for the places of problems.
+    :param save_to: where to save the best optimized model, None to save none.
+    :param seed: the seed of order and runs, stored with the results; None draws one.
     """
 
     recipe: Recipe
@@ -49,17 +49,17 @@ def prepare(
     detail: bool = False,
     quick: bool = False,
 ) -> tuple[Prepared, Request]:
-    """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
+    """Make the dry build and return it with the resolved request.
 
-    :param estimate: time some steps without the stack too, for what a training will take.
-    :param detail: look at each stage of the data, and at the memory of a run, too.
-    :param quick: time some steps with the stack too.
-    :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
+    :param estimate: also time some steps without the stack, to estimate a training.
+    :param detail: also describe each stage of the data, and the memory of a run.
+    :param quick: also time some steps with the stack.
+    :returns: the dry build, and the request with resolved plugins on the machine as TensorFlow
         sees it.
     :raises RecipeError: for a workload that cannot be built, and for a metric of quality or a
         target that the training does not report.
-    :raises InputError: for what a plugin refuses.
-    :raises PreparationFailed: for what would fail in every run.
+    :raises InputError: if a plugin refuses the training.
+    :raises PreparationFailed: for an error that would stop every run.
     """
     reading = request.reading
     try:
@@ -74,12 +74,12 @@ def prepare(
 
 
 def prepare_in_detail(request: Request, runner: Runner) -> Prepared:
-    """Return the dry build, with a look at each stage of the data and at the memory of a run.
+    """Return the dry build with each stage of the data and the memory of a run.
 
-    Where settings of "auto" had to be found out, that took memory too: what a run takes is then
-    looked at in a new process, which has them.
+    Resolving "auto" takes memory too, so the memory of a run is then read in a second process with
+    the resolved settings.
 
-    :raises: what `prepare` raises.
+    :raises: the errors of `prepare`.
     """
     if all("auto" not in stacked.settings.values() for stacked in request.plugins):
         return prepare(request, runner, detail=True)[0]
@@ -103,10 +103,10 @@ def with_prepared(request: Request, prepared: Prepared) -> Request:
 def with_settings(
     plugins: Sequence[StackedPlugin], settings: Sequence[Mapping[str, Any]]
 ) -> tuple[StackedPlugin, ...]:
-    """Return the plugins with these settings, as a process has sent them."""
+    """Return the plugins with these settings, which a process has sent."""
     return tuple(
-        StackedPlugin(stacked.name, type(stacked.plugin)(**_as_fields(told)))
-        for stacked, told in zip(plugins, settings, strict=True)
+        StackedPlugin(stacked.name, type(stacked.plugin)(**_as_fields(values)))
+        for stacked, values in zip(plugins, settings, strict=True)
     )
 
 
@@ -149,7 +149,7 @@ def processes_of(request: Request, runner: Runner) -> Processes:
 
 
 def _starts_alike(request: Request) -> bool:
-    """Return whether no plugin of the stack changes the environment that a process starts with."""
+    """Return whether no plugin changes the environment that a process starts with."""
     environments = []
     for plugins in ((), request.plugins):
         stack = Stack(plugins, Defaults())

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.statistics.timing.cutting import cut_rule
-from tfopt_core.statistics.timing.summary import told_fit
+from tfopt_core.statistics.timing.summary import fit_message
 from tfopt_core.training.build import build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
@@ -24,12 +24,12 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
-    """Train once; the run's figures as plain data.
+    """Train once and return the run's figures as plain data.
 
-    :param joined: a strategy that had to be built first.
+    :param joined: a strategy that was built first.
     """
     workload = load(task.job)
-    # whatever a training needs is part of its time: one over several processes has to join them
+    # joining the other processes is part of the training's time
     joining = 0 if joined is None else joined.nanoseconds
     started = perf_counter_ns() - joining
     built = build(task.job, workload, joined=joined)
@@ -55,5 +55,5 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
             name: {"applied": effect.applied, "detail": effect.detail}
             for name, effect in effects.items()
         },
-        "outcomes": [told_fit(outcome)],
+        "outcomes": [fit_message(outcome)],
     }

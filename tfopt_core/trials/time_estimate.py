@@ -15,18 +15,18 @@ from tfopt_core.training.workload import Workload
 from tfopt_core.trials.probing import timed_steps
 
 SECONDS = 0.5
-# Longer than this nobody reads the data to learn how many steps an epoch has.
+# The longest time to read the data for the number of steps in an epoch.
 COUNT_SECONDS = 4.0
-# A forward pass alone takes about a third of a step.
+# A forward pass takes about a third of a step.
 VALIDATION_SHARE = 1 / 3
 
 
 def estimated(job: Job, workload: Workload, *, stacked: bool = False) -> Estimate | None:
-    """Return what one training without the stack will take, from its first steps; good for "about".
+    """Return about how long one training without the stack will take, from its first steps.
 
-    :param stacked: with the stack.
-    :returns: None where the number of steps is unknown.
-    :raises Exception: whatever the workload raises in a step; it would do so in every run.
+    :param stacked: estimate it with the stack instead.
+    :returns: None if the number of steps is unknown.
+    :raises Exception: whatever the workload raises in a step, as it would in every run.
     """
     started = perf_counter()
     if not stacked:
@@ -46,13 +46,13 @@ def estimated(job: Job, workload: Workload, *, stacked: bool = False) -> Estimat
 
 
 def training_seconds(job: Job, workload: Workload) -> float | None:
-    """Return the seconds of `estimated` without the stack."""
-    found = estimated(job, workload)
-    return None if found is None else found.seconds
+    """Return the seconds of a training without the stack, None if unknown."""
+    estimate = estimated(job, workload)
+    return None if estimate is None else estimate.seconds
 
 
 def _steps_per_epoch(built: Built) -> float | None:
-    """Training steps, and what validation takes in their unit."""
+    """Return the training steps of an epoch, plus the validation's time in steps."""
     train = built.run.steps_per_epoch
     if train is None:
         train = _counted(built)
@@ -65,8 +65,8 @@ def _steps_per_epoch(built: Built) -> float | None:
 
 
 def _counted(built: Built) -> int | None:
-    """The steps of an epoch, by reading one without the stack; None where that takes too long, or
-    would use the data up."""
+    """Return the steps of an epoch by reading one without the stack. None if that takes too long,
+    or would use the data up."""
     import tensorflow as tf
 
     plan = baseline_plans(built.job, built.workload)["train"]

@@ -95,7 +95,7 @@ def test_plugins_that_save_time_stay_each_on_top_of_those_before():
         lambda plugin: None,
     )
     assert names(stays) == ["a", "c"]
-    assert tried.found == ("a", "c")
+    assert tried.prepared == ("a", "c")
     [left] = stays.left_out
     assert left.plugin == "b"
     assert "from about 8 ms to 8.1 ms" in left.reason
@@ -260,7 +260,7 @@ def test_a_recipe_as_tfopt_wrote_it_may_be_written_anew(tmp_path):
 def test_a_recipe_that_somebody_changed_is_not_written_over(tmp_path):
     path = tmp_path / "train.tfopt.toml"
     path.write_text(draft("cache").text().replace("90s", "5m"))
-    with pytest.raises(InputError, match="was not left as tfopt wrote it"):
+    with pytest.raises(InputError, match="was changed since tfopt wrote it"):
         check_free(path)
 
 

@@ -19,7 +19,7 @@ from support.report_results import make_attribution, make_fit, make_results, mak
 from tfopt_core.errors import InputError
 from tfopt_core.report.results.as_json import to_json, write_json
 
-# DESIGN.md, "--json"
+# docs/guide/json.md
 FIELDS = {
     "": "schema_version recipe recipe_sha256 resolved machine environment runs comparison "
     "attribution unattributed",

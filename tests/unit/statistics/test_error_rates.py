@@ -1,4 +1,4 @@
-"""How often the real judgement errs, by simulation (MEASUREMENT.md, section 11). All are seeded.
+"""How often the real judgement errs, by seeded simulation (docs/guide/measuring.md).
 
 A rate is allowed 3.5 standard errors: a sound judgement fails one such test in some 2000.
 """

@@ -7,7 +7,7 @@ from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.statistics.verdicts.stopping import (
     failed_for_good,
-    hopeless,
+    no_pair_possible,
     settled,
     speedup_so_far,
     worth_repeating,
@@ -23,11 +23,11 @@ def test_two_failures_without_a_success_are_for_good():
     assert failed_for_good(once) == set()
     twice = [*once, make_run("full", 1, 1.0, status="failed")]
     assert failed_for_good(twice) == {"full"}
-    assert hopeless(twice)
+    assert no_pair_possible(twice)
     saved = [*twice, make_run("full", 2, 1.0)]
     assert failed_for_good(saved) == set()
     other = [make_run("without p", i, 1.0, status="failed") for i in range(2)]
-    assert not hopeless(other)
+    assert not no_pair_possible(other)
 
 
 def test_a_look_sees_only_the_rounds_before_it():

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfopt_core.trials.loop_timing import _hopeless, _Timing
+from tfopt_core.trials.loop_timing import _Timing, _too_slow
 
 
 def timing(*blocks, cold_call=0.01, steps=1, why_not=""):
@@ -14,7 +14,7 @@ def timing(*blocks, cold_call=0.01, steps=1, why_not=""):
 
 
 @pytest.mark.parametrize(
-    ("slow", "hopeless"),
+    ("slow", "dropped"),
     [
         (timing(cold_call=5.0), True),
         (timing(cold_call=5.0, steps=500), False),  # a call of many fast steps
@@ -24,11 +24,11 @@ def timing(*blocks, cold_call=0.01, steps=1, why_not=""):
         (timing(0.03, 0.03), True),
     ],
 )
-def test_a_loop_that_is_far_behind_is_timed_no_further(slow, hopeless):
+def test_a_loop_that_is_far_behind_is_timed_no_further(slow, dropped):
     blocks = [0.01] * len(slow.step_seconds)
-    assert _hopeless(slow, [timing(*blocks, cold_call=0.012), slow]) is hopeless
+    assert _too_slow(slow, [timing(*blocks, cold_call=0.012), slow]) is dropped
 
 
 def test_a_loop_without_a_block_has_the_figure_of_its_cold_call():
-    found = _Timing(built=None, loop=None, now=lambda: 0, cold_call=5.0, cold_step=2.5).found()
-    assert found.step_seconds == 2.5
+    result = _Timing(built=None, loop=None, now=lambda: 0, cold_call=5.0, cold_step=2.5).result()
+    assert result.step_seconds == 2.5

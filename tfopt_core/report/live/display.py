@@ -25,7 +25,7 @@ from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import Page, grid, indented, words
 from tfopt_core.statistics.wording import seconds_in_words
 
-# MEASUREMENT.md, section 2: the parent redraws at most once a second, so as not to disturb.
+# Nothing else runs beside a run (docs/guide/measuring.md, "What is done"), so redraw seldom.
 REDRAWS_PER_SECOND = 1
 BAR_WIDTH = 32
 PREPARING = "preparing: building the model and resolving the settings"

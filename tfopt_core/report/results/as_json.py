@@ -1,4 +1,4 @@
-"""`--json`: the results as plain data with the field names of DESIGN.md."""
+"""`--json`: the results as plain data with the field names of docs/guide/json.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two measurements may be compared; if not, all reasons at once."""
+"""Decide whether two measurements may be compared; if not, give all reasons at once."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tfopt_core.statistics.pairs import Pair, pairs_of
 MEMORY_TOLERANCE = 0.05
 SIZES = ("epochs", "batch_size")
 VERSIONS = ("python", "tensorflow", "keras", "numpy")
-# Verdicts that say that there is nothing to compare.
+# Verdicts that leave nothing to compare.
 UNJUDGED = frozenset({"none", "not applied", "void", "suspicious", "unlike"})
 
 
 @attrs.frozen(kw_only=True)
 class Measured:
-    """A finished measurement, as it was found.
+    """A finished measurement, read from the store or from a file.
 
-    :param name: the id or the path that it was asked for by.
-    :param recipe: as it was stored with the measurement; empty for a JSON file, which has none.
+    :param name: the id or the path by which the user named it.
+    :param recipe: the recipe stored with the measurement; empty for a JSON file, which has none.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Measured:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs that its own verdict rests on."""
+        """The pairs that its own verdict is based on."""
         judged = set(self.results.comparison.run_ids)
         return pairs_of([run for run in self.results.runs if run.id in judged])
 
     def seconds(self) -> tuple[list[float], list[float]]:
-        """Without and with the stack, per pair: the figure that its own verdict is about.
+        """Return both sides' seconds per pair, of the figure that its own verdict is about.
 
         :raises ValueError: if a run has no such figure.
         """
@@ -57,7 +57,7 @@ class Measured:
         return figures
 
     def log_ratios(self) -> list[float]:
-        """ln(T_baseline / T_stack) of each pair.
+        """Return ln(T_baseline / T_stack) of each pair.
 
         :raises ValueError: if a run has no such figure.
         """
@@ -69,7 +69,7 @@ class Measured:
 
 
 def _judgement(comparison: Comparison) -> Judgement:
-    """The rules that choose the figure; which bounds its own verdict took plays no part in it."""
+    """Return the rules that choose the compared figure; the other rules have no effect here."""
     return Judgement(
         metric="", direction="max", tolerance=None, examples=None, target=None, sequential=False,
         math="changes" if comparison.kind == "time-to-target" else "exact",
@@ -78,14 +78,14 @@ def _judgement(comparison: Comparison) -> Judgement:
 
 
 def refusals(a: Measured, b: Measured) -> tuple[str, ...]:
-    """Return why the two say nothing of each other; empty if they may be compared."""
+    """Return why the two measurements cannot be compared; empty if they can."""
     return tuple(
         reason
-        for found in (
+        for reasons in (
             _same(a, b), _machine(a, b), _workload(a, b), _software(a, b), _judged_alike(a, b),
             _unjudged("A", a), _unjudged("B", b),
         )
-        for reason in found
+        for reason in reasons
     )  # fmt: skip
 
 
@@ -114,21 +114,21 @@ def _gpu(gpu: Any) -> str:
 def _workload(a: Measured, b: Measured) -> Iterator[str]:
     if a.results.workload != b.results.workload:
         yield _differs("workload", "it", a.results.workload, b.results.workload)
-        return  # what follows from that is no news
+        return  # the other differences follow from that
     if a.results.baseline != b.results.baseline:
         yield _differs("workload", "its baseline", a.results.baseline, b.results.baseline)
-    asked = [side.recipe.get("workload") or {} for side in (a, b)]
+    specs = [side.recipe.get("workload") or {} for side in (a, b)]
     sizes = []
-    if all(asked):
+    if all(specs):
         for key in ("args", "options", "fit", "max_epochs", "max_steps"):
-            given = [spec.get(key) or None for spec in asked]
+            given = [spec.get(key) or None for spec in specs]
             if given[0] != given[1]:
                 yield _differs("workload", key, *given)
-        # where only one recipe gives it, the other's is the workload's own, and the runs tell
-        sizes = [key for key in SIZES if all(key in spec for spec in asked)]
-        sizes = [key for key in sizes if asked[0][key] != asked[1][key]]
+        # a size that only one recipe sets is compared by the runs
+        sizes = [key for key in SIZES if all(key in spec for spec in specs)]
+        sizes = [key for key in sizes if specs[0][key] != specs[1][key]]
         for key in sizes:
-            yield _differs("workload", key, *(spec[key] for spec in asked))
+            yield _differs("workload", key, *(spec[key] for spec in specs))
     for name in ("trainable_parameters",) if sizes else ("epochs", "steps", "trainable_parameters"):
         trained = [_constant(side, name) for side in (a, b)]
         if None not in trained and trained[0] != trained[1]:
@@ -136,7 +136,7 @@ def _workload(a: Measured, b: Measured) -> Iterator[str]:
 
 
 def _constant(side: Measured, name: str) -> int | None:
-    """Return a figure of the baseline's trainings, None where it varies or nothing tells it."""
+    """Return a figure of the baseline's trainings, None if it varies or is unknown."""
     fits = [run.fit for run in side.results.of_variant(BASELINE) if run.fits]
     values = {getattr(fit, name) for fit in fits if fit.complete or name == "trainable_parameters"}
     return values.pop() if len(values) == 1 else None
@@ -151,16 +151,16 @@ def _software(a: Measured, b: Measured) -> Iterator[str]:
 
 
 def _judged_alike(a: Measured, b: Measured) -> Iterator[str]:
-    one, other = a.results.comparison, b.results.comparison
-    if one.kind != other.kind:
-        yield _differs("kind of comparison", "the verdict", one.kind, other.kind)
-    elif one.kind == "in-run":
+    first, second = a.results.comparison, b.results.comparison
+    if first.kind != second.kind:
+        yield _differs("kind of comparison", "the verdict", first.kind, second.kind)
+    elif first.kind == "in-run":
         yield "contrasts inside one training cannot be compared across trainings"
-    elif one.kind == "time-to-target" and a.results.target != b.results.target:
+    elif first.kind == "time-to-target" and a.results.target != b.results.target:
         yield _differs("target", "the goal", a.results.target, b.results.target)
-    if one.quality is not None and other.quality is not None:
+    if first.quality is not None and second.quality is not None:
         for key in ("metric", "direction"):
-            values = getattr(one.quality, key), getattr(other.quality, key)
+            values = getattr(first.quality, key), getattr(second.quality, key)
             if values[0] != values[1]:
                 yield _differs("quality metric", f"the {key}", *values)
 
@@ -183,12 +183,12 @@ def _unjudged(name: str, side: Measured) -> Iterator[str]:
 
 
 def _differs(what: str, key: str, here: Any, there: Any) -> str:
-    return f"other {what}: {key} is {_said(here)} in A and {_said(there)} in B"
+    return f"other {what}: {key} is {_in_words(here)} in A and {_in_words(there)} in B"
 
 
-def _said(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if value is None:
         return "not given"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(map(_said, value)) or "none"
+        return ", ".join(map(_in_words, value)) or "none"
     return json.dumps(value, default=str, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""The contrast of two stacks, each measured separately against its own baseline.
+"""Compare two stacks, each measured separately against its own baseline.
 
-Pure functions of stored results. A pair shares its seed and its minutes on the machine; pairs of
-two measurements share neither: the samples are independent, and their variances may differ.
+The runs of a pair share a seed and the state of the machine; pairs of two measurements share
+neither. So the samples are independent, and their variances may differ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfopt_core.statistics.intervals import median
 from tfopt_core.statistics.pairs import applied_plugins
 from tfopt_core.statistics.welch import welch_interval
 
-# Baselines of one workload on one machine that differ by more were not made under like conditions.
+# If the baselines differ by more, the machine's conditions were not the same.
 BASELINE_DRIFT = 0.10
 
 
@@ -42,7 +42,7 @@ class Side:
 
     @property
     def quality(self) -> Quality | None:
-        """What its own comparison says of the quality."""
+        """The quality in its own comparison."""
         return self.comparison.quality
 
 
@@ -57,9 +57,9 @@ class PluginDifference:
 
 @attrs.frozen(kw_only=True)
 class Across:
-    """B's stack against A's: what `tfopt compare --json` writes.
+    """B's stack against A's, as `tfopt compare --json` writes it.
 
-    `speedup` above 1: B's stack is the faster one; [low, high] is its interval.
+    With a `speedup` above 1 B's stack is faster; [low, high] is its interval.
     """
 
     a: Side
@@ -82,9 +82,9 @@ class Across:
 
 
 def compare_stacks(a: Measured, b: Measured) -> Across:
-    """Judge B's stack against A's.
+    """Judge B's stack against A's and return the comparison.
 
-    :raises NotComparable: with every reason why the two say nothing of each other.
+    :raises NotComparable: with every reason why the two cannot be compared.
     """
     reasons = refusals(a, b)
     if reasons:
@@ -137,7 +137,7 @@ def _side(measured: Measured) -> Side:
 
 
 def _notes(a: Side, b: Side) -> tuple[str, ...]:
-    """Return what a reader must know beside the verdict."""
+    """Return what a reader must know besides the verdict."""
     notes = []
     for label, side in (("A", a), ("B", b)):
         if side.comparison.verdict in ("worse", "quality open"):

@@ -1,4 +1,4 @@
-"""Whether the models of two stacks are equally good, each judged against its own baseline's."""
+"""Compare the quality of two stacks, each measured against its own baseline."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from tfopt_core.statistics.welch import WelchInterval, welch_interval
 class QualityContrast:
     """The difference of the paired differences, B's less A's, in the metric's own unit.
 
-    It is oriented: positive is better. The figures are None where there is nothing to compare,
-    and the statement says why.
+    Positive is better. The figures are None if there is nothing to compare; the statement says why.
     """
 
     metric: str | None
@@ -26,9 +25,9 @@ class QualityContrast:
 
 
 def contrast_quality(a: Measured, b: Measured, level: float) -> QualityContrast:
-    """Compare what the two stacks change of the metric.
+    """Return the contrast of what the two stacks change of the metric.
 
-    Two measurements that may be compared have the same metric, if both have one.
+    Measurements that may be compared have the same metric, if both have one.
 
     :param level: the two-sided error rate of the interval.
     """
@@ -59,7 +58,7 @@ def contrast_quality(a: Measured, b: Measured, level: float) -> QualityContrast:
 
 
 def _changes(side: Measured, metric: str) -> list[float] | str:
-    """Return the metric with the stack less that without, per pair; or why there is none."""
+    """Return the metric with the stack less that without it, per pair; or why there is none."""
     runs = [(pair.without, pair.with_) for pair in side.pairs]
     fits = [(without.fit, with_.fit) for without, with_ in runs]
     if not all(fit.complete for pair in fits for fit in pair):
@@ -78,21 +77,22 @@ def _nothing(metric: str | None, why: str) -> QualityContrast:
 
 
 def _without_spread(metric: str, difference: float, sign: float) -> QualityContrast:
-    """Exact plugins can change the metric by the same amount, nought as a rule, in every pair."""
+    """Return the contrast of changes that are the same in every pair. Exact plugins can change the
+    metric by the same amount, usually 0, in every pair."""
     if difference == 0:
-        said = f"quality the same: both stacks change {metric} alike, in every pair"
+        statement = f"quality the same: both stacks change {metric} alike, in every pair"
     else:
-        said = (
+        statement = (
             f"quality {'better' if difference > 0 else 'worse'} with B's stack: {metric} changes "
             f"by {sign * difference:+.4f} more in every pair"
         )
     return QualityContrast(
-        metric=metric, difference=difference, low=difference, high=difference, statement=said
+        metric=metric, difference=difference, low=difference, high=difference, statement=statement
     )
 
 
 def _statement(metric: str, interval: WelchInterval, sign: float) -> str:
-    # the interval is oriented; a reader wants the change of the metric itself
+    # in the interval higher is better; show the change of the metric itself
     low, high = sorted((sign * interval.low, sign * interval.high))
     figures = (
         f"{metric} {sign * interval.difference:+.4f} against A's ({interval.confidence:.0%} "

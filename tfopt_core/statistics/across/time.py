@@ -1,4 +1,4 @@
-"""The verdict on the times of two stacks, each measured against its own baseline."""
+"""Judge the times of two stacks, each measured against its own baseline."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tfopt_core.statistics.welch import WelchInterval
 
 StacksVerdict = Literal["faster", "slower", "no difference", "disturbed", "inconclusive"]
 
-# Of which figure it is true, where that is not the wall time of a whole training.
+# The figure that a verdict is about, if it is not the wall time of a whole training.
 _GOALS = {"time-to-target": " to the target", "steady": " (projected)", "steps": " in its steps"}
 
 
 def level_of(a: Comparison, b: Comparison) -> float:
-    """Return the two-sided nominal level: 0.05, or a look's where a measurement stopped at one.
+    """Return the two-sided nominal level: 0.05, or that of a look if a measurement stopped at one.
 
-    Whoever stops as soon as a side looks clear has a mean that is too far out: a 95% interval of
-    the contrast then misses up to 9% of the time, a 98% interval at most 5% (simulated in
+    Stopping as soon as the difference looks clear biases the mean outwards: a 95% interval of the
+    contrast then misses in up to 9% of cases, a 98% interval in at most 5% (simulated in
     tests/unit/statistics/test_across.py).
     """
     halfway = 1 - (FIXED_LEVEL + LOOK_LEVEL) / 2
@@ -37,8 +37,8 @@ def judge(
 
     "No difference" only if the interval lies within the band and no run was disturbed.
 
-    :param kind: of both comparisons.
-    :param runs: all that the interval rests on.
+    :param kind: the kind of both comparisons.
+    :param runs: all runs that the interval is based on.
     """
     low, high = math.exp(interval.low), math.exp(interval.high)
     figures, goal = _in_words(interval), _GOALS.get(kind, "")
@@ -65,7 +65,7 @@ def _in_words(interval: WelchInterval) -> str:
     ends = math.exp(interval.low), math.exp(interval.high)
     digits = 2
     while digits < 5 and any(round(end, digits) == 1 and end != 1 for end in ends):
-        digits += 1  # an end must show on which side of 1 it lies
+        digits += 1  # show on which side of 1 an end lies
     low, high = (f"{end:.{digits}f}" for end in ends)
     return (
         f"{math.exp(interval.difference):.2f}x ({interval.confidence:.0%} interval {low} to "

@@ -1,1 +1,1 @@
-"""From the timed steps of one run to its figures: steady state, cut runs and their projection."""
+"""Compute a run's figures from its timed steps: steady state, cut runs and their projection."""

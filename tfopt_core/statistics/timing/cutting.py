@@ -1,4 +1,4 @@
-"""When a run may be cut short because its step time is known (MEASUREMENT.md, section 3)."""
+"""Decide when a run may be cut short (docs/guide/measuring.md, "How many pairs")."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from tfopt_core.records.fit import TimedBlock
 from tfopt_core.statistics.timing.projection import first_of_later_epochs, mean_step
 from tfopt_core.statistics.timing.steady import steady_state
 
-# Twenty blocks may be 0.4 s, in which a machine's speed drifts: a steady step time is known only
-# once it was seen for longer.
+# Twenty blocks may last only 0.4 s, and a machine's speed drifts over longer times.
 LEAST_SECONDS = 2.0
-# On a noisy machine under half of all runs ever get steady (Barrett et al. 2017).
+# On a noisy machine fewer than half of all runs become steady (Barrett et al. 2017).
 UNSTEADY_SECONDS = 8.0
 # The standard error of the mean step below which a run may end, relative to it.
 ENOUGH = 0.02
-# No run goes on for longer in search of that, or of an epoch's end: with the usual budget of ten
-# minutes eight such runs take about a quarter of it, ...
+# The longest that a run waits for that, or for an epoch's end: with the usual budget of ten minutes
+# eight such runs take about a quarter of it, ...
 LONGEST_SECONDS = 20.0
 # ... and with another one as well.
 SHARE_OF_BUDGET = 1 / 30
@@ -29,14 +28,14 @@ SHARE_OF_BUDGET = 1 / 30
 def longest_seconds(budget: float) -> float:
     """Return how many seconds of timed steps a run may take before it is cut in any case.
 
-    :param budget: of the whole measurement, in seconds.
+    :param budget: the budget of the whole measurement, in seconds.
     """
     return max(UNSTEADY_SECONDS, budget * SHARE_OF_BUDGET)
 
 
 def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:
-    """Return the rule for a run's training; None for one that is to be trained to its end, or whose
-    steps are not known, so that nothing could be projected from a part of it."""
+    """Return the rule for cutting a run's training short, None if it must train to its end. It must
+    if its steps are unknown, since nothing could be projected then."""
     if longest_seconds is None or run.steps_per_epoch is None:
         return None
     return CutRule(
@@ -46,11 +45,11 @@ def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:
 
 @attrs.frozen(kw_only=True)
 class CutRule:
-    """Says whether a training may be cut short, from its blocks so far.
+    """Decides from its blocks so far whether a training may be cut short.
 
-    :param epochs: of the whole training.
-    :param steps_per_epoch: of the whole training.
-    :param longest_seconds: of warm blocks; after these a training is cut in any case.
+    :param epochs: the epochs of the whole training.
+    :param steps_per_epoch: the steps of an epoch.
+    :param longest_seconds: the seconds of warm blocks after which a training is cut in any case.
     """
 
     epochs: int
@@ -58,8 +57,8 @@ class CutRule:
     longest_seconds: float = LONGEST_SECONDS
 
     def __call__(self, blocks: Sequence[TimedBlock]) -> bool:
-        """Return whether the mean step is known and the start of an epoch was seen, as far as
-        both can be had before `longest_seconds`."""
+        """Return whether to cut: the mean step is known and the start of an epoch was seen. After
+        `longest_seconds` of warm blocks a training is cut in any case."""
         warm = math.fsum(block.seconds for block in blocks if not block.cold)
         if warm < LEAST_SECONDS:
             return False
@@ -75,7 +74,7 @@ class CutRule:
     def _waits_for_epoch(
         self, blocks: Sequence[TimedBlock], seconds_left: float, step_seconds: float
     ) -> bool:
-        """Return whether no start of an epoch was seen yet, but one will be in the seconds left."""
+        """Return whether no start of an epoch was seen, but one will be in the seconds left."""
         if self.epochs < 2 or first_of_later_epochs(blocks):
             return False
         done = sum(block.steps for block in blocks if block.epoch == blocks[-1].epoch)

@@ -1,4 +1,4 @@
-"""Project a whole training's time from one that was cut short (MEASUREMENT.md, section 3)."""
+"""Project the total time of a run that was cut short (docs/guide/measuring.md)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NO_EDGE = (
 
 @attrs.frozen
 class MeanStep:
-    """The mean seconds of a step, stalls included, and the relative standard error of that mean
-    (infinite where too few blocks tell it)."""
+    """The mean seconds of a step, stalls included. `error` is the relative standard error of that
+    mean, infinite for too few blocks."""
 
     seconds: float
     error: float
@@ -28,7 +28,7 @@ class MeanStep:
 
 @attrs.frozen
 class Projection:
-    """What the whole training would take in seconds, or why that cannot be told."""
+    """The projected seconds of the whole training, or why they are unknown."""
 
     seconds: float | None
     why_not: str = ""
@@ -37,9 +37,9 @@ class Projection:
 def mean_step(blocks: Sequence[TimedBlock]) -> MeanStep | None:
     """Return the mean step over the warm blocks since the last change of level.
 
-    A mean, not a median: stalls belong to what a training takes. The first block of a later epoch
-    is left out, since it holds what the epoch's start costs (a shuffle buffer that is filled
-    again), which comes once an epoch. Where every block is the first of its epoch, all count.
+    A mean, not a median: stalls are part of a training's time. The first block of a later epoch is
+    left out, since it holds the cost of the epoch's start, such as filling a shuffle buffer again.
+    If every block is the first of its epoch, all count.
 
     :returns: None without a warm block.
     """
@@ -54,7 +54,7 @@ def mean_step(blocks: Sequence[TimedBlock]) -> MeanStep | None:
 
 
 def first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
-    """Return the first block of each epoch but the first, of those that hold no trace."""
+    """Return the first block of each epoch but the first, unless it is cold."""
     first: dict[int, TimedBlock] = {}
     for block in blocks:
         first.setdefault(block.epoch, block)
@@ -62,11 +62,10 @@ def first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
 
 
 def project(outcome: FitOutcome) -> Projection:
-    """Project the whole training's wall time.
+    """Project the whole training's wall time and return it, or why it is unknown.
 
-    What was observed counts as it was; the steps, epoch starts and validations that are left are
-    taken at the mean of those that were seen. The start of an epoch must have been seen once, if
-    the training has more than one.
+    The observed time counts as it is; the steps, epoch starts and validations that are left take
+    the mean of the observed ones. A training of several epochs needs at least one observed start.
     """
     epochs, an_epoch = outcome.planned_epochs, outcome.steps_per_epoch
     if an_epoch is None:
@@ -80,16 +79,16 @@ def project(outcome: FitOutcome) -> Projection:
     edges = outcome.edge_seconds
     observed = outcome.setup_seconds + math.fsum((*edges, *(b.seconds for b in outcome.blocks)))
     left = (epochs * an_epoch - outcome.steps) * step.seconds
-    # more than its steps take
+    # the time of an epoch's first block beyond its steps
     of_starts = [block.seconds - block.steps * step.seconds for block in starts]
     left += (epochs - len({block.epoch for block in outcome.blocks})) * _mean(of_starts)
-    # callbacks act at the end of the last epoch too
+    # callbacks also act at the end of the last epoch
     left += (epochs - len(edges)) * _mean(edges)
     return Projection(observed + left + _validations(outcome))
 
 
 def _but_first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
-    """Return the blocks without the first of each later epoch, where the number changes."""
+    """Return the blocks without the first block of each later epoch."""
     return [
         block
         for before, block in zip((None, *blocks), blocks, strict=False)
@@ -98,7 +97,7 @@ def _but_first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]
 
 
 def _relative_error(blocks: Sequence[TimedBlock], step_seconds: float) -> float:
-    """Return the standard error of a ratio of two means, seconds over steps, relative to it."""
+    """Return the relative standard error of the ratio of two means, seconds over steps."""
     count = len(blocks)
     if count < 2:
         return math.inf
@@ -108,7 +107,7 @@ def _relative_error(blocks: Sequence[TimedBlock], step_seconds: float) -> float:
 
 
 def _validations(outcome: FitOutcome) -> float:
-    """Return the seconds of all validations: the first traces, the others take their mean."""
+    """Return the seconds of all validations: the first traces, the others take the mean."""
     first, *later = outcome.validation_seconds or (0.0,)
     return first + (outcome.planned_epochs - 1) * (_mean(later) if later else first)
 

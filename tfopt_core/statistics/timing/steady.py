@@ -1,4 +1,4 @@
-"""The steady step time of a fit, from its timed blocks (MEASUREMENT.md, sections 3 and 4)."""
+"""Find the steady step time of a fit in its timed blocks (docs/guide/measuring.md)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ MINIMUM_BLOCKS = 20
 # The search takes the square of the number of points: 10 ms for 2,000, a second for 20,000.
 MAXIMUM_POINTS = 2_000
 SAME_WITHIN = 0.01
-# A block shorter than the clock's (the rest of an epoch) is too noisy a sample.
+# Shorter blocks, such as at the end of an epoch, are too noisy.
 FULL_STEPS, FULL_SECONDS = 10, 0.02
 
 
 @attrs.frozen
 class Steady:
-    """The median seconds of a step over the steady blocks, None if there is none to judge."""
+    """The median seconds of a step over the steady blocks, None without any block."""
 
     step_seconds: float | None
     steady: bool
 
 
 def steady_state(blocks: Blocks) -> Steady:
-    """Drop the known warm-up, look for a left-over shift, and take the last level.
+    """Drop the known warm-up, search for a left-over shift, and return the last level.
 
     Steady if the last segment has at least 20 blocks and half of all; else the median of all
     warm blocks is given and `steady` is False.
@@ -65,18 +65,18 @@ def _is_enough(last: Sequence[float], times: Sequence[float]) -> bool:
 
 
 def last_segment(times: Sequence[float]) -> Sequence[float]:
-    """Return the times since the last change of level, segments within 1% of the last one included.
+    """Return the times since the last change of level, with segments within 1% of the last.
 
-    Change points: Killick et al. 2012 (PELT; with the linear kernel the cost is that of a mean's
-    shift, in the implementation of ruptures that is not written in Python) on log times with a
-    noise estimate that level shifts do not move: 1.4826 MAD of the differences / sqrt 2.
+    Change points are those of PELT (Killick et al. 2012) on log times; with the linear kernel the
+    cost is that of a shift of the mean, in the compiled implementation of ruptures. Level shifts do
+    not affect the noise estimate: 1.4826 MAD of the differences / sqrt 2.
     """
     import numpy as np
     import ruptures
 
     if len(times) < MINIMUM_BLOCKS:
         return times
-    # neighbours are merged where there are more: a level that lasts shows all the same
+    # merge neighbours if there are more points: a lasting level still shows
     merged = math.ceil(len(times) / MAXIMUM_POINTS)
     whole = len(times) // merged * merged
     rest = len(times) - whole  # at the front, where a run warms up

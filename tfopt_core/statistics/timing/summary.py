@@ -16,32 +16,33 @@ from tfopt_core.statistics.timing.projection import Projection, mean_step, proje
 from tfopt_core.statistics.timing.steady import steady_state
 
 
-def told_fit(outcome: FitOutcome, name: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A fit as its process tells it, and beside that its name where a run may have several."""
+def fit_message(
+    outcome: FitOutcome, name: str | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a fit as plain data, and beside it its name if a run may have several."""
     named = {} if name is None else {"name": name, "wall_seconds": outcome.wall_seconds}
     return unstructure(outcome), named
 
 
-def summed_up(run: Mapping[str, Any], target: TargetSpec | None) -> dict[str, Any]:
-    """What a process told of its run, with the figures of its fits in place of what they took.
+def with_figures(run: Mapping[str, Any], target: TargetSpec | None) -> dict[str, Any]:
+    """Return a run's message with the figures of its fits in place of their timings.
 
-    It is left to whoever supervises the processes: in each of them it would take a second to import
-    what searches the step times for changes of level.
+    The supervising process does this, since importing the search for change points takes a second.
     """
-    told = dict(run)
-    if "outcomes" in told:
-        told["fits"] = [
+    message = dict(run)
+    if "outcomes" in message:
+        message["fits"] = [
             {**unstructure(summarize(structure(outcome, FitOutcome), target)), **named}
-            for outcome, named in told.pop("outcomes")
+            for outcome, named in message.pop("outcomes")
         ]
-    return told
+    return message
 
 
 def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
     """Return the figures of one fit.
 
-    :param target: where the recipe has one, the epochs and seconds to it are read from the
-        history, at the ends of epochs.
+    :param target: the recipe's target, if it has one; the epochs and seconds to it are read from
+        the history, at the ends of epochs.
     """
     blocks = tuple(Block(b.steps, b.seconds, b.epoch, b.cold) for b in outcome.blocks)
     steady = steady_state(blocks)
@@ -66,7 +67,7 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
         epochs_to_target=reached,
         seconds_to_target=_seconds_to(reached, outcome),
         jit_compile=outcome.jit_compile,
-        # those of a training that was cut short compare with nothing
+        # metrics of a training that was cut short cannot be compared
         metrics={
             name: values[-1] for name, values in outcome.history.items() if not outcome.cut_short
         },
@@ -85,8 +86,8 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
 def one_time_seconds(
     outcome: FitOutcome, blocks: Sequence[Block], step_seconds: float | None
 ) -> float:
-    """What is paid once: the build, and what cold blocks and the first validation take beyond
-    their steady share. A fit that holds nothing but its first call has no steady share."""
+    """Return the one-time cost: the build, and what cold blocks and the first validation take more.
+    A fit that holds nothing but its first call has no steady step to compare with."""
     step = step_seconds or 0.0
     cold = sum(b.seconds - b.steps * step for b in blocks if b.cold)
     first, *later = outcome.validation_seconds or (0.0,)
@@ -105,7 +106,7 @@ def epochs_to_target(history: dict[str, list[float]], target: TargetSpec) -> int
 
 
 def _seconds_to(epoch: int | None, outcome: FitOutcome) -> float | None:
-    """Return when this epoch ended; what a resumed training took before is not known."""
+    """Return when this epoch ended; None for a resumed training, whose earlier time is unknown."""
     if epoch is None or outcome.resumed:
         return None
     return outcome.epoch_end_seconds[epoch - 1]

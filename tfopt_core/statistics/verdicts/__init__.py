@@ -1,1 +1,1 @@
-"""Verdict, attribution and advice from the pairs of a measurement, and when to stop it."""
+"""Derive verdict, attribution and advice from the pairs of a measurement, and when to stop."""

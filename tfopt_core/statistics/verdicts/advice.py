@@ -1,4 +1,4 @@
-"""Advice on what to try next; plugins are named only as the recipe names them."""
+"""Advise what to try next; plugins are named only as the recipe names them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tfopt_core.records.results import Attribution, Comparison, RunResult
 from tfopt_core.statistics.wording import seconds_in_words
 
-# What isolating each plugin tells, by the verdict on all of them.
+# What isolating each plugin shows, by the verdict on the stack.
 ISOLATE = {
     "faster": "see which plugin earns it",
     "steps faster": "see which plugin earns it",
@@ -26,10 +26,10 @@ def next_steps(
     pairs_asked: int | None,
     isolating_seconds: float | None = None,
 ) -> tuple[str, ...]:
-    """Short imperative sentences, the most useful first.
+    """Return short imperative sentences, the most useful first.
 
-    :param isolating_seconds: about what it would take to isolate each plugin, None where that was
-        done or is not known.
+    :param isolating_seconds: about how long isolating each plugin would take, None if that was
+        done or is unknown.
     """
     steps = []
     effects = next((run.effects for run in runs if run.ok and run.effects), {})

@@ -1,4 +1,4 @@
-"""Whether both sides of the pairs trained equally long, and ended with finite metrics."""
+"""Check that both sides of the pairs trained equally long and ended with finite metrics."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tfopt_core.statistics.pairs import Pair
 
 
 def unlike_amounts(pairs: Sequence[Pair]) -> str | None:
-    """Return how the amounts of training differ, in words; None if they do not in any pair.
+    """Return how the amounts of training differ, in words; None if they are the same.
 
-    `10 epochs in "baseline" and 5 in "full"`. Of a run that was cut short the planned amounts
-    count. What is not known of one side is not compared.
+    `10 epochs in "baseline" and 5 in "full"`. For a run that was cut short the planned amounts
+    count. Amounts that are unknown for one side are not compared.
     """
     for what, amount in (("epochs", _epochs), ("steps", _steps), ("examples", examples)):
         unlike = [
@@ -33,7 +33,7 @@ def unlike_amounts(pairs: Sequence[Pair]) -> str | None:
 
 
 def examples(run: RunResult) -> int | None:
-    """Return the examples of a whole training; None where the batch size is not known."""
+    """Return the examples of a whole training; None if the batch size is unknown."""
     amounts = [
         None
         if (steps := planned_steps(fit)) is None or not fit.batch_size
@@ -44,7 +44,7 @@ def examples(run: RunResult) -> int | None:
 
 
 def not_finite(runs: Sequence[RunResult]) -> str | None:
-    """Return which metric of a run's last epoch is no finite number, in words; None if all are.
+    """Return which metric of a run's last epoch is not finite, in words; None if all are.
 
     `val_auc is nan at the end of 2 of 8 runs`.
     """
@@ -56,7 +56,8 @@ def not_finite(runs: Sequence[RunResult]) -> str | None:
 
 
 def _last(run: RunResult, name: str) -> float:
-    """The metric's last value in the first fit where that is no finite number; 0 if none is."""
+    """Return the metric's last value in the first fit where it is not finite; 0 if there is
+    none."""
     values = [fit.history[name][-1] for fit in run.fits if fit.history.get(name)]
     return next((value for value in values if not math.isfinite(value)), 0.0)
 

@@ -1,4 +1,4 @@
-"""Each plugin's contribution: contrasts that differ by it alone (MEASUREMENT.md, section 8)."""
+"""Attribute the gain to plugins (docs/guide/measuring.md, "Attribution")."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def attribute(
 ) -> tuple[Attribution, ...]:
     """Return the contribution of every plugin for which a contrast was run.
 
-    The level is divided by the number of contrasts (Bonferroni). With both contrasts the credit
-    is half their sum in log time, which equals the Shapley value where interactions are pairwise
-    at most; with one it is that one.
+    The level is divided by the number of contrasts (Bonferroni). With both contrasts the credit is
+    half their sum in log time, which equals the Shapley value if interactions are pairwise at most;
+    with one contrast the credit is that contrast.
     """
     level = judgement.level / max(1, len(left_out))
     rows = []
@@ -56,11 +56,10 @@ def unattributed(
     alone: Sequence[Contrast],
     judgement: Judgement,
 ) -> tuple[float, float, float] | None:
-    """Return the part of the whole speedup that no plugin's credit explains, as a factor with the
-    ends of its interval.
+    """Return the part of the whole speedup that no credit explains, as a factor with its interval.
 
-    Round by round the whole log ratio less all credits. None unless every plugin has a credit from
-    the contrasts of at least four rounds; shares are never forced to add up.
+    Per round, it is the whole log ratio less all credits. None unless every plugin has a credit
+    from at least four rounds. Shares are never forced to add up.
     """
     if not rows or any(row.credit is None for row in rows):
         return None
@@ -136,7 +135,7 @@ def _credits(
 def _credits_of(
     removed: Sequence[Pair], added: Sequence[Pair], judgement: Judgement
 ) -> dict[int, float]:
-    """Return the mean of both contrasts, or the only one, in log time, by round."""
+    """Return the mean of both contrasts, or the only contrast, in log time, by round."""
     when_removed, when_added = _by_round(removed, judgement), _by_round(added, judgement)
     if not added:
         return when_removed
@@ -144,7 +143,7 @@ def _credits_of(
 
 
 def _by_round(pairs: Sequence[Pair], judgement: Judgement) -> dict[int, float]:
-    """Return the pairs' log ratios by their rounds; none where there are no seconds to compare."""
+    """Return the pairs' log ratios by round; empty if there are no seconds to compare."""
     figures = compared_seconds(pairs, judgement) if pairs else ""
     if isinstance(figures, str):
         return {}
@@ -153,8 +152,8 @@ def _by_round(pairs: Sequence[Pair], judgement: Judgement) -> dict[int, float]:
 
 
 def _moved_along(pairs: Sequence[Pair], group: Sequence[str]) -> str | None:
-    """Another plugin that takes effect on one side of a pair only; then the difference of the
-    two stacks is more than the plugin that was taken out."""
+    """Return another plugin that takes effect on one side of a pair only; None if there is none.
+    The two stacks then differ in more than the plugin that was left out."""
     for pair in pairs:
         for other, effect in pair.without.effects.items():
             if other not in group and effect.applied != pair.with_.effects[other].applied:

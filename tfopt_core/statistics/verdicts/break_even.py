@@ -1,4 +1,4 @@
-"""The step after which a dearer start is repaid by faster steps. Pure functions."""
+"""Compute the step after which faster steps repay a more expensive start."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tfopt_core.statistics.pairs import Pair, wall_seconds
 
 
 def break_even_step(pairs: Sequence[Pair], level: float) -> int | None:
-    """Return the step, (C_opt - C_base) / (s_base - s_opt) from the medians over the pairs.
+    """Return (C_opt - C_base) / (s_base - s_opt), from the medians over the pairs.
 
-    None unless the start is surely dearer and a step surely faster: both intervals over the pairs
-    exclude no difference. None too where a run has no steady step time.
+    None unless the start surely costs more and a step is surely faster: the intervals of both
+    exclude no difference. None too if a run has no steady step time.
 
     :param level: the two-sided error rate of the intervals.
     """
@@ -33,7 +33,7 @@ def break_even_step(pairs: Sequence[Pair], level: float) -> int | None:
 
 
 def not_repaid(step: int | None, pairs: Sequence[Pair]) -> str:
-    """Return what is added to a statement where the training is too short to repay its start."""
+    """Return the note that the training is too short to repay its start; empty if it is not."""
     walls = [median([wall_seconds(run) for run in side]) for side in _sides(pairs)]
     if step is None or walls[1] < walls[0]:
         return ""

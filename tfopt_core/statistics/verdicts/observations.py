@@ -1,7 +1,6 @@
-"""Further findings from the pairs: how evenly the loss falls, and how many epochs the target takes.
+"""Report how evenly the loss falls and how many epochs the target takes.
 
-Like the verdict these are paired contrasts with intervals, and pure functions of the runs; they
-say what was measured, and judge nothing.
+Like the verdict these are paired contrasts with intervals, but they judge nothing.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair, pairs_of
 from tfopt_core.statistics.wording import confidence_in_words
 
-# The loss without penalties: with them, a penalty that falls would pass for a loss that does.
+# The loss without penalties, since a falling penalty would look like a falling loss.
 LOSS = "val_data_loss"
-# The first epoch is far off whatever comes after; a spread takes two more at least.
+# The first epoch is left out, and a spread takes at least two more.
 MINIMUM_EPOCHS = 3
 
 
 def observations(runs: Sequence[RunResult], judgement: Judgement) -> tuple[str, ...]:
-    """Return the sentences that these runs support, none where they are too few."""
+    """Return the sentences that these runs support; empty if there are too few runs."""
     pairs = pairs_of(runs)
     if len(pairs) < MINIMUM_PAIRS:
         return ()
-    said = [_spread(pairs, judgement), _epochs(pairs, judgement)]
-    return tuple(sentence for sentence in said if sentence is not None)
+    sentences = [_spread(pairs, judgement), _epochs(pairs, judgement)]
+    return tuple(sentence for sentence in sentences if sentence is not None)
 
 
 def spread_over_epochs(run: RunResult) -> float | None:
-    """Standard deviation of the validation data loss over the epochs but the first, None where
-    there are too few of them or it does not vary."""
+    """Return the standard deviation of the validation data loss over the epochs but the first. None
+    if there are too few epochs, or the loss does not vary."""
     values = run.fit.history.get(LOSS, ())
     if len(values) < MINIMUM_EPOCHS:
         return None
@@ -44,7 +43,7 @@ def spread_over_epochs(run: RunResult) -> float | None:
 
 
 def _spread(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
-    """Only of interest where the stack adds penalties to the loss, or takes them out."""
+    """Return a sentence on the spread, if the stack adds penalties to the loss or removes them."""
     if not any(
         differs_from_loss(run.fit.metrics, "val_")
         for pair in pairs

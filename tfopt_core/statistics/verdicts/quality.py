@@ -1,4 +1,4 @@
-"""Whether the optimized model is still as good (MEASUREMENT.md, section 7)."""
+"""Judge whether the optimized model is still as good (docs/guide/measuring.md, "Quality")."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.statistics.verdicts.amounts import not_finite
 
-# What the statistics alone say.
+# The verdicts of the statistics alone, in words.
 _WORDS: dict[str, str] = {
     "not worse": "not worse",
     "worse": "worse",
@@ -23,22 +23,23 @@ _WORDS: dict[str, str] = {
 
 
 def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
-    """The certificate where there is one, and the metric's paired difference where there is one.
+    """Return the quality, from the certificate if there is one and the metric's paired difference.
 
     The difference is higher where it is better, with one-sided bounds. Not worse: the lower bound
     lies above -tolerance. Worse: the upper bound lies below it. A certified stack needs no such
-    bound; it is called worse only if it surely is, for then the replay missed something. A metric
-    that is no finite number at the end of a run establishes nothing, certificate or not.
+    bound; it is called worse only if it surely is, since the replay has then missed something. A
+    metric that is not finite at the end of a run establishes nothing, with a certificate or
+    without.
 
-    :returns: None without a certificate, where a finished run lacks the metric or there are fewer
-        than two pairs.
+    :returns: None without a certificate, if a finished run lacks the metric or there are fewer than
+        two pairs.
     """
     certificate = judgement.certificate
     invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
     if invalid is not None:
         quality = _without_figures(judgement, invalid)
-        said = None if certificate is None else certificate.statement
-        return attrs.evolve(quality, certificate=said)
+        statement = None if certificate is None else certificate.statement
+        return attrs.evolve(quality, certificate=statement)
     measured = _measured(pairs, judgement)
     if certificate is None:
         if measured is None and _cut_short(pairs):
@@ -57,7 +58,7 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
 
 
 def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
-    """Return the statistics alone; None where a run was cut short or lacks the metric."""
+    """Return the quality by statistics alone; None if a run was cut short or lacks the metric."""
     metric = judgement.metric
     if len(pairs) < 2 or any(
         run.value_of(metric) is None or not run.complete
@@ -107,12 +108,12 @@ def _without_figures(judgement: Judgement, why: str) -> Quality:
 
 
 def _cut_short(pairs: Sequence[Pair]) -> bool:
-    """Return whether some run ended once its step time was known: its metrics are no result."""
+    """Return whether some run was cut short, so that its metrics are no result."""
     return any(not run.complete for pair in pairs for run in (pair.without, pair.with_))
 
 
 def _resolution(share: float, judgement: Judgement) -> float | None:
-    """Return the standard error of a share that the size of the validation set allows."""
+    """Return the standard error of a share, given the size of the validation set."""
     is_share = judgement.direction == "max" and 0 <= share <= 1
     if not is_share or not judgement.examples or not judgement.metric.startswith("val_"):
         return None
@@ -126,7 +127,7 @@ def _means(quality: Quality) -> str:
 def _statement(
     quality: Quality, low: float, high: float, tolerance: float, judgement: Judgement
 ) -> str:
-    # `low` and `high` are oriented; a reader wants the change of the metric itself
+    # in `low` and `high` higher is better; show the change of the metric itself
     ends = (low, high) if judgement.direction == "max" else (-high, -low)
     text = (
         f"quality {_WORDS[quality.verdict]}: {_means(quality)} "

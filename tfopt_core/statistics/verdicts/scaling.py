@@ -1,4 +1,4 @@
-"""The gain from training on more replicas than the baseline. Pure functions."""
+"""Compute the gain from training on more replicas than the baseline."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tfopt_core.statistics.intervals import median
 def scaling(
     runs: Sequence[RunResult], comparison: Comparison, rows: Sequence[Attribution]
 ) -> Scaling | None:
-    """Return the scaling of a stack with more replicas than the baseline, None for another.
+    """Return the scaling of a stack with more replicas than the baseline, otherwise None.
 
-    The speedup is that of the plugin that brings the replicas, where it was left out in turn, and
-    else that of the whole stack.
+    The speedup is that of the plugin that adds the replicas if it was left out in turn, otherwise
+    that of the whole stack.
     """
     stack = [run for run in runs if run.variant == FULL and run.ok]
     replicas, before = _replicas(stack), _replicas(_of(runs, BASELINE))
@@ -39,7 +39,7 @@ def scaling(
         efficiency=None if speedup is None else speedup * before / replicas,
         step_seconds=step,
         communication_step_seconds=communication,
-        # timed alone, it may take longer than in a step, where computing hides a part
+        # timed alone, it may take longer than in a step, which overlaps it with computing
         communication_share=(
             min(1.0, communication / step) if step and communication is not None else None
         ),
@@ -53,8 +53,8 @@ def _of(runs: Sequence[RunResult], variant: str) -> list[RunResult]:
 
 
 def _replicas(runs: Sequence[RunResult]) -> int | None:
-    """On how many devices all of these runs trained; None without a run, or if they differ."""
-    # of workers that a chief hands steps to, TensorFlow's strategy counts none
+    """Return on how many devices these runs trained; None without a run, or if they differ."""
+    # a strategy with parameter servers does not count its workers as replicas
     counts = {max(run.fit.replicas, run.fit.workers) for run in runs}
     return counts.pop() if len(counts) == 1 else None
 

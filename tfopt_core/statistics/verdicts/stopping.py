@@ -1,4 +1,4 @@
-"""When to stop a measurement, and which rounds to repeat, from its runs so far. Pure functions."""
+"""Decide when to stop a measurement, and which rounds to repeat."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.verdicts.verdict import SETTLED, compare
 
-# A variant that failed so often and never ended well is not tried again.
+# A variant that failed this often and never ended well is not tried again.
 MAX_FAILURES = 2
-# A machine that stays disturbed when rounds are repeated is not waited for.
+# After this many repeated rounds that were disturbed again, no round is repeated.
 MAX_REPEATED_ROUNDS = 2
 
 
@@ -30,15 +30,15 @@ def failed_for_good(runs: Sequence[RunResult]) -> set[str]:
     }
 
 
-def hopeless(runs: Sequence[RunResult]) -> bool:
-    """Return whether there will never be a pair."""
+def no_pair_possible(runs: Sequence[RunResult]) -> bool:
+    """Return whether there will never be a pair, since a side has failed for good."""
     return bool({BASELINE, FULL} & failed_for_good(runs))
 
 
 def is_complete(runs: Sequence[RunResult], round_: int) -> bool:
-    """Return whether both sides of a round were run, well or not."""
-    made = {run.variant for run in runs if run.round == round_ and run.status != "repeated"}
-    return {BASELINE, FULL} <= made
+    """Return whether both sides of a round were run, successfully or not."""
+    variants = {run.variant for run in runs if run.round == round_ and run.status != "repeated"}
+    return {BASELINE, FULL} <= variants
 
 
 def rounds_in_a_row(runs: Sequence[RunResult]) -> int:
@@ -50,27 +50,27 @@ def rounds_in_a_row(runs: Sequence[RunResult]) -> int:
 
 
 def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> bool:
-    """Return whether more pairs could change nothing printed, at a look after so many rounds."""
+    """Return whether, at a look after so many rounds, more pairs could not change the verdict."""
     if rounds == LOOKS[-1]:
         return True
     looked_at = [run for run in runs if run.round < rounds]
     verdict = compare(looked_at, judgement).verdict
-    # runs that are cut short never tell of the quality, however many there are
+    # runs that are cut short never establish the quality, however many there are
     open_for_good = verdict == "quality open" and judgement.kind in ("steady", "steps")
     return verdict in SETTLED or open_for_good
 
 
 def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:
-    """Return whether a round was disturbed from outside, and may be made once more.
+    """Return whether a round was disturbed from outside and should be repeated.
 
-    A run that slows itself down is kept: to repeat it until it does not would hide what the stack
-    costs. Once only, and not where repeating was in vain before.
+    A run that slows itself down counts: repeating it would hide a cost of the stack. A round is
+    repeated only once, and not after repeating has failed twice.
     """
     of_round = [run for run in runs if run.round == round_]
     if not _disturbed(of_round) or any(not run.ok for run in of_round):
         return False
     repeated = {run.round for run in runs if run.status == "repeated"}
-    # what counts of them now is their second attempt
+    # these rounds' current runs are their second attempt
     in_vain = [r for r in repeated if _disturbed([run for run in runs if run.round == r])]
     return len(in_vain) < MAX_REPEATED_ROUNDS
 

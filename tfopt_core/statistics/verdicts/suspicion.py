@@ -1,4 +1,4 @@
-"""Timings more alike than those of real runs: a result that was copied, not measured."""
+"""Detect timings more alike than those of real runs: copied, not measured."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def identical_timings(
     """Return whether the timings agree as those of real runs never do.
 
     All pairs have the same ratio; or all runs of a side the same seconds; or two runs agree to
-    the nanosecond in their wall time and in each of their blocks: one was replayed.
+    the nanosecond in their wall time and in each block.
 
-    :param sides: the seconds that are compared, of both sides.
-    :param interval: that of their log ratios.
+    :param sides: the compared seconds of both sides.
+    :param interval: the interval of their log ratios.
     """
     if interval.deviation < SUSPICIOUS_DEVIATION:
         return True
@@ -30,7 +30,7 @@ def identical_timings(
 
 
 def _timing(run: RunResult) -> tuple[float | None, ...] | None:
-    """Return all that was timed in a run; None without blocks, as the wall time alone may agree by
-    chance where the clock is coarse."""
+    """Return everything that was timed in a run, None without blocks. The wall time alone may agree
+    by chance if the clock is coarse."""
     blocks = [block.seconds for fit in run.fits for block in fit.blocks]
     return (run.wall_seconds, *blocks) if blocks else None

@@ -1,4 +1,4 @@
-"""The verdict of a measurement, a pure function of its runs (MEASUREMENT.md, section 10)."""
+"""The verdict of a measurement (docs/guide/measuring.md, "Verdicts")."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from tfopt_core.statistics.verdicts.quality import compare_quality
 from tfopt_core.statistics.verdicts.suspicion import identical_timings
 from tfopt_core.statistics.wording import gain_in_words, interval_in_words, seconds_in_words
 
-# Past so many pairs nobody waits, and what is left to find is of no interest to anybody.
+# More pairs would take too long, for a difference that is of no interest.
 RESOLVABLE_PAIRS = 100
-# Of which figure "no measurable difference" and the like are true.
+# The figure that a verdict is about, if it is not the wall time of a whole training.
 _OF_KIND = {"time-to-target": " to the target", "steady": " (projected)", "steps": " of a step"}
-# Verdicts after which more pairs could change nothing that is printed.
+# Verdicts that more pairs could not change.
 SETTLED = frozenset({
     "faster", "slower", "steps faster", "steps slower", "no difference", "disturbed", "worse",
     "unlike", "not applied", "suspicious", "void",
@@ -44,10 +44,10 @@ SETTLED = frozenset({
 def compare(
     runs: Sequence[RunResult], judgement: Judgement, pair_seconds: float | None = None
 ) -> Comparison:
-    """Judge the baseline against the full stack.
+    """Judge the baseline against the full stack and return the comparison.
 
     :param runs: all runs of the measurement, failed ones too.
-    :param pair_seconds: what another pair would take, for "needs about N more pairs (about T)".
+    :param pair_seconds: the seconds of another pair, for "needs about N more pairs (about T)".
     """
     pairs = pairs_of(runs)
     draft = Comparison(
@@ -124,7 +124,7 @@ def _judged(
 def _statement(
     measured: Comparison, interval: Interval, pairs: Sequence[Pair], judgement: Judgement
 ) -> tuple[str, str]:
-    """Return the verdict that the figures alone support."""
+    """Return the verdict that the figures alone support, with its statement."""
     assert measured.low is not None
     assert measured.high is not None
     figures = interval_in_words(interval)
@@ -180,7 +180,7 @@ def _fell(quality: Quality) -> str:
 def _no_claim(
     statement: str, pairs: Sequence[Pair], runs: Sequence[RunResult]
 ) -> tuple[str, str] | None:
-    """Return the verdict in place of a gain that may not be claimed; None if it may be."""
+    """Return the verdict in place of a gain that must not be claimed; None if it may be."""
     failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
     if failed:
         return "none", (
@@ -200,7 +200,7 @@ def _no_claim(
 
 
 def _unlike(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
-    """Return how both sides differ in what they trained on; None if they do not."""
+    """Return how the two sides' amounts of training or data differ; None if they do not."""
     amounts = unlike_amounts(pairs)
     if amounts is not None:
         return f"training of unlike length: {amounts}"
@@ -211,7 +211,7 @@ def _unlike(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
 
 
 def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
-    """`; time for each example 1.01x (95% interval ...)`; empty where examples are not known."""
+    """Return `; time for each example 1.01x (95% interval ...)`; empty if examples are unknown."""
     sides: list[list[float]] = [[], []]
     for pair in pairs:
         for side, run in zip(sides, (pair.without, pair.with_), strict=True):

@@ -1,4 +1,4 @@
-"""What the workers of a training tell each other before it starts, so that all train the same."""
+"""Exchange facts between the workers before a training, so that all train the same."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _GATHERING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every worker's document, in the order of their ranks; all must call this at once.
+    """Return every worker's document, in the order of their ranks. All must call this at once.
 
-    Over TensorFlow's own all-gather, as the gradients later: what can train can agree.
+    It uses TensorFlow's all-gather, which needs no other connection than the training.
 
-    :param document: what JSON can hold.
+    :param document: plain data, fit for JSON.
     """
     import numpy as np
 
@@ -35,14 +35,14 @@ def exchanged(strategy: Any, document: Mapping[str, Any]) -> list[dict[str, Any]
 
 
 def gathered(strategy: Any, row: Any) -> Any:
-    """The rows of all workers below each other; all must call this at once."""
+    """Return the rows of all workers, stacked. All must call this at once."""
     import tensorflow as tf
 
-    # each replica of a worker says the same
+    # each replica of a worker sends the same row
     replicas = len(strategy.extended.worker_devices)
     own = strategy.experimental_distribute_values_from_function(lambda _: tf.constant(row))
     if strategy not in _GATHERING:
-        # one for all calls: TensorFlow warns of functions that are made and traced again and again
+        # one function for all calls: TensorFlow warns of functions that are traced again and again
         _GATHERING[strategy] = tf.function(
             lambda values: strategy.gather(values, axis=0), autograph=False, reduce_retracing=True
         )
@@ -51,18 +51,18 @@ def gathered(strategy: Any, row: Any) -> Any:
 
 def check_agreement(
     cluster: Cluster,
-    said: Sequence[Mapping[str, Any]],
+    facts_by_rank: Sequence[Mapping[str, Any]],
     heading: str = "the workers do not train the same; start all with one recipe and the same code",
 ) -> None:
-    """See that all workers train the same: recipe, code, versions, checkpoints.
+    """Check that all workers train the same: recipe, code, versions, checkpoints.
 
-    :param said: each worker's facts by name, in the order of ranks.
-    :raises ClusterError: naming every difference, with the workers; the same on each of them.
+    :param facts_by_rank: each worker's facts by name, in the order of ranks.
+    :raises ClusterError: naming every difference, with the workers; each of them raises the same.
     """
     names = [name_of(job, index) for job, index in cluster.workers]
     lines = []
-    for fact in dict.fromkeys(key for facts in said for key in facts):
-        values = [facts.get(fact, "absent") for facts in said]
+    for fact in dict.fromkeys(key for facts in facts_by_rank for key in facts):
+        values = [facts.get(fact, "absent") for facts in facts_by_rank]
         others = [n for n, value in zip(names, values, strict=True) if value != values[0]]
         if others:
             lines.append(f"{fact}: {_shown(values[0])} on {names[0]}, " + ", ".join(

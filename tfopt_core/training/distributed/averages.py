@@ -1,7 +1,7 @@
-"""Values that each replica has of its own: the moving averages of batch normalization, say.
+"""Average the values that each replica updates on its own, such as batch normalization's.
 
-Keras 3 has every replica update its own from its part of the batch. Their mean is what the model
-is validated with and saved with, so at an epoch's end all replicas get it.
+In Keras 3 every replica updates its own moving averages from its part of the batch. The model is
+validated and saved with their mean, so all replicas get the mean at the end of an epoch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _AVERAGING: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def own_values(model: Any) -> list[Any]:
-    """The variables that a step changes and no optimizer does, but for those of metrics."""
+    """Return the float variables that a step updates without an optimizer, except metrics."""
     metrics = {id(variable) for variable in model.metrics_variables}
     return [
         variable
@@ -23,7 +23,7 @@ def own_values(model: Any) -> list[Any]:
 
 
 def average_own_values(strategy: Any, model: Any) -> None:
-    """Give every replica the mean of all replicas' values. All processes must call it at once."""
+    """Set these variables to their mean over all replicas. All processes must call it at once."""
     import tensorflow as tf
 
     variables = own_values(model)

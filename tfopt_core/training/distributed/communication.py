@@ -1,4 +1,4 @@
-"""How long the replicas of a step take to sum their gradients: the all-reduce, timed alone."""
+"""Time the all-reduce that sums a step's gradients over the replicas."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
-# Every process must make the same calls, so their number is fixed; the first trace and connect.
+# Every process must make the same calls, so their number is fixed; the cold ones trace and connect.
 COLD, TIMED = 2, 15
 
 
 def communication_seconds(
     strategy: Any, model: Any, now: Callable[[], int] = perf_counter_ns
 ) -> float:
-    """Median seconds of an all-reduce of values as large as the model's gradients.
+    """Return the median seconds of an all-reduce of values as large as the gradients.
 
-    Within a step a part of it may hide behind computing, so this is the most that a step loses to
-    it. All processes of the strategy must call it at once.
+    A step may overlap a part of it with computing, so this is the most that a step loses to it.
+    All processes of the strategy must call it at once.
     """
     import tensorflow as tf
 
@@ -27,7 +27,7 @@ def communication_seconds(
         gradients = [tf.zeros(shape, dtype) for shape, dtype in shapes]
         replica = tf.distribute.get_replica_context()
         summed = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        # whatever is not used is not computed
+        # TensorFlow skips what is not used
         return tf.add_n([tf.reduce_sum(tf.cast(part, tf.float32)) for part in summed])
 
     reduce = tf.function(lambda: strategy.run(of_replica), autograph=False)

@@ -1,7 +1,7 @@
-"""A training whose steps a chief hands out to workers that do not wait for each other.
+"""Train with parameter servers: a chief schedules steps on workers, which run asynchronously.
 
 Asynchronous training with parameter servers (Dean et al. 2012), over TensorFlow's
-ClusterCoordinator. Keras' `fit` drives on the chief and counts steps; workers compute them on
+ClusterCoordinator. Keras' `fit` runs on the chief and counts steps; the workers compute them on
 variables that the parameter servers hold.
 """
 
@@ -23,11 +23,11 @@ from tfopt_core.training.distributed.models import build_model, check_data, with
 from tfopt_core.training.loops.report import LoopReport, continued
 from tfopt_core.training.optimizers import optimizers_of
 
-# A closure is sent over the network and waited for: 8 steps in one took half as long a step.
+# Each closure is sent over the network and awaited: 8 steps in one halved the time of a step.
 STEPS_PER_CLOSURE = 8
-# How often is looked whether all closures are done: at first often, since a call may be short.
+# How often to check whether all closures are done: at first often, since a call may be short.
 SHORT_SECONDS, LONG_SECONDS, SPIN_SECONDS = 0.0002, 0.005, 0.1
-# How often is looked whether all workers and servers are there, and how often one may be missed.
+# How often to check that all processes answer, and how often one may fail to before it is gone.
 LOOK_SECONDS, GONE_AFTER = 2.0, 3
 
 
@@ -47,8 +47,8 @@ class Coordinated:
         check_data(self.built)
         if run.steps_per_epoch is None:
             raise WorkloadError(
-                "how many batches an epoch has is not known, and a chief hands out a known number "
-                "of steps; end the training data with take()"
+                "the number of batches in an epoch is unknown, and a chief must know it to "
+                "schedule steps; end the training data with take()"
             )
         build_model(self.built)
         self._strategy = model._distribute_strategy
@@ -65,7 +65,7 @@ class Coordinated:
         self.built.model._distribute_strategy = self._strategy
 
     def data(self, split: str) -> Any:
-        """For training only how many steps there are: the workers read the data themselves."""
+        """Return what `fit` iterates over: for training a range, since workers read the data."""
         import tensorflow as tf
 
         if split == "train":
@@ -73,7 +73,7 @@ class Coordinated:
         return self.built.run.datasets.get(split)
 
     def communication_seconds(self) -> float | None:
-        """Workers send their gradients when they have them: there is no step to divide."""
+        """Return None: workers send gradients on their own, and no step waits for a sum."""
         return None
 
     def train_function(self) -> CoordinatedFunction:
@@ -81,7 +81,7 @@ class Coordinated:
 
         built, strategy = self.built, self.built.run.strategy
         closure = int(getattr(strategy, "tfopt_steps_per_closure", STEPS_PER_CLOSURE))
-        asked = built.training.steps_per_execution
+        steps = built.training.steps_per_execution
         function = CoordinatedFunction(
             strategy=strategy,
             coordinator=self._coordinator,
@@ -89,15 +89,16 @@ class Coordinated:
             data=self._coordinator.create_per_worker_dataset(
                 tf.autograph.experimental.do_not_convert(self._dataset)
             ),
-            steps=asked if asked > 1 else closure * strategy._num_workers,
+            steps=steps if steps > 1 else closure * strategy._num_workers,
             steps_per_closure=closure,
             cluster=built.run.cluster,
         )
-        function.made = continued(built.model, function.made)
+        function.report = continued(built.model, function.report)
         return function
 
     def _dataset(self) -> Any:
-        """One worker's data, without end: traced on the chief, made on each worker."""
+        """Return one worker's data, repeated without end. Traced on the chief, run on the
+        workers."""
         plan = with_known_buffers(self.built.plans["train"])
         count = plan.source.count
         if count:
@@ -109,10 +110,10 @@ class Coordinated:
         return data.repeat()
 
     def _mend_counters(self) -> None:
-        """Have counters added to on the parameter server itself.
+        """Make counters add on the parameter server itself.
 
-        Keras reads, adds and writes: of two workers that do so at once one is lost (72 iterations
-        counted of 96).
+        Keras reads, adds and writes, so of two workers that do so at once one increment is lost (72
+        iterations counted of 96).
         """
         model = self.built.model
         counters = [optimizer.iterations for optimizer in optimizers_of(model)]
@@ -123,7 +124,7 @@ class Coordinated:
 
 
 def with_known_buffers(plan: DataPlan) -> DataPlan:
-    """The plan with the size of every shuffle's buffer: in a graph nobody counts elements."""
+    """Return the plan with the size of every shuffle's buffer, which a graph cannot count."""
     for index, stage in enumerate(plan.stages):
         if isinstance(stage, Shuffle) and stage.buffer_size is None:
             size = plan.upto(index).cardinality or UNKNOWN_COUNT_BUFFER
@@ -142,11 +143,11 @@ def _adding(variable: Any) -> Any:
 
 
 def _from_anywhere(data: Any, count: int) -> Any:
-    """The same elements from a random one on: all workers have the same seeds, and would read the
-    same examples in the same order."""
+    """Return the same elements, starting at a random one. All workers have the same seeds, and
+    would read the same examples in the same order."""
     import tensorflow as tf
 
-    # seeds of 0 draw anew on each worker, whatever the global seed
+    # with seeds of 0 each worker draws another number, whatever the global seed is
     start = tf.raw_ops.RandomUniformInt(
         shape=tf.zeros([0], tf.int32),
         minval=tf.constant(0, tf.int64),
@@ -161,7 +162,7 @@ def _from_anywhere(data: Any, count: int) -> Any:
 class CoordinatedFunction:
     """A train function that hands out `steps` steps a call, and waits until all are made.
 
-    :param data: of each worker, as the coordinator makes it.
+    :param data: the coordinator's data set for each worker.
     :param steps_per_closure: how many steps a worker makes at a time.
     """
 
@@ -172,18 +173,21 @@ class CoordinatedFunction:
     steps: int
     steps_per_closure: int
     cluster: Cluster | None = None
-    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
+    report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
     _iterators: Any = None
     _function: Any = None
 
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
 
-        self.made.steps_per_call = self.steps
+        self.report.steps_per_call = self.steps
         self._function = tf.function(self._closure, autograph=False)
 
     def __call__(self, iterator: Any) -> Any:
-        """:raises StopIteration: if the epoch has no further step."""
+        """Make the next steps of the epoch and return the logs of the last one.
+
+        :raises StopIteration: if the epoch has no further step.
+        """
         count = sum(1 for _ in zip(range(self.steps), iterator, strict=False))
         if not count:
             raise StopIteration
@@ -194,13 +198,13 @@ class CoordinatedFunction:
             size = min(self.steps_per_closure, count - first)
             handed.append(self.coordinator.schedule(self._function, args=(self._iterators, size)))
         self._join()
-        self.made.count(count, 0)
+        self.report.count(count, 0)
         return handed[-1].fetch()
 
     def _join(self) -> None:
         """Wait until all steps are made.
 
-        :raises ClusterError: naming who is gone. TensorFlow alone waits an hour for each.
+        :raises ClusterError: naming the processes that are gone. TensorFlow waits an hour for each.
         """
         begin, missed = time.monotonic(), 0
         looked = begin
@@ -217,10 +221,10 @@ class CoordinatedFunction:
         self.coordinator.join()
 
     def begin_within(self, steps: int) -> None:
-        """What is left of an epoch is counted by the iterator that it is called with."""
+        """Do nothing: the iterator that is passed in counts the steps left in the epoch."""
 
     def _closure(self, iterator: Any, count: int) -> Any:
-        """So many steps on one worker; the logs of the last one."""
+        """Make `count` steps on one worker and return the logs of the last one."""
         logs = None
         for _ in range(count):
             logs = self.strategy.run(self.model.train_step, args=(next(iterator),))

@@ -1,4 +1,4 @@
-"""A training over several replicas, as `fit` sees it: its data, its functions, what is put back."""
+"""Adapt a training over several replicas to `fit`: its data, its functions, and undoing both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tfopt_core.training.loops.report import LoopReport, continued
 from tfopt_core.training.strategy.kinds import feeds_itself, kind_of
 
 PARTS = (PartOfBatch, PartOfExamples, PartOfSource)
-# More steps than anybody makes.
+# More steps than any training makes.
 ENDLESS = 2**62
 
 
@@ -33,38 +33,38 @@ class SharedFunction(Protocol):
     """A train function of a known number of steps a call."""
 
     steps: int
-    made: LoopReport
+    report: LoopReport
 
     def __call__(self, iterator: Any) -> Any: ...
 
     def begin_within(self, steps: int) -> None:
-        """The next epoch goes on after so many steps, whose batches were read already."""
+        """Begin the next epoch after this many steps; their batches were read already."""
 
 
 class Distribution(Protocol):
-    """What a training does differently over several replicas."""
+    """How a training over several replicas differs from one on a single device."""
 
     def install(self) -> None:
-        """Have Keras drive a training that it takes for a local one."""
+        """Hide the strategy from Keras, so that its `fit` drives a local training."""
 
     def uninstall(self) -> None:
-        """Leave the model as Keras made it."""
+        """Restore the model as Keras made it."""
 
     def data(self, split: str) -> Any:
-        """What `fit` iterates over."""
+        """Return what `fit` iterates over."""
 
     def communication_seconds(self) -> float | None:
-        """What summing the gradients of a step takes alone; None where none are summed."""
+        """Return the seconds of summing a step's gradients; None where none are summed."""
 
     def train_function(self) -> SharedFunction:
-        """A new train function, traced anew; it counts its steps in `made`."""
+        """Return a new train function, not traced yet, which counts its steps in `report`."""
 
 
 def distribution_of(built: Built) -> Distribution | None:
-    """How this training is distributed; None for one device.
+    """Return how this training is distributed; None for one device.
 
-    :raises WorkloadError: for data that no strategy can share out, or if the installed TensorFlow
-        or Keras lacks what it takes.
+    :raises WorkloadError: for data that no strategy can share out, or if a private member of
+        TensorFlow or Keras that it needs is missing.
     """
     kind = kind_of(built.run.strategy)
     if kind == "single":
@@ -79,10 +79,10 @@ def distribution_of(built: Built) -> Distribution | None:
 
 @attrs.define(eq=False)
 class Synchronous:
-    """Every replica makes each step, on its part of the batch.
+    """A training whose replicas make each step together, each on its part of the batch.
 
-    Keras knows nothing of the strategy meanwhile: its own way of building a model, and of
-    averaging logs, fails over several processes.
+    The strategy is hidden from Keras, whose own ways of building a model and of averaging logs
+    fail over several processes.
     """
 
     built: Built
@@ -117,9 +117,9 @@ class Synchronous:
         model.test_function = model.predict_function = None
 
     def data(self, split: str, *, endless: bool = False) -> Any:
-        """The data set of a split, shared out among the replicas that this process has.
+        """Return the data set of a split, divided among the replicas of this process.
 
-        :param endless: repeat it.
+        :param endless: whether to repeat it without end.
         """
         dataset = self.built.run.datasets.get(split)
         if dataset is None:
@@ -143,16 +143,16 @@ class Synchronous:
     def train_function(self) -> ReplicatedFunction:
         function = self._function("train", self.built.model.train_step)
         function.optimizers = self._optimizers
-        function.made = continued(self.built.model, function.made)
+        function.report = continued(self.built.model, function.report)
         if self.built.training.loop != "keras":
-            function.made.why_not = (
-                "over several replicas the strategy brings a loop of its own; steps-per-execution "
-                "sets its steps a call"
+            function.report.why_not = (
+                "training over several replicas has its own loop; steps-per-execution sets its "
+                "steps a call"
             )
         return function
 
     def train_on(self, dataset: Any) -> Any:
-        """Have `fit` train on another data set than the run's: what it iterates over then.
+        """Make `fit` train on another data set than the run's. Return what `fit` iterates over.
 
         :param dataset: batches of any size, of a known number.
         """
@@ -164,7 +164,7 @@ class Synchronous:
         return self._shared_out(dataset, "train")
 
     def endless_function(self, steps: int) -> ReplicatedFunction:
-        """A train function over endless data, to time a loop of so many steps a call."""
+        """Return a train function over endless data, to time a loop with `steps` steps a call."""
         function = self._function("train", self.built.model.train_step)
         function.optimizers = self._optimizers
         function.steps, function.steps_per_epoch, function.uneven_last = steps, ENDLESS, False
@@ -177,7 +177,8 @@ class Synchronous:
         return model.test_function
 
     def _global_batch_size(self, plan: DataPlan | None) -> int | None:
-        """None where it is not known: where a worker's data are not tfopt's part of the whole."""
+        """Return the global batch size. None if it is unknown: a worker may read data that tfopt
+        has not divided."""
         if plan is None:
             return None
         shared = any(isinstance(stage, PARTS) for stage in plan.stages)
@@ -198,7 +199,7 @@ class Synchronous:
             local_replicas=own,
             first_replica=0 if cluster is None else cluster.rank * own,
             step=step,
-            # Keras counts an evaluation's steps as it does those of the training
+            # Keras makes as many steps a call in an evaluation as in the training
             steps=built.model.steps_per_execution if evaluates else 1 if cardinality < 0 else steps,
             steps_per_epoch=cardinality if cardinality >= 0 else None,
             batch_size=self._global_batch_size(plan),
@@ -210,7 +211,7 @@ class Synchronous:
 
 
 def fills_last_batch(plan: DataPlan) -> bool:
-    """Whether every batch surely holds the same number of examples."""
+    """Return whether every batch surely holds the same number of examples."""
     size, count = plan.batch_size, plan.count
     at = plan.find(Batch)
     stage = None if at is None else plan.stages[at]
@@ -220,7 +221,7 @@ def fills_last_batch(plan: DataPlan) -> bool:
 
 
 def _own_logs(model: Any, split: str) -> bool:
-    """Whether the model's step may return other logs than its metrics."""
+    """Return whether the model's step may return other logs than its metrics."""
     import keras
 
     name = "train_step" if split == "train" else "test_step"

@@ -1,4 +1,4 @@
-"""A replica without examples, as the last batch of an epoch may leave one."""
+"""Handle replicas without examples, which the last batch of an epoch may leave."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 def with_a_row(data: Any) -> Any:
     """Return the data, or one row of zeros in place of none.
 
-    oneDNN's kernels for convolutions and pooling return wrong shapes for no rows, and averages
-    over none are no numbers. Ragged and sparse tensors stay as they are.
+    Without a row oneDNN's convolutions and pooling return wrong shapes, and means are NaN. Ragged
+    and sparse tensors stay as they are.
     """
     import tensorflow as tf
 
@@ -27,7 +27,7 @@ def with_a_row(data: Any) -> Any:
 
 @contextlib.contextmanager
 def untouched_if_empty(variables: Sequence[Any], data: Any) -> Iterator[None]:
-    """Keep the variables over a step as they were, if there is no example in its data."""
+    """Restore the variables after the step if its data hold no example."""
     import tensorflow as tf
 
     there = examples_in(data) > 0

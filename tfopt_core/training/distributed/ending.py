@@ -1,6 +1,6 @@
-"""How one of several processes ends: with the others, or with what it says of those that are gone.
+"""End one of several processes: together with the others, or with an error naming those gone.
 
-TensorFlow's errors name no cause of their own.
+TensorFlow's own errors name no cause.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.serving import answers, dismiss_servers
 
-# How long a chief waits for the workers to end before it does.
+# How long a chief waits for the workers to end before it ends.
 SEE_OFF_SECONDS, POLL_SECONDS = 15.0, 0.1
-# A process that is killed closes its sockets one after the other: the one that listens may still
-# answer when the others learn of the end of a connection.
+# A killed process closes its sockets one after the other: the listening one may still answer when
+# other processes notice that their connection is closed.
 DYING_SECONDS = 2.0
 
 
 @contextlib.contextmanager
 def ending_together(cluster: Cluster | None) -> Iterator[None]:
-    """Tell an error of the training from one that another process' end has caused.
+    """Turn errors that another process' end has caused into a `ClusterError`.
 
-    A chief tells its servers when the training has ended well, and waits for the workers to end:
-    they would take the end of its own process for a failure.
+    After a training that ended well, a chief tells its servers so and waits for the workers to end:
+    they would take the end of the chief's process for a failure.
 
     :raises ClusterError: naming every process that does not answer any more.
     """
@@ -56,15 +56,15 @@ def ending_together(cluster: Cluster | None) -> Iterator[None]:
 
 
 def who_is_gone(cluster: Cluster | None) -> list[str]:
-    """The other processes that do not answer, as `worker 1 (10.0.0.2:2222)`."""
+    """Return the other processes that do not answer, as `worker 1 (10.0.0.2:2222)`."""
     others = {} if cluster is None else cluster.others
     return [f"{name} ({address})" for name, address in others.items() if not answers(address)]
 
 
 def loss_in_words(gone: Sequence[str]) -> str:
-    """That the training cannot go on without these, and what to do."""
+    """Return the message that the training cannot continue without these processes."""
     verb = "is" if len(gone) == 1 else "are"
     return (
-        f"{', '.join(gone)} {verb} gone, so this training cannot go on; with --resume it goes on "
-        "from its last checkpoint once all are there again"
+        f"{', '.join(gone)} {verb} gone, so this training cannot continue; once all processes are "
+        "there again, --resume continues from its last checkpoint"
     )

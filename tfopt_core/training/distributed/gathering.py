@@ -1,8 +1,7 @@
-"""Values that the workers of a training have each their own of: gathered, so that the chief keeps
-all of them, and each gets its own back.
+"""Gather values that differ between the workers, so that a checkpoint holds them all.
 
-Weights are the same everywhere. Moving averages of batch normalization and the sums of metrics are
-those of a worker's own examples.
+Weights are the same everywhere. Moving averages of batch normalization and the sums of metrics
+come from a worker's own examples; the chief stores those of all, and each worker gets its own back.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tfopt_core.training.distributed.agreement import exchanged, gathered
 
 
 def of_every_worker(strategy: Any, own: Mapping[str, Any]) -> dict[str, Any]:
-    """This worker's arrays by name, and beside them the other workers' where theirs differ.
+    """Return this worker's arrays by name, with the other workers' where theirs differ.
 
     All workers must call it at once, with arrays of the same names and shapes.
 
@@ -28,10 +27,10 @@ def of_every_worker(strategy: Any, own: Mapping[str, Any]) -> dict[str, Any]:
         strategy, {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in own.items()}
     )
     arrays = dict(own)
-    differing = [name for name in own if len({said[name] for said in digests}) > 1]
+    differing = [name for name in own if len({by_name[name] for by_name in digests}) > 1]
     if not differing:
         return arrays
-    # as bytes, since not every type can be sent, and all at once: each length is traced anew
+    # as bytes, since not every type can be sent; all at once, since each length is traced anew
     sent = b"".join(own[name].tobytes() for name in differing)
     row = np.frombuffer(sent, np.uint8).astype(np.int32)[np.newaxis]
     for rank, received in enumerate(gathered(strategy, row)):
@@ -45,20 +44,20 @@ def of_every_worker(strategy: Any, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_this_worker(arrays: Mapping[str, Any], rank: int) -> dict[str, Any]:
-    """The arrays that the worker of this rank had.
+    """Return the arrays of the worker with this rank.
 
     :raises InputError: if there were fewer workers when they were gathered.
     """
-    prefix, found = _name(rank, ""), dict(arrays)
-    gathered_ones = {name.partition("/")[2] for name in arrays if name.startswith("worker ")}
-    for name in gathered_ones:
+    prefix, own = _name(rank, ""), dict(arrays)
+    gathered_names = {name.partition("/")[2] for name in arrays if name.startswith("worker ")}
+    for name in gathered_names:
         if prefix + name not in arrays:
             raise InputError(
-                f"the checkpoint holds nothing of a worker {rank}: it was written by fewer; go on "
+                f"the checkpoint holds nothing of a worker {rank}: fewer workers wrote it; resume "
                 "with as many workers as then, or train anew in another folder (--checkpoints)"
             )
-        found[name] = arrays[prefix + name]
-    return found
+        own[name] = arrays[prefix + name]
+    return own
 
 
 def _name(rank: int, name: str) -> str:

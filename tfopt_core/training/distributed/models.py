@@ -1,4 +1,4 @@
-"""What any distributed training needs of its model and data before the first step."""
+"""Check and build the model and data of a distributed training before its first step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tfopt_core.training.penalties import zeros_of
 
 
 def check_data(built: Built) -> None:
-    """:raises WorkloadError: for training data that are no `tf.data.Dataset`."""
+    """Check that every data set can be divided among replicas.
+
+    :raises WorkloadError: for data that are no `tf.data.Dataset`.
+    """
     import tensorflow as tf
 
     for split, data in built.run.datasets.items():
@@ -23,11 +26,10 @@ def check_data(built: Built) -> None:
 
 
 def weighs_gradients(loss: Any) -> bool:
-    """Whether a replica's gradients are those of a mean over its examples, and not of a sum.
+    """Return whether a replica's loss is a mean over its examples, and not a sum.
 
     :param loss: as `compile` took it.
-    :raises WorkloadError: for a loss that is a mean over something else, which differs among the
-        replicas as nobody knows.
+    :raises WorkloadError: for any other reduction, whose share of a replica is unknown.
     """
     import keras
 
@@ -45,9 +47,10 @@ def weighs_gradients(loss: Any) -> bool:
 
 
 def build_model(built: Built) -> None:
-    """Build whatever of the model, its metrics and its optimizer is not built yet.
+    """Build the parts of the model, its metrics and its optimizer that are not built yet.
 
-    Inside the strategy's scope and before any step: variables cannot be made over replicas later.
+    This happens inside the strategy's scope and before any step, since variables cannot be made
+    over replicas later.
     """
 
     model, spec = built.model, built.run.element_spec
@@ -57,7 +60,7 @@ def build_model(built: Built) -> None:
 
 
 def with_class_weight(dataset: Any, class_weight: Any) -> Any:
-    """The data with the weight of each example's class, as Keras' `fit` makes them.
+    """Return the data with the weight of each example's class, as Keras' `fit` adds it.
 
     :raises WorkloadError: if the installed Keras has no function for that.
     """

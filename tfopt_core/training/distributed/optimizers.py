@@ -1,4 +1,4 @@
-"""What several replicas need of an optimizer: gradients by their share, one finding on overflow."""
+"""Adapt optimizers to several replicas: weights of gradients, clipping, overflow checks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tfopt_core.training.optimizers import optimizers_of
 
 @attrs.define(eq=False)
 class SharedOptimizers:
-    """Mends the optimizers of a model for the length of a training.
+    """Replaces methods of a model's optimizers during a training over several replicas.
 
     Keras averages a replica's loss over the replica's own examples and adds the gradients of all
-    replicas divided by their number. That is the gradient of the global batch only where all have
-    equally many examples: so gradients are weighted by the replica's share, and a training over
-    several replicas is the one of one device, its last batch too.
+    replicas divided by their number. That is the gradient of the global batch only if all have
+    equally many examples. Weighted by the replica's share of the examples, the sum is the gradient
+    that one device computes, for an epoch's last batch too.
 
     Keras clips gradients before it adds those of all replicas; here their sum is clipped, as on
     one device.
 
-    Under float16 each replica looks for infinite gradients among its own. One that skips the step
-    alone leaves the others waiting in an all-reduce for ever: so they look together.
+    Under float16 Keras lets each replica check its own gradients for overflow. If one replica
+    alone skips the step, the others wait in an all-reduce for ever, so here they check together.
     """
 
     model: Any
@@ -34,7 +34,7 @@ class SharedOptimizers:
     _weight: threading.local = attrs.field(factory=threading.local)
 
     def install(self) -> None:
-        """Mend every optimizer of the model. Call it inside the strategy's scope."""
+        """Replace the methods of every optimizer. Call it inside the strategy's scope."""
         for optimizer in optimizers_of(self.model):
             check_optimizer(optimizer)
             self._mend_apply(optimizer)
@@ -43,16 +43,16 @@ class SharedOptimizers:
             self._mend_clipping(getattr(optimizer, "inner_optimizer", optimizer))
 
     def uninstall(self) -> None:
-        """Leave the optimizers as Keras made them."""
+        """Restore the optimizers as Keras made them."""
         for optimizer, name in self._mended:
             delattr(optimizer, name)
         self._mended.clear()
 
     @contextlib.contextmanager
     def weighing(self, weight: Any) -> Iterator[None]:
-        """Weigh the gradients that this replica applies meanwhile; None leaves them.
+        """Multiply the gradients that this replica applies within the context; None leaves them.
 
-        Replicas are traced in threads of their own, so each has a weight of its own.
+        Each replica is traced in its own thread, so each has its own weight.
         """
         self._weight.value = weight
         try:
@@ -67,7 +67,7 @@ class SharedOptimizers:
             weight = getattr(self._weight, "value", None)
             if weight is not None:
                 grads = [_weighted(gradient, weight) for gradient in grads]
-                # an optimizer that wraps another one applies its gradients by that
+                # an optimizer that wraps another one calls its `apply`
                 with self.weighing(None):
                     return original(grads, trainable_variables)
             return original(grads, trainable_variables)
@@ -109,7 +109,10 @@ class SharedOptimizers:
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """:raises WorkloadError: for an optimizer that cannot work over replicas."""
+    """Check that an optimizer works over replicas.
+
+    :raises WorkloadError: for one that accumulates gradients.
+    """
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if optimizer.gradient_accumulation_steps or inner.gradient_accumulation_steps:
         # TF 2.21: "merge_call called while defining a new graph"
@@ -134,5 +137,5 @@ def _weighted(gradient: Any, weight: Any) -> Any:
             gradient.indices,
             gradient.dense_shape,
         )
-    # the gradient of a row that stands in for none may be no number, and counts nothing
+    # the gradient of a row that stands in for none may be NaN, and must count as 0
     return tf.math.multiply_no_nan(gradient, tf.cast(weight, gradient.dtype))

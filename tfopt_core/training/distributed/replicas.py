@@ -1,4 +1,4 @@
-"""A process' part of a batch, shared out among the replicas of this process."""
+"""Divide a process' part of a batch among the replicas of this process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def with_parts(dataset: Any, replicas: int) -> Any:
-    """A data set of batches for several replicas: a part for each of them.
+    """Return a data set whose batches hold a part for each replica.
 
-    :param replicas: of this process; for one the data set itself.
+    :param replicas: of this process; with one replica the data set is returned unchanged.
     """
     import tensorflow as tf
 
@@ -33,9 +33,10 @@ def _rows(part: Any, index: int, count: int) -> Any:
 
 
 def per_replica(strategy: Any, batch: Any, replicas: int, first: int) -> Any:
-    """What `strategy.run` takes for a batch of parts; any other batch all replicas get whole.
+    """Return what `strategy.run` takes for a batch of parts; other batches go whole to each
+    replica.
 
-    :param first: the number of this process' first replica among those of all processes.
+    :param first: the index of this process' first replica among those of all processes.
     """
     if not (isinstance(batch, dict) and _name(replicas - 1) in batch):
         return batch
@@ -47,5 +48,5 @@ def per_replica(strategy: Any, batch: Any, replicas: int, first: int) -> Any:
 
 
 def _name(index: int) -> str:
-    """A key that no batch of anybody's own has."""
+    """Return the key of a replica's part, which no batch of a user has."""
     return f"tfopt: part of replica {index}"

@@ -1,7 +1,7 @@
-"""A process that trains nothing itself: TensorFlow's server, until the chief has ended.
+"""Run TensorFlow's server in a process that trains nothing itself, until the chief has ended.
 
-What chief and servers tell each other goes through files beside each server, which the chief
-reads and writes by TensorFlow's own operations, placed on the server.
+Chief and servers communicate through files beside each server, which the chief reads and writes
+by TensorFlow operations placed on the server.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tfopt_core.training.strategy.addresses import check_address
 
 POLL_SECONDS = 0.5
 CONNECT_SECONDS = 2.0
-# A chief that misses so many polls in a row is gone.
+# A chief that does not answer this many polls in a row is gone.
 GONE_AFTER = 4
 FACTS, DONE = "facts.json", "done"
-# A folder in the temporary directory without it is not tfopt's, and never removed.
+# A folder in the temporary directory without this file is not tfopt's, and is never removed.
 MARKER = "made-by-tfopt"
 
 
@@ -37,12 +37,12 @@ def serve(
     seen: Callable[[], None] = lambda: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Serve the chief until it says that the training has ended.
+    """Serve the chief until it signals that the training has ended.
 
-    :param facts: what the chief compares with its own.
+    :param facts: facts that the chief compares with its own.
     :param join_seconds: how long to wait for the chief to start.
     :param seen: called once the chief answers.
-    :raises ClusterError: if the chief does not come, or is gone before it has said so.
+    :raises ClusterError: if the chief does not start, or is gone before the training has ended.
     """
     import tensorflow as tf
 
@@ -52,7 +52,7 @@ def serve(
     try:
         (place / FACTS).write_text(json.dumps(dict(facts)), encoding="utf-8")
         server = tf.distribute.Server(
-            tf.train.ClusterSpec({job: list(found) for job, found in cluster.addresses.items()}),
+            tf.train.ClusterSpec({job: list(hosts) for job, hosts in cluster.addresses.items()}),
             job_name=cluster.job, task_index=cluster.index, protocol=role.protocol, start=True,
         )  # fmt: skip
         _await_end(cluster, place / DONE, join_seconds, sleep, seen)
@@ -86,7 +86,7 @@ def _await_end(
 
 
 def answers(address: str) -> bool:
-    """Whether anybody listens at "host:port"."""
+    """Return whether a process listens at "host:port"."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS):
@@ -95,8 +95,8 @@ def answers(address: str) -> bool:
         return False
 
 
-def said_by_servers(cluster: Cluster) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The facts of each server by its name, read by the chief.
+def facts_of_servers(cluster: Cluster) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the facts of each server, read by the chief.
 
     :raises ClusterError: for a server that was not started by tfopt.
     """
@@ -108,13 +108,13 @@ def said_by_servers(cluster: Cluster) -> Iterator[tuple[str, dict[str, Any]]]:
                 text = tf.io.read_file(str(place / FACTS)).numpy()
             except tf.errors.NotFoundError as error:
                 raise ClusterError(
-                    f"{name} says nothing of itself; start it by `tfopt train` too"
+                    f"{name} was not started by tfopt; start it by `tfopt train` too"
                 ) from error
         yield name, json.loads(text)
 
 
 def dismiss_servers(cluster: Cluster) -> None:
-    """Tell every server that the training has ended. One that is gone needs not be told."""
+    """Tell every server that the training has ended. Servers that are gone are skipped."""
     import tensorflow as tf
 
     for _, device, place in _servers(cluster):
@@ -125,28 +125,28 @@ def dismiss_servers(cluster: Cluster) -> None:
 def _servers(cluster: Cluster) -> Iterator[tuple[str, str, Path]]:
     for job in ("worker", "ps"):
         for index, _ in enumerate(cluster.addresses.get(job, ())):
-            one = Cluster(addresses=cluster.addresses, job=job, index=index)
+            server = Cluster(addresses=cluster.addresses, job=job, index=index)
             device = f"/job:{job}/replica:0/task:{index}/device:CPU:0"
-            yield one.name, device, _folder(one)
+            yield server.name, device, _folder(server)
 
 
 def _folder(cluster: Cluster) -> Path:
-    """Known to the chief, on another machine perhaps, without being told: so a fixed place."""
-    addresses = {job: list(found) for job, found in cluster.addresses.items()}
+    """Return a server's folder: at a fixed path, so that a chief on another machine knows it."""
+    addresses = {job: list(hosts) for job, hosts in cluster.addresses.items()}
     digest = hashlib.sha256(json.dumps(addresses, sort_keys=True).encode()).hexdigest()[:16]
     return Path("/tmp") / f"tfopt-{digest}-{cluster.job}-{cluster.index}"
 
 
 def _own_folder(cluster: Cluster) -> Path:
-    """Return a new folder that nobody else may write to, with the mark of tfopt.
+    """Return a new folder that only this user may write to, marked as tfopt's.
 
-    :raises ClusterError: if one is there that tfopt has not made, or that belongs to somebody else.
+    :raises ClusterError: if the folder exists and is not tfopt's, or belongs to another user.
     """
     place = _folder(cluster)
     try:
         if place.is_symlink() or (place.exists() and place.stat().st_uid != os.getuid()):
-            raise ClusterError(f'"{place}" belongs to somebody else; remove it')
-        # the port is ours, so what an earlier server left there is nobody's
+            raise ClusterError(f'"{place}" belongs to another user; remove it')
+        # this process has the port, so no other server uses the folder
         _remove(place)
         if place.exists():
             raise ClusterError(f'"{place}" was not made by tfopt; remove it')
@@ -158,7 +158,7 @@ def _own_folder(cluster: Cluster) -> Path:
 
 
 def _remove(place: Path) -> None:
-    """Remove a folder that tfopt has made, or an empty one, and nothing else."""
+    """Remove a folder that tfopt has made, or an empty folder, and nothing else."""
     if (place / MARKER).is_file():
         shutil.rmtree(place, ignore_errors=True)
     with contextlib.suppress(OSError):

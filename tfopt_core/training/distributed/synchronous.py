@@ -29,13 +29,12 @@ class ReplicatedFunction:
     process; where it is unknown each call makes one step.
 
     :param step: `model.train_step` or `model.test_step`, read anew by `trace`.
-    :param batch_size: of the global batch where all but an epoch's last hold as many examples,
-        None where that is unknown.
-    :param uneven_last: whether the last batch of an epoch may hold fewer.
-    :param local_replicas: how many parts a batch of this process' own data set holds, and the
-        number of the first among those of all processes.
+    :param batch_size: the global batch size, None if unknown; an epoch's last batch may be smaller.
+    :param uneven_last: whether the last batch of an epoch may hold fewer examples.
+    :param local_replicas: how many parts a batch of this process' own data set holds.
+    :param first_replica: the index of the first of them among those of all processes.
     :param reduces_logs: whether the step returns other logs than metrics, which are averaged over
-        the replicas; metrics alone Keras reads itself, over all replicas, when an epoch ends.
+        the replicas; metrics Keras itself reads over all replicas when an epoch ends.
     :param weighs: whether gradients are weighted by a replica's share of the batch.
     :param every_uneven: whether any batch may hold another number of examples.
     :param evaluates: whether it is a test function.
@@ -55,7 +54,7 @@ class ReplicatedFunction:
     evaluates: bool = False
     every_uneven: bool = False
     weighs: bool = True
-    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
+    report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="distributed"))
     _functions: dict[bool, Any] = attrs.field(factory=dict)
     _evaluation: Any = None
     _iterator: Any = None
@@ -63,10 +62,10 @@ class ReplicatedFunction:
     _within: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.made.steps_per_call = self.steps
+        self.report.steps_per_call = self.steps
 
     def __call__(self, iterator: Any) -> Any:
-        """Make the next steps; the logs of the last one.
+        """Make the next steps and return the logs of the last one.
 
         :raises StopIteration: if the epoch has no further step.
         """
@@ -77,7 +76,7 @@ class ReplicatedFunction:
         if iterator is not self._iterator:  # Keras makes a new one each epoch
             self._iterator, self._done, self._within = iterator, self._within, 0
         if self.evaluates:
-            return self._as_many_as_there_are(iterator)
+            return self._evaluate(iterator)
         if self.steps_per_epoch is None:
             return self._one(iterator)
         left = self.steps_per_epoch - self._done
@@ -93,17 +92,18 @@ class ReplicatedFunction:
         if count == left and not self.evaluates:
             average_own_values(self.strategy, self.model)
         self._done += count
-        self.made.count(count, 0)
+        self.report.count(count, 0)
         return logs
 
     def begin_within(self, steps: int) -> None:
-        """The next epoch goes on after so many steps, whose batches were read already."""
+        """Begin the next epoch after this many steps; their batches were read already."""
         self._within = steps
 
-    def _as_many_as_there_are(self, iterator: Any) -> Any:
-        """An evaluation's steps wait for nobody: its results are summed when it has ended.
+    def _evaluate(self, iterator: Any) -> Any:
+        """Make the next steps of an evaluation, until the data end, and return their logs.
 
-        So it ends with the data, which may be any that a callback evaluates.
+        Its replicas do not wait for each other: results are summed when the evaluation has ended.
+        So the data may have any length, and a callback may evaluate others.
         """
         import tensorflow as tf
 
@@ -148,11 +148,12 @@ class ReplicatedFunction:
         except tf.errors.OutOfRangeError as error:
             average_own_values(self.strategy, self.model)
             raise StopIteration from error
-        self.made.count(1, 0)
+        self.report.count(1, 0)
         return logs
 
     def _given(self, batches: Any) -> Any:
-        """`train_on_batch` and `test_on_batch` hand over a generator of one batch."""
+        """Make a step on each batch of the generator that `train_on_batch` or `test_on_batch`
+        passes."""
         import tensorflow as tf
 
         logs = None
@@ -161,11 +162,11 @@ class ReplicatedFunction:
                 lambda part: None if part is None else tf.convert_to_tensor(part), batch
             )
             logs = self._function(True)(iter(tf.data.Dataset.from_tensors(data)), tf.constant(1))
-        self.made.count(1, 0)
+        self.report.count(1, 0)
         return logs
 
     def _function(self, uneven: bool) -> Any:
-        """The graph of many steps; with batches of any size or only of the known one."""
+        """Return the graph of many steps, for batches of any size or only of the known size."""
         import tensorflow as tf
 
         if uneven not in self._functions:
@@ -194,7 +195,7 @@ class ReplicatedFunction:
         return self._of_all_replicas(logs)
 
     def _of_all_replicas(self, logs: Any) -> Any:
-        """The logs with the metrics among them over all replicas, as Keras reads them."""
+        """Return the logs, with metrics computed over all replicas as Keras reads them."""
         import tensorflow as tf
 
         if not isinstance(logs, tuple):
@@ -202,7 +203,7 @@ class ReplicatedFunction:
         logs, are_metrics = logs
         with self.strategy.scope():
             metrics = self.model.get_metrics_result()
-        # a step may call a log of its own as a metric is called
+        # a log of the step may have the name of a metric without being that metric
         return {
             name: tf.where(are_metrics[name], tf.cast(metrics[name], log.dtype), log)
             if name in are_metrics
@@ -210,8 +211,8 @@ class ReplicatedFunction:
             for name, log in logs.items()
         }
 
-    def _with_metrics_told(self, logs: Any) -> Any:
-        """The logs of a step of the user's, and which of them are the results of metrics."""
+    def _marking_metrics(self, logs: Any) -> Any:
+        """Return the logs of the user's own step, and which of them are results of metrics."""
         import tensorflow as tf
 
         if not self.reduces_logs or not isinstance(logs, dict):
@@ -231,7 +232,7 @@ class ReplicatedFunction:
                 lambda part: None if isinstance(part, tf.experimental.Optional) else part, data
             )
             weight = None if self.optimizers is None else self._weight(data, uneven)
-            # only then may a replica have no example
+            # a replica may have no example only in these cases
             may_be_empty = uneven or self.evaluates
             keeping: Any = contextlib.nullcontext()
             if may_be_empty:
@@ -240,9 +241,9 @@ class ReplicatedFunction:
             with keeping:
                 data = with_a_row(data) if may_be_empty else data
                 if self.optimizers is None:
-                    return self._with_metrics_told(self.step(data))
+                    return self._marking_metrics(self.step(data))
                 with self.optimizers.weighing(weight):
-                    return self._with_metrics_told(self.step(data))
+                    return self._marking_metrics(self.step(data))
 
         batch = per_replica(self.strategy, batch, self.local_replicas, self.first_replica)
         logs = self.strategy.run(of_replica, args=(batch,))
@@ -255,7 +256,7 @@ class ReplicatedFunction:
         )
 
     def _weight(self, data: Any, uneven: bool) -> Any:
-        """How much this replica's mean gradient counts: its examples by an equal share of all.
+        """Return the factor of this replica's gradients: its examples divided by an equal share.
 
         None where every replica has an equal share.
         """

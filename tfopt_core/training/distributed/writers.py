@@ -1,4 +1,4 @@
-"""Callbacks that write files: of several workers the chief alone has them."""
+"""Leave callbacks that only write files to the chief."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tfopt_core.hooks import Cluster
 
 
 def callbacks_of(callbacks: Sequence[Any], cluster: Cluster | None) -> list[Any]:
-    """The callbacks that this process calls.
+    """Return the callbacks that this process calls.
 
-    Keras' own that only write are left to the chief: several processes that write one file tear
-    it. Callbacks that act on the training are called everywhere, since all must do the same.
+    Keras' own callbacks that only write are left to the chief, since several processes writing one
+    file damage it. Callbacks that act on the training are called in every process.
 
-    :raises WorkloadError: for BackupAndRestore, which writes and acts at once.
+    :raises WorkloadError: for BackupAndRestore, which both writes and acts on the training.
     """
     import keras
 

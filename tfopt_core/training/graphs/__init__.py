@@ -1,1 +1,1 @@
-"""What a traced step holds: its operations, their FLOPs, and what in it costs time."""
+"""The graph of a traced step: its operations, their FLOPs, and findings about its cost."""

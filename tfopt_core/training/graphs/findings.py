@@ -1,4 +1,4 @@
-"""What a train step's graph still holds that costs time: control flow, and work done twice."""
+"""Find control flow and repeated computations in a train step's graph, which cost time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tfopt_core.training.graphs.operations import (
 )
 
 LOOPS, BRANCHES = ("While", "StatelessWhile"), ("If", "StatelessIf", "Case", "StatelessCase")
-# What the runtime makes of loops and branches.
+# The operations that the runtime turns loops and branches into.
 _LOWERED = ("Enter", "Exit", "Merge", "Switch", "NextIteration", *LOOPS, *BRANCHES)
-# Twice the same of fewer numbers costs next to nothing, and optimizers are full of it.
+# A repetition of fewer elements costs next to nothing, and optimizers have many.
 LEAST_ELEMENTS = 1_000
-# More of a kind than these are counted only.
+# Further findings of a kind are only counted.
 SHOWN = 5
-# What moves or names numbers without computing any.
+# Operations that move or name values without computing any.
 _NO_WORK = frozenset([
     "Const", "Identity", "IdentityN", "Placeholder", "_Arg", "_Retval", "NoOp", "ReadVariableOp",
     "Reshape", "Squeeze", "ExpandDims", "Shape", "StopGradient", "Fill", "VariableShape",
@@ -35,9 +35,9 @@ _NO_WORK = frozenset([
 
 
 def graph_findings(step: StepGraph) -> Iterator[Finding]:
-    """What the graph optimizer leaves of loops, branches and repetitions in this step.
+    """Yield the loops, branches and repetitions that the graph optimizer leaves in this step.
 
-    Runs the step once. Nothing where the optimized graph cannot be read.
+    Runs the step once. Yields nothing if the optimized graph cannot be read.
     """
     nodes = optimized_nodes(step.run)
     if nodes is None:
@@ -56,7 +56,7 @@ def _few(findings: Sequence[Finding]) -> Iterator[Finding]:
 def _control_flow(graph: Any, nodes: Sequence[Any]) -> Iterator[Finding]:
     left = [node.name for node in nodes if node.op in _LOWERED]
     for op in live_operations(graph):
-        # a gradient's loop goes with the loop that it reverses
+        # the loop of a gradient belongs to the loop that it reverses
         if op.type not in LOOPS + BRANCHES or op.name.startswith("gradient_tape/"):
             continue
         if not any(name == op.name or name.startswith(f"{op.name}/") for name in left):
@@ -81,7 +81,7 @@ def _control_flow(graph: Any, nodes: Sequence[Any]) -> Iterator[Finding]:
 
 @attrs.frozen
 class _Same:
-    """Nodes that compute one and the same."""
+    """Nodes that compute the same value."""
 
     op: str
     names: tuple[str, ...]
@@ -112,10 +112,10 @@ def _elements(op: Any) -> int | None:
 
 
 def repeated_nodes(nodes: Sequence[Any]) -> list[_Same]:
-    """The largest expressions that stand in the graph more than once, each by its last node.
+    """Return the largest expressions that occur more than once, each by its last node.
 
-    Two nodes are the same if they have op, attributes and inputs in common. Reads of a variable
-    are the same if the same assignments come before them; whatever else has a state never is.
+    Two nodes are the same if they share op, attributes and inputs. Reads of a variable are the
+    same if the same assignments come before them; other stateful nodes never are.
 
     :param nodes: of a `GraphDef`.
     """
@@ -131,7 +131,7 @@ def repeated_nodes(nodes: Sequence[Any]) -> list[_Same]:
     twice = {name for names in members.values() if len(names) > 1 for name in names}
     within = {
         _source(text) for node in nodes if node.name in twice for text in node.input
-    }  # what is an input of a larger repetition
+    }  # inputs of a larger repetition
     return [
         _Same(by_name[names[0]].op, tuple(names))
         for names in members.values()
@@ -142,7 +142,7 @@ def repeated_nodes(nodes: Sequence[Any]) -> list[_Same]:
 
 
 def _in_order(nodes: Sequence[Any], by_name: dict[str, Any]) -> Iterator[Any]:
-    """Inputs before those that take them; a loop's way back is cut at its Merge."""
+    """Yield inputs before the nodes that take them; a loop's back edge is cut at its Merge."""
     done: set[str] = set()
     for root in nodes:
         stack = [(root, False)]
@@ -168,7 +168,7 @@ def _source(text: str) -> str:
 
 
 def _class_of(node: Any, by_name: dict[str, Any], classes: dict[str, int]) -> object:
-    """A value that equal nodes share; `classes` are those of its inputs."""
+    """Return a value that equal nodes share; `classes` holds those of its inputs."""
     if node.op in (*_LOWERED, "Placeholder", "_Arg"):
         return node.name
     stateful = is_stateful_op(node.op)

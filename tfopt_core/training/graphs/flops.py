@@ -1,7 +1,7 @@
-"""How many floating-point operations the matrix products and convolutions of a step make.
+"""Count the floating-point operations of a step's matrix products and convolutions.
 
-A multiplication with its addition counts as two. What works on single elements is not counted:
-the figure is held against the machine's peak in matrix products.
+A multiplication with its addition counts as two. Element-wise operations are not counted, since
+the figure is compared with the machine's peak in matrix products.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from tfopt_core.training.graphs.operations import called_graphs, live_operations
 
-# Their work is not in any shape that the graph tells.
+# Operations whose FLOPs do not follow from the shapes in the graph.
 _UNCOUNTABLE = ("CudnnRNN", "BlockLSTM", "GRUBlock", "LSTMBlock", "XlaLaunch", "MklQuantized")
 
 
@@ -21,9 +21,9 @@ class NotCountable(Exception):
 
 
 def operations_of(graph: Any) -> float:
-    """The operations of one run of this graph, gradients and called functions included.
+    """Return the floating-point operations of one run of this graph, with gradients and calls.
 
-    Of branches the dearest counts; loops count with their number of rounds.
+    Of several branches the most expensive counts; loops count with their number of rounds.
 
     :raises NotCountable: if a shape or a number of rounds is unknown.
     """
@@ -32,7 +32,7 @@ def operations_of(graph: Any) -> float:
 
 def _of(op: Any) -> float:
     if op.type.startswith(_UNCOUNTABLE):
-        raise NotCountable(f"{op.type} does not tell its operations")
+        raise NotCountable(f"the operations of {op.type} are unknown")
     count = _COUNTED.get(op.type)
     if count is not None:
         return count(op)
@@ -40,7 +40,7 @@ def _of(op: Any) -> float:
     if not graphs:
         return 0.0
     if any(graph is None for graph in graphs.values()):
-        raise NotCountable(f"{op.name} calls a function that cannot be looked into")
+        raise NotCountable(f"{op.name} calls a function that cannot be read")
     inner = [operations_of(graph) for graph in graphs.values()]
     if op.type not in ("While", "StatelessWhile"):
         return max(inner)
@@ -49,14 +49,14 @@ def _of(op: Any) -> float:
         return 0.0
     rounds = rounds_of(op)
     if rounds is None:
-        raise NotCountable(f"nobody knows how many rounds {op.name} makes")
+        raise NotCountable(f"the number of rounds of {op.name} is unknown")
     return rounds * body
 
 
 def rounds_of(op: Any) -> int | None:
-    """How many rounds a while loop makes, None where its graph does not tell.
+    """Return how many rounds a while loop makes, None if its graph does not tell.
 
-    A loop counts up to its second input; a gradient's loop as far as the loop that it reverses.
+    A loop counts up to its second input; the loop of a gradient as far as the one it reverses.
     """
     if len(op.inputs) < 3:
         return None
@@ -70,11 +70,11 @@ def rounds_of(op: Any) -> int | None:
 
 
 def _number(tensor: Any) -> int | None:
-    """The value of a scalar that is the same in every run."""
+    """Return the value of a scalar that is the same in every run."""
     import tensorflow as tf
 
     value = tf.get_static_value(tensor)
-    # Keras' recurrent layers write their number of steps as the largest of one number
+    # Keras' recurrent layers write their number of steps as the maximum of a single number
     if value is None and tensor.op.type in ("Max", "Min", "Identity", "Cast"):
         value = tf.get_static_value(tensor.op.inputs[0])
     return None if value is None or value.size != 1 else int(value.reshape(-1)[0])
@@ -87,8 +87,8 @@ def _shape(tensor: Any) -> list[int]:
     return list(sizes)
 
 
-def _shape_told(op: Any, index: int) -> list[int]:
-    """The shape that an input of sizes holds, else that of the output."""
+def _shape_from_input(op: Any, index: int) -> list[int]:
+    """Return the shape that an input of sizes holds, else that of the output."""
     import tensorflow as tf
 
     sizes = tf.get_static_value(op.inputs[index])
@@ -117,7 +117,7 @@ def _einsum(op: Any) -> float:
 
 
 def _name_sizes(term: str, shape: Sequence[int], sizes: dict[str, int]) -> None:
-    """Note the size of each label; an ellipsis counts as one label of all that it stands for."""
+    """Store the size of each label; an ellipsis counts as one label for all its axes."""
     before, dots, after = term.partition("...")
     named = list(zip(before, shape, strict=False))
     if after:
@@ -130,7 +130,7 @@ def _name_sizes(term: str, shape: Sequence[int], sizes: dict[str, int]) -> None:
 
 
 def _convolution(filters: Callable[[Any], list[int]], positions: Callable[[Any], Any]) -> Any:
-    """Each position of the output holds the sum over one filter, whose last axis are outputs."""
+    """Return a counter: each output is a sum over one filter, whose last axis is outputs."""
 
     def count(op: Any) -> float:
         return 2.0 * math.prod(_shape(positions(op))) * math.prod(filters(op)[:-1])
@@ -139,7 +139,7 @@ def _convolution(filters: Callable[[Any], list[int]], positions: Callable[[Any],
 
 
 def _depthwise(filters: Callable[[Any], list[int]], positions: Callable[[Any], Any]) -> Any:
-    """Each channel has its own filter, so the third axis adds nothing to a sum."""
+    """Return a counter where each channel has its own filter, so the third axis adds nothing."""
 
     def count(op: Any) -> float:
         return 2.0 * math.prod(_shape(positions(op))) * math.prod(filters(op)[:-2])
@@ -151,8 +151,8 @@ def _filter_is_input(op: Any) -> list[int]:
     return _shape(op.inputs[1])
 
 
-def _filter_is_told(op: Any) -> list[int]:
-    return _shape_told(op, 1)
+def _filter_from_input(op: Any) -> list[int]:
+    return _shape_from_input(op, 1)
 
 
 def _output(op: Any) -> Any:
@@ -174,9 +174,9 @@ _COUNTED: dict[str, Callable[[Any], float]] = {
     ),
     **dict.fromkeys(
         ("Conv2DBackpropFilter", "Conv3DBackpropFilterV2"),
-        _convolution(_filter_is_told, _gradient_of_output),
+        _convolution(_filter_from_input, _gradient_of_output),
     ),
     "DepthwiseConv2dNative": _depthwise(_filter_is_input, _output),
     "DepthwiseConv2dNativeBackpropInput": _depthwise(_filter_is_input, _gradient_of_output),
-    "DepthwiseConv2dNativeBackpropFilter": _depthwise(_filter_is_told, _gradient_of_output),
+    "DepthwiseConv2dNativeBackpropFilter": _depthwise(_filter_from_input, _gradient_of_output),
 }

@@ -1,8 +1,7 @@
-"""What a diagnosis reads of TensorFlow's and Keras' graphs: the one module that touches their
-private side for it.
+"""Read the graphs of a traced step, for a diagnosis.
 
-Tests assert for the installed versions that this is understood. Where it is not, the answer is
-"unknown": None or nothing found, never an error.
+Private members of TensorFlow and Keras are needed for that. Where the installed versions lack
+them, the result is "unknown": None or an empty result, never an error.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import attrs
 
 from tfopt_core.private_api import why_without
 
-# The attributes of an op that name functions which are called within it.
+# The attributes of an op that name functions it calls.
 CALLED = ("f", "body", "then_branch", "else_branch", "branches")
-# Whose frames are none of the workload's own code.
+# Packages whose frames are not the workload's own code.
 _FRAMES_OF_OTHERS = ("tensorflow", "keras", "tfopt_core")
 
 
@@ -46,9 +45,9 @@ def traced_step(model: Any, batch: Any) -> StepGraph:
 
 
 def live_operations(graph: Any) -> list[Any]:
-    """The graph's operations that its outputs or its side effects need, in order.
+    """Return the operations that the graph's outputs or side effects need, in order.
 
-    Keras computes what it needs for shapes only, and the graph optimizer drops it.
+    Keras adds operations for shapes only, which the graph optimizer drops.
     """
     outputs = [tensor.op for tensor in graph.outputs]
     waiting = outputs + list(getattr(graph, "control_outputs", ()))
@@ -65,8 +64,8 @@ def live_operations(graph: Any) -> list[Any]:
 
 
 def called_graphs(op: Any) -> dict[str, Any]:
-    """The graphs that an operation calls, by the attribute that names each; None for one that is
-    not there."""
+    """Return the graphs that an operation calls, by the attribute that names each. None stands for
+    a graph that cannot be read."""
     graphs: dict[str, Any] = {}
     for attribute in CALLED:
         try:
@@ -76,7 +75,7 @@ def called_graphs(op: Any) -> dict[str, Any]:
         names = value if isinstance(value, list) else [value]
         for number, function in enumerate(names):
             if not hasattr(function, "name"):
-                continue  # an attribute of that name that is no function
+                continue  # the attribute is no function
             key = f"{attribute}{number}" if isinstance(value, list) else attribute
             graphs[key] = _function_graph(op.graph, function.name)
     return graphs
@@ -92,9 +91,9 @@ def _function_graph(graph: Any, name: str) -> Any:
 
 
 def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
-    """The nodes of a function's graph as the graph optimizer leaves it, None if that is unknown.
+    """Return the nodes of a function's graph after the graph optimizer, None if unknown.
 
-    :param run: calls the function, which was never run before.
+    :param run: calls the function, which must not have run before.
     """
     if why_without("optimized-graphs"):
         return None
@@ -104,7 +103,7 @@ def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
         context.enable_run_metadata()
         context.context().enable_graph_collection()
         try:
-            # what other functions left since the last time
+            # discard what other functions have left
             context.export_run_metadata()
             run()
             metadata = context.export_run_metadata()
@@ -114,15 +113,15 @@ def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
         graphs = [graph.post_optimization_graph for graph in metadata.function_graphs]
         largest = max(graphs, key=lambda graph: len(graph.node), default=None)
         return list(largest.node) if largest is not None and largest.node else None
-    except Exception:  # no public interface: another version may say it in another form
+    except Exception:  # no public interface: other versions may differ
         return None
 
 
 def place_in_code(op: Any) -> str:
-    """`file:line` of the workload's own code that made the operation, "" where none did.
+    """Return the `file:line` of the workload's code that made the operation, "" if there is none.
 
-    That is the innermost frame that belongs neither to TensorFlow, Keras, Python nor tfopt, among
-    those that were called while the step was traced.
+    It is the innermost frame outside of TensorFlow, Keras, Python and tfopt, among those that
+    were called while the step was traced.
     """
     with contextlib.suppress(Exception):
         frames = list(op.traceback)
@@ -154,7 +153,7 @@ def _folder(package: str) -> str:
 
 
 def layers_without_xla(model: Any) -> tuple[str, ...] | None:
-    """The names of the layers that say that XLA cannot compile them; None if they do not tell."""
+    """Return the names of the layers that XLA cannot compile; None if unknown."""
     if why_without("nested-layers"):
         return None
     layers = model._flatten_layers(include_self=False)
@@ -162,7 +161,7 @@ def layers_without_xla(model: Any) -> tuple[str, ...] | None:
 
 
 def supports_xla(model: Any) -> bool:
-    """Whether Keras itself would compile the model by XLA, were it asked to choose."""
+    """Return whether Keras itself would compile the model by XLA under `jit_compile="auto"`."""
     if why_without("xla-support"):
         return not layers_without_xla(model)
     from keras.src.trainers.trainer import model_supports_jit
@@ -171,7 +170,7 @@ def supports_xla(model: Any) -> bool:
 
 
 def all_operations(graph: Any) -> Iterator[Any]:
-    """The live operations of a graph and of all graphs that it calls, each graph once."""
+    """Yield the live operations of a graph and of all graphs that it calls, each graph once."""
     seen: set[int] = set()
     waiting = [graph]
     while waiting:

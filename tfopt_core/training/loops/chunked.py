@@ -1,9 +1,9 @@
 """The chunked loop: one call of the train function makes many steps on an iterator's batches.
 
-Without XLA the graph takes a batch and makes its step in turn. With XLA it takes the whole chunk
-first, stacks it, and one compiled function makes all its steps. A batch of another size (the last
-one of an epoch) and what comes after it in the chunk are stepped on without XLA: to compile for
-such a size takes longer than it could ever save.
+Without XLA the graph takes a batch, makes its step and takes the next. With XLA it takes the whole
+chunk first and stacks it, and one compiled function makes all its steps. A batch of another size
+(the last one of an epoch) and those after it in the chunk are trained on without XLA: compiling
+for that size takes longer than it could save.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class ChunkedFunction:
     """A train function for `fit`: up to `steps` steps a call.
 
     :param jit_compile: whether XLA compiles the chunk, or each step where it cannot be stacked.
-    :param batch_size: examples of a whole batch, where they are known; else, or where other axes
-        vary, the first batch of all counts as a whole one, and the first call is not compiled.
-    :param made: counts what the calls make.
+    :param batch_size: examples of a whole batch, None if unknown. Then, or if other axes vary, the
+        first batch of all counts as a whole batch, and the first call is not compiled.
+    :param report: counts the steps and calls.
     """
 
     model: Any
     steps: int
     jit_compile: bool
     batch_size: int | None = None
-    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="chunked"))
+    report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="chunked"))
     _whole_batch: Any = None
     _step: Any = attrs.field(init=False)
     _compiled_step: Any = attrs.field(init=False)
@@ -47,13 +47,13 @@ class ChunkedFunction:
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
 
-        self.made.steps_per_call = self.steps
+        self.report.steps_per_call = self.steps
         self._step = one_step(self.model, jit_compile=False)
         self._compiled_step = one_step(self.model, jit_compile=self.jit_compile)
         self._alone = tf.function(self._steps_alone, autograph=False, reduce_retracing=True)
 
     def __call__(self, iterator: Any) -> Any:
-        """Make the next steps.
+        """Make the next steps and return the logs of the last one.
 
         :raises StopIteration: if there was no batch left.
         """
@@ -63,33 +63,33 @@ class ChunkedFunction:
             return self._given(iterator)
         if self._compiles_chunk(iterator.element_spec):
             whole, alone, logs = self._chunk(iterator)
-            self.made.count(int(whole) + int(alone), int(whole))
+            self.report.count(int(whole) + int(alone), int(whole))
         else:
             made, logs, sizes = self._alone(iterator)
-            self.made.count(int(made), 0)
-            if self.jit_compile and not self.made.why_not_whole and int(made):
+            self.report.count(int(made), 0)
+            if self.jit_compile and not self.report.why_not_whole and int(made):
                 self._whole_batch = sized(iterator.element_spec, sizes)
-        if not self.made.last_call:
+        if not self.report.last_call:
             raise StopIteration
         return logs
 
     def _given(self, batches: Any) -> Any:
-        """`train_on_batch` hands over a generator of one batch."""
+        """Make a step on the batch that `train_on_batch` passes in a generator."""
         logs, made = None, 0
         for _, batch in zip(range(self.steps), batches, strict=False):
             logs, made = self._compiled_step(batch), made + 1
-        self.made.count(made, 0)
+        self.report.count(made, 0)
         return logs
 
     def _compiles_chunk(self, spec: Any) -> bool:
-        """Whether chunks are compiled whole, as far as is known by now."""
+        """Return whether chunks are compiled whole, as far as is known by now."""
         import tensorflow as tf
 
-        if not self.jit_compile or self.made.why_not_whole:
+        if not self.jit_compile or self.report.why_not_whole:
             return False
         if self._chunk is None:
-            self.made.why_not_whole = why_not_stacked(spec)
-            if self.made.why_not_whole:
+            self.report.why_not_whole = why_not_stacked(spec)
+            if self.report.why_not_whole:
                 return False
             if self._whole_batch is None:
                 self._whole_batch = sized(spec, self.batch_size)
@@ -98,8 +98,8 @@ class ChunkedFunction:
         return self._chunk is not None
 
     def _steps_alone(self, iterator: Any) -> Any:
-        """How many steps there were, the logs of the last one, and the first batch's sizes."""
-        step = self._compiled_step if self.made.why_not_whole else self._step
+        """Return the number of steps, the logs of the last one, and the first batch's sizes."""
+        step = self._compiled_step if self.report.why_not_whole else self._step
         return self._one_by_one(iterator, step, self.steps)
 
     def _one_by_one(self, iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
@@ -138,14 +138,15 @@ class ChunkedFunction:
         return made, logs, sizes
 
     def _steps_whole(self, iterator: Any) -> Any:
-        """Steps made in a compiled chunk, steps made alone, and the logs of the last one."""
+        """Return the steps made in a compiled chunk, those made alone, and the logs of the last
+        one."""
         import tensorflow as tf
 
         spec = self._whole_batch
         stack, count, odd, batch = stacked(iterator, spec, self.steps)
 
-        # of its own: a step that is traced for any size would be taken for this one too, and XLA
-        # cannot compile every operation (of recurrent layers, say) where it does not know the size
+        # a separate function: one that was traced for any size would be reused here, and XLA cannot
+        # compile every operation (of recurrent layers, for example) for an unknown size
         step = one_step(self.model, jit_compile=False)
 
         def compiled(stack: Any, count: Any) -> Any:

@@ -1,4 +1,4 @@
-"""In which order an epoch's examples come: as tf.data would shuffle them, without moving them."""
+"""Compute the order of an epoch's examples as tf.data would shuffle them, without moving them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class EpochOrders:
     """The permutations of successive epochs, equal to those of a data set shuffled likewise.
 
     tf.data draws an epoch's seeds when an iterator is *made*, and Keras makes two an epoch: one
-    that it reads, and one more when the epoch has ended, which the next epoch replaces unread.
-    Under a distribution strategy it also takes a batch before each `fit`. So does this.
+    that it reads, and one at the epoch's end, which the next epoch replaces unread. Under a
+    distribution strategy it also takes a batch before each `fit`. This class draws likewise.
 
-    :param count: how many examples there are.
-    :param shuffles: the stages between the examples and their batches.
+    :param count: the number of examples.
+    :param shuffles: the shuffles between the examples and their batches.
     :param reads_before_fit: whether Keras takes a batch before the first epoch of a `fit`.
     """
 
@@ -31,18 +31,18 @@ class EpochOrders:
     _orders: Any = None
 
     def begin_fit(self) -> None:
-        """A call of `fit` follows."""
+        """Prepare for a call of `fit`."""
         if self.reads_before_fit:
             self._drawn += 1
             self._orders = None
 
     def skip(self, iterators: int) -> None:
-        """So many iterators were made before this training goes on; none has been made since."""
+        """Skip the orders of iterators that were made before this training was resumed."""
         self._drawn += iterators
         self._orders = None
 
     def next_epoch(self) -> Any:
-        """The indices of all examples, int32, in the order of the next epoch."""
+        """Return the indices of all examples, int32, in the order of the next epoch."""
         import tensorflow as tf
 
         if not self.shuffles:
@@ -54,20 +54,20 @@ class EpochOrders:
 
 
 def shuffles_as_lowered(stages: Sequence[Any], lowered: Any) -> tuple[Shuffle, ...]:
-    """The shuffles among these stages with the seeds that the lowered data set has drawn.
+    """Return the shuffles among these stages, with the seeds that the lowered data set has drawn.
 
-    :param stages: those behind what is held.
+    :param stages: the stages after the one that holds the examples.
     :param lowered: the data set that the plan of these stages was lowered to.
     """
-    asked = tuple(stage for stage in stages if isinstance(stage, Shuffle))
-    found = tuple(s for s in DataPlan.from_dataset(lowered).stages if isinstance(s, Shuffle))
-    return found if len(found) == len(asked) else asked
+    planned = tuple(stage for stage in stages if isinstance(stage, Shuffle))
+    seeded = tuple(s for s in DataPlan.from_dataset(lowered).stages if isinstance(s, Shuffle))
+    return seeded if len(seeded) == len(planned) else planned
 
 
 def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int) -> Any:
-    """A data set of the orders of all epochs, computed one ahead in the background.
+    """Return a data set of the orders of all epochs, computed one ahead in the background.
 
-    One iterator yields them all: to make one takes as long as many small steps.
+    One iterator yields them all, since making an iterator takes as long as many small steps.
 
     :param skipped: how many iterators have been made before.
     """
@@ -81,7 +81,7 @@ def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int) -> Any:
     unread = tf.data.Dataset.zip((empty, used)).map(lambda _, order: order)
     orders = used.concatenate(unread).repeat()
     if skipped:
-        # (repeat would make one iterator more, and so many nested data sets would take seconds)
+        # (repeat would make one iterator more, and nesting this many data sets would take seconds)
         orders = tf.data.Dataset.range(skipped).flat_map(lambda _: unread).concatenate(orders)
     options = tf.data.Options()
     options.autotune.enabled = False

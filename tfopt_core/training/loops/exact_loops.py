@@ -1,4 +1,4 @@
-"""The exact train functions that one training can switch between, as data. No TensorFlow."""
+"""The exact training loops that one training can switch between, as data. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen
 class Loop:
-    """One train function: how many steps a call of it makes, whether XLA compiles them, and how.
+    """One training loop: how many steps a call makes, and whether and how XLA compiles them.
 
     `kind` is "keras" (stock: XLA compiles single steps), "chunked" (XLA compiles the call whole)
     or "resident" (likewise, over data that the device holds).
@@ -40,14 +40,14 @@ class Loop:
 
 @attrs.frozen(kw_only=True)
 class Offer:
-    """What may be compared in a training.
+    """The loops that may be compared in a training.
 
     :param reference: the loop that the stack asks for.
-    :param steps: other numbers of steps a call, rising, of which one is compared; each a multiple
-        of the reference's.
-    :param other_jit_compile: whether the other choice of XLA may be compared.
-    :param total_steps: of the whole training, None where unknown.
-    :param left_out: why something is not on offer, in words.
+    :param steps: other numbers of steps a call, rising, of which one is compared; each is a
+        multiple of the reference's.
+    :param other_jit_compile: whether the opposite setting of XLA may be compared.
+    :param total_steps: the steps of the whole training, None if unknown.
+    :param left_out: for each loop that is not compared, why, in words.
     """
 
     reference: Loop
@@ -68,27 +68,27 @@ class Offer:
 
 
 class Decider(Protocol):
-    """Chooses a loop for each call, hears what became of the call, and keeps one in the end."""
+    """Chooses a loop for each call, is told what the call did, and keeps one loop in the end."""
 
     @property
     def kept(self) -> Loop | None:
         """The loop for the rest of the training, None while loops are compared."""
 
     def choose(self) -> Loop:
-        """The loop that should make the next call. Called just before it."""
+        """Return the loop for the next call. Called just before it."""
 
     def called(self, loop: Loop, steps: int, *, traced: bool) -> None:
-        """A call has returned: which loop made it, how many steps, and whether it traced."""
+        """Note that a call has returned: which loop made it, how many steps, whether it traced."""
 
     def failed(self, loop: Loop, reason: str) -> None:
-        """A loop could not be made or cannot be used; it must not be chosen again."""
+        """Note that a loop could not be made or used. It must not be chosen again."""
 
     def cut(self) -> None:
-        """An epoch begins: what was timed last has no end."""
+        """Note that an epoch begins: the block under way is dropped."""
 
     def summary(self) -> dict[str, Any]:
-        """What was compared and which loop is kept and why, as plain data."""
+        """Return what was compared, which loop is kept and why, as plain data."""
 
 
-# Makes the decider of one training; the second argument waits for the device, if there is one.
+# Makes the decider of one training; the second argument waits for the device, None on a CPU.
 Adapt = Callable[[Offer, Callable[[], None] | None], Decider]

@@ -10,11 +10,12 @@ import attrs
 
 @attrs.define(eq=False)
 class FunctionCache:
-    """The train function that the fits of a model share until it is compiled anew.
+    """The train function that a model's fits share until the model is compiled anew.
 
-    A script that calls `fit` again and again would otherwise trace each time.
+    Without it a script that calls `fit` repeatedly would trace each time.
 
-    :param function: what trained, and `key` what it was made for.
+    :param function: the train function.
+    :param key: the settings that it was made for.
     :param on_trace: called while the step is traced; each fit sets its own.
     """
 
@@ -24,9 +25,9 @@ class FunctionCache:
     on_traced: Callable[[], None] = lambda: None
 
     def fit_is_over(self) -> None:
-        """Hold on to nothing of a fit but the function: its data may be large."""
+        """Drop the callables of a fit, which may hold large data, and keep the function."""
         self.on_trace = self.on_traced = lambda: None
 
     def forget(self) -> None:
-        """The next fit makes its own."""
+        """Drop the function, so that the next fit makes a new one."""
         self.function, self.key = None, ()

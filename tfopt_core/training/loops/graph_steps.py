@@ -1,4 +1,4 @@
-"""A model's training step as a graph, and many of them in one loop."""
+"""Trace a model's training step as a graph, and run many steps in one loop."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def one_step(model: Any, *, jit_compile: bool) -> Any:
-    """`model.train_step` on one batch, as a `tf.function`: called as Keras itself calls it.
+    """Return `model.train_step` as a `tf.function` of one batch, called as Keras calls it.
 
-    The attribute is read when the step is traced, so a step that was wrapped is the one traced.
+    The attribute is read when the step is traced, so a wrapped step is traced with its wrapper.
     """
     import tensorflow as tf
 
@@ -21,12 +21,12 @@ def one_step(model: Any, *, jit_compile: bool) -> Any:
 
 
 def logs_spec(step: Any, batch_spec: Any) -> Any:
-    """What a step on such a batch returns, as specifications; traces it if it was not yet."""
+    """Return the specification of what a step on such a batch returns, tracing it if needed."""
     return step.get_concrete_function(batch_spec).structured_outputs
 
 
 def no_logs(spec: Any) -> Any:
-    """Logs of no step: zeros, and nothing along the axes whose length is unknown."""
+    """Return logs of no step: zeros, with length 0 along axes of unknown length."""
     import tensorflow as tf
 
     return tf.nest.map_structure(
@@ -35,7 +35,7 @@ def no_logs(spec: Any) -> Any:
 
 
 def shapes_of_logs(spec: Any) -> Any:
-    """The shapes that logs keep throughout a loop."""
+    """Return the shapes that logs keep throughout a loop."""
     import tensorflow as tf
 
     return tf.nest.map_structure(lambda log: log.shape, spec)
@@ -44,13 +44,13 @@ def shapes_of_logs(spec: Any) -> Any:
 def repeated(
     step: Any, batch_at: Callable[[Any], Any], batch_spec: Any, count: Any, *, compiled: bool
 ) -> Any:
-    """The logs of the last of `count` steps on `batch_at(0)`, `batch_at(1)`, ...
+    """Make `count` steps on `batch_at(0)`, `batch_at(1)`, ... and return the logs of the last one.
 
     Logs are carried out of the loop, since those of a custom step need not be metrics.
 
     :param count: a scalar, at least 1 where the shapes of the logs are not known.
-    :param compiled: whether XLA compiles the loop: its logs must keep their shape then, so where
-        that is not known the first step stands before the loop.
+    :param compiled: whether XLA compiles the loop. Its logs must then keep their shape, so where
+        that is not known the first step is made before the loop.
     """
     import tensorflow as tf
 
@@ -71,7 +71,7 @@ def repeated(
 
 
 def _without_optionals(data: Any) -> Any:
-    """Keras hands None to tf.data as an empty optional, and takes it back before the step."""
+    """Return the batch with None for each empty optional, tf.data's form of None."""
     import tensorflow as tf
 
     return tf.nest.map_structure(

@@ -1,4 +1,4 @@
-"""Batches held back, so that a train function that fails loses none of them."""
+"""Hold batches back, so that a train function that fails loses none of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import attrs
 
 @attrs.define(eq=False)
 class HeldBatches:
-    """The next batches of an epoch's iterator, to be iterated over as often as it takes.
+    """The next batches of an epoch's iterator, which can be iterated over more than once.
 
-    What iterates over them has the type of the epoch's own iterator, so that a function that is
-    traced with the one needs no other trace for the other.
+    Its iterators have the type of the epoch's own iterator, so that a function needs only one
+    trace for both.
     """
 
     iterator: Any
@@ -30,9 +30,9 @@ class HeldBatches:
         return iter(self.strategy.experimental_distribute_dataset(dataset))
 
     def fetch(self, count: int) -> int:
-        """Take up to so many batches from the epoch's iterator; how many there were.
+        """Take up to `count` batches from the epoch's iterator. Return how many are held.
 
-        :raises StopIteration: if there was none.
+        :raises StopIteration: if there is none.
         """
         self.batches.extend(itertools.islice(self.iterator, count))
         if not self.batches:

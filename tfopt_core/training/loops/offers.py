@@ -1,4 +1,4 @@
-"""Which exact loops a built training can switch to, and why not to others."""
+"""Decide which exact loops a built training can switch to, and why not to others."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tfopt_core.training.loops.exact_loops import Loop, Offer
 from tfopt_core.training.loops.train_functions import loop_of, why_only_keras
 from tfopt_core.training.timing.clock import BLOCK_STEPS
 
-# Past 64 steps a call nothing is left to gain: dispatch costs some 0.3 ms a call.
+# More than 64 steps a call gain nothing: dispatch costs about 0.3 ms a call.
 FACTORS, LARGEST = (4, 16, 64), 64
-# The first call of a loop runs on batches that are held back, so that none is lost if it fails.
+# The most bytes of batches that are held back for the first call of a loop, which may fail.
 HELD_BYTES = 512 * 2**20
-# An epoch must hold so many calls, or no block would fit between its edges.
+# An epoch must hold this many calls, or no block would fit between its edges.
 CALLS_AN_EPOCH = 4
 
 
 def offer_loops(built: Built) -> Offer:
-    """Return what may be compared while this training goes on; nothing is built or traced yet."""
+    """Return which loops can be compared while this training runs. Builds and traces nothing."""
     run, reference = built.run, loop_of(built)
     reason = nothing_to_adapt(built)
     if reason:
@@ -55,7 +55,7 @@ def nothing_to_adapt(built: Built) -> str:
 
 
 def _batch_bytes(built: Built) -> int:
-    """Return what a batch takes in memory; unknown sizes, but for that of the batch, count as 1."""
+    """Return the bytes of a batch in memory; unknown sizes, except the batch size, count as 1."""
     import tensorflow as tf
 
     total = 0
@@ -71,7 +71,8 @@ def _batch_bytes(built: Built) -> int:
 
 
 def _steps(built: Built, reference: Loop) -> tuple[tuple[int, ...], str]:
-    """Multiples of the stack's own steps a call: `fit` counts by these, so others would not fit."""
+    """Return multiples of the stack's steps a call, by which `fit` counts, or else why there are
+    none."""
     steps_per_epoch = built.run.steps_per_epoch
     if steps_per_epoch is None:
         return (), "several steps a call not tried: the number of steps in an epoch is unknown"
@@ -81,13 +82,13 @@ def _steps(built: Built, reference: Loop) -> tuple[tuple[int, ...], str]:
     largest = min(LARGEST, steps_per_epoch // CALLS_AN_EPOCH)
     steps = tuple(f * reference.steps for f in FACTORS if f * reference.steps <= largest)
     batch_bytes = _batch_bytes(built)
-    held = tuple(count for count in steps if count * batch_bytes <= HELD_BYTES)
-    if steps and not held:
+    fitting = tuple(count for count in steps if count * batch_bytes <= HELD_BYTES)
+    if steps and not fitting:
         return (), (
             f"more steps a call not tried: the {steps[0]} batches of a first call are held in "
             f"memory, and would take {steps[0] * batch_bytes / 2**20:,.0f} MiB"
         )
-    steps = held
+    steps = fitting
     if not steps:
         return (), (
             f"more steps a call not tried: {FACTORS[0] * reference.steps} would not fit "
@@ -99,9 +100,9 @@ def _steps(built: Built, reference: Loop) -> tuple[tuple[int, ...], str]:
 
 
 def _other_jit_compile(built: Built, reference: Loop) -> tuple[bool, str]:
-    """XLA on where Keras chose it off, or off where it chose it on."""
+    """Return whether the opposite of Keras' choice of XLA can be compared, or else why not."""
     if built.training.jit_compile != "auto":
-        return False, ""  # what the stack asks for by name stays as it asks
+        return False, ""  # the stack sets it explicitly
     if reference.jit_compile:
         return True, ""
     if not supports_xla(built.model):

@@ -1,7 +1,7 @@
 """The chunked and resident loops as functions that a file without tfopt can hold.
 
-`tfopt export` writes them out, with what they call of `graph_steps` and `stacking`; a training
-itself uses the classes of `chunked` and `resident_loop`, which also count what they make.
+`tfopt export` writes them out, with the functions of `graph_steps` and `stacking` that they call.
+A training uses the classes of `chunked` and `resident` instead, which also count their steps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfopt_core.training.loops.stacking import stacked
 
 
 def chunked(model: Any, steps: int, *, jit_compile: bool = False) -> Any:
-    """A train function for `fit` that makes up to `steps` steps in one graph.
+    """Return a train function for `fit` that makes up to `steps` steps in one graph.
 
     :param jit_compile: whether XLA compiles each step.
     """
@@ -43,7 +43,7 @@ def chunked(model: Any, steps: int, *, jit_compile: bool = False) -> Any:
 
 
 def one_by_one(iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
-    """Make steps on an iterator's batches; how many there were, and the logs of the last one."""
+    """Make steps on an iterator's batches. Return how many, and the logs of the last one."""
     import tensorflow as tf
 
     spec = logs_spec(step, iterator.element_spec)
@@ -65,17 +65,17 @@ def one_by_one(iterator: Any, step: Any, limit: Any, logs: Any = None) -> Any:
 
 
 def compiled_chunks(model: Any, steps: int, batch_size: int) -> Any:
-    """A train function for `fit`: up to `steps` steps in one call, which XLA compiles as a whole.
+    """Return a train function for `fit` whose call of up to `steps` steps XLA compiles whole.
 
-    The batches are stacked first. A batch of another size (the last one of an epoch) and what
-    comes after it in the chunk are stepped on without XLA: to compile for them takes too long.
+    The batches are stacked first. A batch of another size (the last one of an epoch) and those
+    after it in the chunk are trained on without XLA: compiling for that size takes too long.
 
     :param batch_size: examples of a whole batch.
     """
     import tensorflow as tf
 
     step = one_step(model, jit_compile=False)
-    # of its own: a step that is traced for any size would be taken for this one too
+    # a separate function: one that was traced for any size would be reused for whole batches
     whole_step = one_step(model, jit_compile=False)
 
     def chunk(iterator: Any) -> Any:
@@ -111,7 +111,7 @@ def compiled_chunks(model: Any, steps: int, batch_size: int) -> Any:
 
 
 def whole_batch(spec: Any, size: int) -> Any:
-    """The specification of a batch of so many examples."""
+    """Return the specification of a batch of this size."""
     import tensorflow as tf
 
     return tf.nest.map_structure(
@@ -129,12 +129,12 @@ def resident(
     jit_compile: bool = False,
     drop_remainder: bool = False,
 ) -> Any:
-    """A train function for `fit` over one element an epoch: the order of the examples.
+    """Return a train function for `fit` whose iterator yields the order of an epoch's examples.
 
     It gathers each batch from the examples, which stay on the device.
 
     :param examples: a structure of tensors that share their first axis.
-    :param steps: most steps of a call of the graph.
+    :param steps: the most steps of a call of the graph.
     :param maps: functions of a whole batch.
     :param jit_compile: whether XLA compiles a call as a whole.
     """
@@ -152,16 +152,16 @@ def resident(
 
     gather = tf.function(gathered, autograph=False)
     step = one_step(model, jit_compile=False)
-    # of its own where sizes are known: it would be traced for any size otherwise
+    # a separate function for XLA: `step` must be traced for the known size only
     alone = one_step(model, jit_compile=False) if jit_compile else step
-    # XLA needs to know the size of a batch; without it nothing is said that tf.data would not say
+    # XLA needs the size of a batch; without XLA the shape is left as open as in tf.data
     known = jit_compile or drop_remainder
     rows = tf.TensorSpec([batch_size if known else None], tf.int32)
     batch = gather.get_concrete_function(rows).structured_outputs
 
     def run(order: Any, start: Any, count: Any, size: Any) -> Any:
         def batch_at(done: Any) -> Any:
-            # not a slice: XLA compiles anew for each value of where a slice begins
+            # not a slice: XLA compiles anew for each value of the begin of a slice
             places = (start + done) * batch_size + tf.range(batch_size if known else size)
             return gather(tf.gather(order, places))
 

@@ -1,4 +1,4 @@
-"""Which training loop ran, and why, as counted by the train function itself."""
+"""Report which training loop ran and why, as counted by the train function itself."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ class LoopReport:
     """Which loop trained a model, and how many steps and calls it made.
 
     :param kind: "keras", "chunked" or "resident".
-    :param why_not: why Keras' own loop trained in place of the one that was asked for, or "".
-    :param steps_per_call: the most steps of a call; `steps` were made in all, in `calls` calls,
-        the last of them of `last_call` steps.
-    :param compiled_steps: how many of them were made by a call that XLA compiled whole.
-    :param why_not_whole: why XLA compiled single steps only, though asked for, or "".
+    :param why_not: why Keras' own loop trained in place of the stack's; empty if it did not.
+    :param steps_per_call: the most steps of a call.
+    :param calls: how many calls were made.
+    :param steps: how many steps they made in all.
+    :param last_call: how many steps the last call made.
+    :param compiled_steps: how many steps were made by calls that XLA compiled whole.
+    :param why_not_whole: why XLA compiled only single steps; empty if it did not.
     """
 
     kind: str = "keras"
@@ -32,14 +34,14 @@ class LoopReport:
     why_not_whole: str = ""
 
     def count(self, steps: int, compiled: int) -> None:
-        """A call has made so many steps, so many of them compiled whole."""
+        """Add a call of `steps` steps, `compiled` of which were compiled whole."""
         self.last_call = steps
         self.calls += steps > 0
         self.steps += steps
         self.compiled_steps += compiled
 
     @property
-    def said(self) -> str:
+    def in_words(self) -> str:
         """`64 steps a call, compiled whole by XLA: 1,250 steps in 20 calls`."""
         words = f"{self.steps_per_call:,} step{'s' * (self.steps_per_call != 1)} a call"
         if self.compiled_steps:
@@ -51,25 +53,25 @@ class LoopReport:
 
 
 def loop_report(model: Any) -> LoopReport:
-    """Return which loop trained this model, read back from what trained it; for `report_effect`.
+    """Return which loop trained this model, for `report_effect`.
 
     A model that tfopt did not train has Keras' own loop and no steps.
     """
     return attrs.evolve(_BY_MODEL.get(model) or LoopReport())
 
 
-def continued(model: Any, made: LoopReport) -> LoopReport:
-    """Return the report to count in: the one so far, if a like loop has trained the model."""
+def continued(model: Any, report: LoopReport) -> LoopReport:
+    """Return the report to count in: the existing one, if a like loop has trained the model."""
     before = _BY_MODEL.get(model)
     if before is not None and (before.kind, before.steps_per_call) == (
-        made.kind,
-        made.steps_per_call,
+        report.kind,
+        report.steps_per_call,
     ):
         return before
-    note_loop(model, made)
-    return made
+    note_loop(model, report)
+    return report
 
 
-def note_loop(model: Any, made: LoopReport) -> None:
-    """From now on this counts what trains the model."""
-    _BY_MODEL[model] = made
+def note_loop(model: Any, report: LoopReport) -> None:
+    """Set the report that counts the model's training from now on."""
+    _BY_MODEL[model] = report

@@ -1,4 +1,4 @@
-"""The resident loop: batches are gathered in the graph from a data set that the device holds."""
+"""The resident loop: the graph gathers batches from a data set that is held on the device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_EXAMPLES = 2**31 - 1
 
 @attrs.frozen(eq=False)
 class ResidentData:
-    """What is held, and what becomes of it in each epoch."""
+    """The examples that the device holds, and how each epoch batches them."""
 
     tensors: Any
     count: int
@@ -29,21 +29,21 @@ class ResidentData:
 
     @property
     def full_batches(self) -> int:
-        """Batches of the whole size in an epoch."""
+        """The number of full batches in an epoch."""
         return self.count // self.batch.size
 
     @property
     def batches(self) -> int:
-        """All batches of an epoch."""
+        """The number of all batches in an epoch."""
         left = self.count % self.batch.size
         return self.full_batches + (left > 0 and not self.batch.drop_remainder)
 
 
 def resident_data(plan: DataPlan, lowered: Any, *, reads_before_fit: bool = False) -> ResidentData:
-    """What a lowered plan holds on the device.
+    """Return what a lowered plan holds on the device.
 
     :param reads_before_fit: see `EpochOrders`.
-    :raises ValueError: for a plan of which `why_not_resident` says why not.
+    :raises ValueError: if `why_not_resident` gives a reason.
     """
     reason = why_not_resident(plan)
     if reason:
@@ -63,7 +63,7 @@ def resident_data(plan: DataPlan, lowered: Any, *, reads_before_fit: bool = Fals
 
 
 def why_not_resident(plan: DataPlan) -> str:
-    """Why no batch can be gathered from what this plan holds, "" if all can."""
+    """Return why batches cannot be gathered from what this plan holds; empty if they can."""
     resident, behind = _split(plan)
     if resident is None:
         return "the training data are not held on the device"
@@ -84,14 +84,14 @@ def _split(plan: DataPlan) -> tuple[Resident | None, tuple[Stage, ...]]:
 
 @attrs.define(eq=False)
 class ResidentFunction:
-    """A train function for `fit` that pulls nothing from the iterator which it is handed.
+    """A train function for `fit` that takes nothing from the iterator that it is called with.
 
-    An iterator that it has not seen before is a new epoch, whose order is taken from `data`.
+    A new iterator means a new epoch, whose order is taken from `data`.
 
-    :param steps: most steps of a call.
+    :param steps: the most steps of a call.
     :param jit_compile: whether XLA compiles a call whole.
-    :param class_weight: Keras' own, which it would apply to the batches of the iterator.
-    :param made: counts what the calls make.
+    :param class_weight: as `fit` takes it; Keras would apply it to the iterator's batches.
+    :param report: counts the steps and calls.
     """
 
     model: Any
@@ -99,7 +99,7 @@ class ResidentFunction:
     steps: int
     jit_compile: bool
     class_weight: Any = None
-    made: LoopReport = attrs.field(factory=lambda: LoopReport(kind="resident"))
+    report: LoopReport = attrs.field(factory=lambda: LoopReport(kind="resident"))
     _iterator: Any = None
     _order: Any = None
     _done: int = 0
@@ -112,32 +112,31 @@ class ResidentFunction:
     def __attrs_post_init__(self) -> None:
         import tensorflow as tf
 
-        self.made.steps_per_call = self.steps
+        self.report.steps_per_call = self.steps
         self._single = one_step(self.model, jit_compile=self.jit_compile)
         step = one_step(self.model, jit_compile=False)
-        # of its own where sizes are known: it would be traced for any size otherwise
+        # a separate function for XLA: `step` must be traced for the known size only
         alone = one_step(self.model, jit_compile=False) if self.jit_compile else step
         size = self.data.batch.size
         gather = _gathering(self.data, self.class_weight)
 
-        # XLA needs to know the size of a batch. Without XLA nothing is known of it that the stock
-        # pipeline would not say, or the graph would be optimized otherwise, and round otherwise.
+        # XLA needs the size of a batch. Without XLA the shape is left as open as in the stock
+        # pipeline, or the graph would be optimized differently, and round differently.
         known = self.jit_compile or self.data.batch.drop_remainder
         rows = tf.TensorSpec([size if known else None], tf.int32)
         spec = gather.get_concrete_function(rows).structured_outputs
 
         def run(order: Any, start: Any, count: Any, batch_size: Any) -> Any:
-            """Full batches, from the `start`-th on."""
-
             def batch_at(done: Any) -> Any:
-                # not a slice: XLA compiles anew for each value of where a slice begins
+                # not a slice: XLA compiles anew for each value of the begin of a slice
                 places = (start + done) * size + tf.range(size if known else batch_size)
                 return gather(tf.gather(order, places))
 
             return repeated(step, batch_at, spec, count, compiled=self.jit_compile)
 
         def last(order: Any) -> Any:
-            """The epoch's last batch, which is smaller; not worth a compilation of its own."""
+            """Make the step on the epoch's last batch, which is smaller and not worth a
+            compilation."""
             return alone(gather(tf.slice(order, [self.data.full_batches * size], [-1])))
 
         self._batch_size = tf.constant(size)
@@ -145,15 +144,16 @@ class ResidentFunction:
         self._last = tf.function(last, autograph=False)
 
     def begin_fit(self) -> None:
-        """A call of `fit` follows."""
+        """Prepare for a call of `fit`."""
         self.data.orders.begin_fit()
 
     def begin_within(self, steps: int) -> None:
-        """So many steps of the next epoch were made before this training."""
+        """Begin the next epoch after this many steps, which were made before the training was
+        resumed."""
         self._made_before = steps
 
     def __call__(self, iterator: Any) -> Any:
-        """Make the next steps of the epoch.
+        """Make the next steps of the epoch and return the logs of the last one.
 
         :raises StopIteration: if there is none left.
         """
@@ -161,14 +161,14 @@ class ResidentFunction:
 
         if not isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
             logs = self._single(next(iterator))  # train_on_batch hands over a generator
-            self.made.count(1, 0)
+            self.report.count(1, 0)
             return logs
         if iterator is not self._iterator:
             self._iterator, self._done = iterator, self._made_before
             self._made_before = 0
             self._order = self.data.orders.next_epoch()
         count = min(self.steps, self.data.batches - self._done)
-        self.made.last_call = 0
+        self.report.last_call = 0
         if count <= 0:
             raise StopIteration
         logs = self._steps(self._done, count)
@@ -180,14 +180,14 @@ class ResidentFunction:
 
         logs = None
         full = max(0, min(count, self.data.full_batches - start))
-        self.made.count(count, full if self.jit_compile else 0)
+        self.report.count(count, full if self.jit_compile else 0)
         if full:
             logs = self._run(self._order, tf.constant(start), tf.constant(full), self._batch_size)
         return self._last(self._order) if full < count else logs
 
 
 def _gathering(data: ResidentData, class_weight: Any) -> Any:
-    """From the indices of examples to their batch as the plan makes it: a `tf.function`."""
+    """Return a `tf.function` from the indices of examples to their batch as the plan makes it."""
     import tensorflow as tf
 
     # traced as tf.data traces a map's function: with AutoGraph

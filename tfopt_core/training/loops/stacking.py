@@ -1,4 +1,4 @@
-"""Batches of one size put into one tensor, as XLA needs them."""
+"""Stack batches of one size in one tensor, as XLA needs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def why_not_stacked(spec: Any) -> str:
-    """Why batches of this specification cannot be stacked for XLA, "" if they can."""
+    """Return why batches of this specification cannot be stacked for XLA; empty if they can."""
     import tensorflow as tf
 
     for part in tf.nest.flatten(spec):
@@ -20,8 +20,8 @@ def why_not_stacked(spec: Any) -> str:
 
 
 def sizes_of(batch: Any) -> Any:
-    """The lengths of all axes of a batch, or of its specification, in one vector; none of what is
-    no plain tensor."""
+    """Return the lengths of all axes of a batch's plain tensors, or of their specifications, in a
+    vector."""
     import tensorflow as tf
 
     shapes = [
@@ -35,9 +35,9 @@ def sizes_of(batch: Any) -> Any:
 
 
 def sized(spec: Any, sizes: Any) -> Any:
-    """The specification with no axis left open; None where that is not known.
+    """Return the specification with all axes known; None if some stay unknown.
 
-    :param sizes: what `sizes_of` says of such a batch; or how many examples it holds, or None.
+    :param sizes: the result of `sizes_of` for such a batch; or its number of examples, or None.
     """
     import tensorflow as tf
 
@@ -63,10 +63,10 @@ def sized(spec: Any, sizes: Any) -> Any:
 
 
 def stacked(iterator: Any, spec: Any, steps: int) -> Any:
-    """The next batches of an iterator, as long as they have the sizes that are specified.
+    """Take the next batches of an iterator and stack them, up to the first of another size.
 
-    :returns: the stack, of `steps` batches; how many of them are meant; whether a batch of other
-        sizes ended it, and that batch.
+    :returns: the stack, padded to `steps` batches; how many of them are valid; whether a batch of
+        another size ended it; and that batch.
     """
     import tensorflow as tf
 
@@ -82,7 +82,7 @@ def stacked(iterator: Any, spec: Any, steps: int) -> Any:
         there = following.has_value()
         batch = tf.cond(there, lambda: tf.nest.flatten(following.get_value()), lambda: batch)
         goes_on = there & tf.reduce_all(sizes_of(batch) == whole_sizes)
-        # what is written past the end is not meant, but must have the size of the others
+        # padding past the end must have the size of the others
         fits = tf.cond(
             goes_on,
             lambda: [_with_shape(p, s.shape) for p, s in zip(batch, specs, strict=True)],
@@ -107,7 +107,7 @@ def stacked(iterator: Any, spec: Any, steps: int) -> Any:
 
 
 def _with_shape(tensor: Any, shape: Any) -> Any:
-    """The tensor, of which it is known here that it has this shape."""
+    """Return the tensor with its static shape set."""
     import tensorflow as tf
 
     result = tf.identity(tensor)

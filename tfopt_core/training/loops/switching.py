@@ -1,8 +1,8 @@
-"""Several exact train functions in one training: `fit` calls one function, which chooses.
+"""Switch between several exact train functions in one training.
 
-Keras' own `fit` goes on meanwhile. It reads `model.train_function` at each call and counts a fixed
-number of steps for each. A loop that makes more steps a call than `fit` counts makes them in one
-call, and the next calls of `fit` are answered with the logs that are there already.
+Keras' own `fit` runs unchanged. It reads `model.train_function` at each call and counts a fixed
+number of steps for it. A loop that makes more steps a call makes them all in one call, and the
+next calls of `fit` return the same logs without a step.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Tell = Callable[[dict[str, Any]], None]
 
 @attrs.define(eq=False)
 class SwitchingLoop:
-    """What `model.train_function` is while loops are compared, and afterwards.
+    """The `model.train_function` while loops are compared, and afterwards.
 
     :param decider: chooses a loop for each call, until it keeps one.
-    :param tell: told once what is kept, as the message "adapted".
-    :param steps_made: steps that the last call made; 0 for a call whose steps were made before.
+    :param tell: called once with the message "adapted", which names the loop that is kept.
+    :param steps_made: the steps that the last call made; 0 if an earlier call has made them.
     """
 
     built: Built
@@ -55,7 +55,7 @@ class SwitchingLoop:
         self._steps_counted = self.reference.steps
 
     def __call__(self, iterator: Any) -> Any:
-        """One call of `fit`. Passes on what the reference raises, `StopIteration` too."""
+        """Answer one call of `fit`. Exceptions of the reference loop pass through."""
         if self._answered:
             self._answered -= 1
             self.steps_made = 0
@@ -80,19 +80,19 @@ class SwitchingLoop:
         return self._steps_counted
 
     def begin_epoch(self) -> None:
-        """An epoch's first step is about to fetch its input."""
+        """Note that an epoch's first step is about to fetch its input."""
         self._done = self._answered = 0
         if self.kept is None:
             self.decider.cut()
 
     def forget_functions(self) -> None:
-        """Have every function made and traced anew when it is needed next."""
+        """Drop all functions, so that each is made and traced anew when it is needed."""
         self._functions.clear()
         self._compiled_tails.clear()
 
     @property
     def wants_segment(self) -> bool:
-        """Whether a new call of `fit` would let it count by the steps of the loop that is kept."""
+        """Whether a new call of `fit` would let `fit` count by the steps of the kept loop."""
         return (
             self.kept is not None
             and self.kept.steps != self._steps_counted
@@ -100,13 +100,13 @@ class SwitchingLoop:
         )
 
     def begin_segment(self) -> None:
-        """A new call of `fit` follows, perhaps over other data."""
+        """Prepare for a new call of `fit`, which may have other data."""
         self.steps_per_epoch = self.built.run.steps_per_epoch
         if self.wants_segment and self.kept is not None:
             self._count_by(self.kept.steps)
 
     def finish(self) -> Loop:
-        """The training is over: leave the model as it was; the loop that trained it in the end."""
+        """Restore the model after the training. Return the loop that trained last."""
         if self.kept is None:
             self.tell({"type": "adapted", "adapted": self.decider.summary()})
         self._count_by(self.reference.steps)
@@ -120,8 +120,8 @@ class SwitchingLoop:
         return loop
 
     def _fitting(self, loop: Loop) -> Loop:
-        """The loop, or the reference where fewer steps are left in the epoch than it makes: a call
-        must not reach past an epoch that `fit` counts."""
+        """Return the loop, or the reference if the loop makes more steps than are left in the
+        epoch. A call must not reach past the epoch that `fit` counts."""
         if loop.steps == self._steps_counted:
             return loop
         left = self._left()
@@ -131,8 +131,7 @@ class SwitchingLoop:
         return None if self.steps_per_epoch is None else self.steps_per_epoch - self._done
 
     def _steps_of(self, loop: Loop) -> int:
-        """The steps of one call of `fit`: those that it counts, or that the loop makes if these are
-        more, as far as the epoch goes."""
+        """Return the steps of a call: the larger of `fit`'s and the loop's, within the epoch."""
         left, steps = self._left(), max(loop.steps, self._steps_counted)
         return steps if left is None else min(steps, max(0, left))
 
@@ -144,7 +143,7 @@ class SwitchingLoop:
             self.steps_made = self._functions[loop].made.last_call
 
     def _may_compile(self, loop: Loop) -> bool:
-        """Whether the next call may compile, so that it may fail before it has trained."""
+        """Return whether the next call may compile, and so may fail before it has trained."""
         if loop.kind == "chunked" and loop.jit_compile:
             # where sizes vary, the first call only learns them, and a later one compiles
             made = self._functions[loop].made
@@ -152,12 +151,12 @@ class SwitchingLoop:
         return self._compiles_anew(loop)
 
     def _compiles_anew(self, loop: Loop) -> bool:
-        """Under XLA the first smaller batch, the epoch's last, is compiled in its call."""
+        """Return whether XLA will compile in this call, for the epoch's smaller last batch."""
         is_last = self._left() is not None and self._steps_of(loop) == self._left()
         return loop.compiles_tail and is_last and loop not in self._compiled_tails
 
     def _try(self, loop: Loop, iterator: Any) -> Loop:
-        """A call that traces or compiles; if it fails, the reference takes its batches.
+        """Make a call that traces or compiles; if it fails, the reference trains on its batches.
 
         :returns: the loop that made the steps.
         """
@@ -185,7 +184,7 @@ class SwitchingLoop:
         return self.reference
 
     def _give_up(self, loop: Loop, why: str) -> None:
-        """Go on without a loop that cannot be traced or compiled."""
+        """Stop using a loop that cannot be traced or compiled."""
         if self.kept is None:
             self.decider.failed(loop, why)
             return
@@ -206,15 +205,15 @@ class SwitchingLoop:
         if loop.kind == "keras":
             return keras_function(self.built, loop.jit_compile)
         function = made_function(self.built, loop)
-        if loop == self.reference:  # what the stack asked for is read back by its plugin
-            function.made = continued(self.built.model, function.made)
+        if loop == self.reference:  # the plugin that set it reads the report
+            function.report = continued(self.built.model, function.report)
         return function
 
     @contextmanager
     def _steps_per_execution(self, steps: int) -> Iterator[None]:
-        """Keras reads the steps while it traces, so in a call of the function, not when making it.
+        """Set the model's steps a call during a call: Keras reads them while it traces.
 
-        Past the attribute tracking of a Keras layer, which costs microseconds in each call.
+        It bypasses the attribute tracking of Keras layers, which costs microseconds in each call.
         """
         attributes = vars(self.built.model)
         before = attributes["steps_per_execution"]
@@ -229,7 +228,7 @@ class SwitchingLoop:
         count_by(self.built.model, steps)
 
     def _note_compiled_tail(self, loop: Loop) -> None:
-        """Under XLA the first smaller batch, the epoch's last, compiles again without a trace."""
+        """Count the compilation of the epoch's smaller last batch, which needs no trace."""
         if loop.compiles_tail and self._left() == 0 and loop not in self._compiled_tails:
             self._compiled_tails.add(loop)
             self.clock.count_trace()
@@ -242,7 +241,7 @@ class SwitchingLoop:
 def switching_loop(
     built: Built, clock: StepClock, adapt: Adapt, tell: Tell
 ) -> SwitchingLoop | None:
-    """The loop that compares what is on offer for this training; None where nothing is."""
+    """Return the loop that compares the offered loops; None if none is offered."""
     offer = offer_loops(built)
     decider = adapt(offer, clock.sync)
     if offer.empty:
@@ -254,15 +253,15 @@ def switching_loop(
 
 
 def restarting_changes_nothing(built: Built) -> bool:
-    """Whether a new call of `fit` between two epochs trains on exactly as one call would."""
+    """Return whether a new call of `fit` between two epochs trains exactly as one call would."""
     import tensorflow as tf
 
     optimizer = getattr(built.model.optimizer, "inner_optimizer", built.model.optimizer)
     if getattr(optimizer, "use_ema", False):
         return False  # `fit` ends by writing the moving averages into the weights
     if batch_callbacks(built.training.callbacks, TEST_METHODS):
-        return False  # validation would count by more steps a call too
+        return False  # validation would make more steps a call too
     if not isinstance(built.run.datasets["train"], tf.data.Dataset):
-        return False  # a PyDataset hears of another end of an epoch, and may shuffle
+        return False  # a PyDataset gets one more `on_epoch_end`, and may shuffle
     # under a strategy `fit` begins by taking a batch, which draws from a shuffle's seeds
     return built.run.strategy is tf.distribute.get_strategy()

@@ -1,4 +1,4 @@
-"""The train function of a stack's loop, put into `model.train_function` and taken out again."""
+"""Make the train function of a stack's loop."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from tfopt_core.training.loops.resident import (
     why_not_resident,
 )
 
-# Keras' own methods: a model with others counts its steps otherwise, or makes other functions.
+# A model that overrides these methods counts its steps differently, or makes other functions.
 OWN_METHODS = ("fit", "make_train_function")
 
 TrainFunction = ChunkedFunction | ResidentFunction
 
 
 def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFunction | None:
-    """A new train function of the loop that the stack asks for; None for Keras' own.
+    """Return a new train function of the stack's loop; None for Keras' own.
 
-    Keras' own also trains where another one cannot: `loop_report(model).why_not` says why.
+    Keras' own loop also trains where the stack's cannot; `loop_report(model).why_not` says why.
 
-    :param before: the one that trained so far, over the same data; epochs go on in its order.
+    :param before: the function that has trained so far, over the same data, whose order of epochs
+        is continued.
     """
     if built.training.loop == "keras":
         return None
@@ -38,16 +39,16 @@ def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFun
         note_loop(built.model, LoopReport(why_not=reason))
         return None
     if isinstance(before, ChunkedFunction):
-        before.made = continued(built.model, before.made)
+        before.report = continued(built.model, before.report)
         return before
     data = before.data if isinstance(before, ResidentFunction) else None
     function = made_function(built, loop_of(built), data)
-    function.made = continued(built.model, function.made)
+    function.report = continued(built.model, function.report)
     return function
 
 
 def loop_of(built: Built) -> Loop:
-    """The loop that trains as far as the stack decides, and nothing stands against it."""
+    """Return the loop that trains: the stack's, or Keras' own where the stack's cannot."""
     training, jit_compile = built.training, bool(built.model.jit_compile)
     if training.loop == "keras":
         return Loop(training.steps_per_execution, jit_compile)
@@ -57,9 +58,9 @@ def loop_of(built: Built) -> Loop:
 
 
 def made_function(built: Built, loop: Loop, data: ResidentData | None = None) -> TrainFunction:
-    """A train function of this chunked or resident loop.
+    """Return a train function of this chunked or resident loop.
 
-    :param data: what is held, where that is known.
+    :param data: the examples that the device holds; None to read them from the plan.
     """
     if loop.kind == "chunked":
         size = built.plans["train"].batch_size
@@ -68,7 +69,7 @@ def made_function(built: Built, loop: Loop, data: ResidentData | None = None) ->
         data = resident_data(
             built.plans["train"],
             built.run.datasets["train"],
-            # then Keras builds the model on a batch before it begins
+            # with a strategy Keras takes a batch to build the model before it begins
             reads_before_fit=own_strategy(built.model) is not None,
         )
     return ResidentFunction(
@@ -82,31 +83,31 @@ def own_strategy(model: Any) -> Any:
 
 
 def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:
-    """Keras' own train function with XLA or without; the model's settings are put back.
+    """Return Keras' own train function with XLA or without, leaving the model's settings unchanged.
 
-    It reads `model.steps_per_execution` while it is traced, so in its first call.
+    The function reads `model.steps_per_execution` while it is traced, in its first call.
     """
     model = built.model
     before = model.train_function, model.jit_compile
     try:
         model.jit_compile = jit_compile
         model.make_train_function(force=True)
-        made: Callable[..., Any] = model.train_function
+        function: Callable[..., Any] = model.train_function
     finally:
         model.train_function, model.jit_compile = before
-    return made
+    return function
 
 
 def count_by(model: Any, steps: int) -> None:
-    """Have `fit` and `evaluate` count so many steps a call from now on."""
+    """Make `fit` and `evaluate` count this many steps a call from now on."""
     if model.steps_per_execution != steps:
         model.steps_per_execution = steps
-        # traced with the former number these would evaluate one batch in so many, silently
+        # functions traced with the former number would skip batches without an error
         model.test_function = model.predict_function = None
 
 
 def why_no_loop(built: Built) -> str:
-    """Why the loop that the stack asks for cannot train this model, "" if it can."""
+    """Return why the stack's loop cannot train this model; empty if it can."""
     reason = why_only_keras(built.model, built.run.replicas)
     if reason:
         return reason
@@ -122,7 +123,7 @@ def why_no_loop(built: Built) -> str:
 
 
 def why_only_keras(model: Any, replicas: int) -> str:
-    """Why nothing but Keras' own loop, as the model has it, can train it; "" if others can."""
+    """Return why only Keras' own loop can train the model; empty if others can."""
     import keras
 
     if model.run_eagerly:

@@ -1,4 +1,4 @@
-"""The training data of a replay: two epochs read and digested, and the first batches kept."""
+"""Read the training data of a replay: two epochs are digested, and the first batches kept."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
 
-# What is kept is also frozen with the first epoch: a second one must be read to see that.
+# A cache that froze random data shows only in a second epoch.
 EPOCHS = 2
-# Two epochs that take longer on the first side are cut down for both.
+# If an epoch takes longer on the first side, the data are cut down for both sides.
 EPOCH_SECONDS = 10.0
-# Of what was read in that time so much makes an epoch that is short for both sides.
+# The share of what was read in that time that makes a shortened epoch.
 SHORTENED_SHARE = 0.25
-# The other side has the same to read; more patience than this is a stack that only costs.
+# How many times as long the other side may take for the same data.
 PATIENCE = 6.0
 KEPT_BYTES = 512 * 2**20
 
@@ -31,7 +31,7 @@ Clock = Callable[[], float]
 
 @attrs.frozen
 class ReplayData:
-    """What was read: the epochs' digests; why that is not all; the first epoch's first batches.
+    """The data that were read: the epochs' digests, why they are incomplete, the first batches.
 
     There are no digests of a PyDataset, which Keras reads itself.
     """
@@ -44,41 +44,42 @@ class ReplayData:
 
 def read_first(workload: Workload, plan: DataPlan, rebuilt: Callable[[Workload], DataPlan],
                now: Clock = monotonic) -> ReplayData:  # fmt: skip
-    """Read the first side's data and keep its first batches, as a `tf.data.Dataset`.
+    """Read the first side's data and return them with the first batches as a `tf.data.Dataset`.
 
-    :param plan: what is read, batches.
-    :param rebuilt: builds the same plan of another workload, for an epoch that is cut down.
+    :param plan: the plan to read, of batches.
+    :param rebuilt: builds the same plan for a workload whose data are cut down.
     """
-    kept = _Kept()
+    first = _FirstBatches()
     source = plan.source
     if _untouched_pydataset(plan):
         dataset = lower_stages((source,))
-        read_epoch(dataset, keep=kept, most_batches=FIRST_BATCHES)
-        return ReplayData((), None, kept.dataset(dataset))  # Keras reads it itself
+        read_epoch(dataset, keep=first, most_batches=FIRST_BATCHES)
+        return ReplayData((), None, first.dataset(dataset))  # Keras reads it itself
     dataset, shortened_to = lower(plan), None
-    epochs = _epochs(dataset, EPOCH_SECONDS, kept, now)
+    epochs = _epochs(dataset, EPOCH_SECONDS, first, now)
     if not epochs[-1].whole:
         read = epochs[0].batches if source.batched else epochs[0].examples
-        kept, shortened_to = _Kept(), max(1, int(read * SHORTENED_SHARE))
+        first, shortened_to = _FirstBatches(), max(1, int(read * SHORTENED_SHARE))
         dataset = lower(rebuilt(shortened(workload, shortened_to)))
-        epochs = _epochs(dataset, EPOCH_SECONDS, kept, now)
-    return ReplayData(epochs, _unread(epochs), kept.dataset(dataset), shortened_to)
+        epochs = _epochs(dataset, EPOCH_SECONDS, first, now)
+    return ReplayData(epochs, _unread(epochs), first.dataset(dataset), shortened_to)
 
 
 def read_other(plan: DataPlan, first_source: Any, now: Clock = monotonic) -> ReplayData:
-    """Read the other side's data, of the same workload as the first side's.
+    """Read the other side's data, of the same workload as the first side's, and return them.
 
     :param first_source: the first side's source.
     """
     if first_source.origin == "pydataset":
         touched = not _untouched_pydataset(plan) or plan.source.value is not first_source.value
-        return ReplayData((), "the stack reads the PyDataset otherwise" if touched else None, None)
+        unread = "the stack reads the PyDataset differently" if touched else None
+        return ReplayData((), unread, None)
     epochs = _epochs(lower(plan), PATIENCE * EPOCH_SECONDS, _forget, now)
     return ReplayData(epochs, _unread(epochs), None)
 
 
 def shortened(workload: Workload, count: int) -> Workload:
-    """The workload with so many of its training examples, or batches where it makes those."""
+    """Return the workload with `count` training examples, or batches if its data are batched."""
     plan = as_plan(workload.train, "train")
     return attrs.evolve(workload, train=plan.first(count))
 
@@ -94,7 +95,7 @@ def _unread(epochs: tuple[ReadEpoch, ...]) -> str | None:
 def _epochs(
     dataset: Any, seconds: float, keep: Callable[[Any], None], now: Clock
 ) -> tuple[ReadEpoch, ...]:
-    """Two epochs, each in so many seconds; where the first takes longer, a part of it."""
+    """Read two epochs, each within `seconds`. Return their digests; of a longer epoch a part."""
     epochs: list[ReadEpoch] = []
     for _ in range(EPOCHS):
         end = now() + seconds
@@ -110,10 +111,10 @@ def _passed(end: float, now: Clock) -> bool:
 
 
 def _forget(batch: Any) -> None:
-    """Nothing of a batch is kept."""
+    """Ignore a batch."""
 
 
-class _Kept:
+class _FirstBatches:
     """The first batches, as many as fit into the limit, and one at least."""
 
     def __init__(self) -> None:
@@ -126,7 +127,7 @@ class _Kept:
             self._bytes += _size(batch)
 
     def dataset(self, like: Any) -> Any:
-        """They, as a data set of the same structure."""
+        """Return the batches as a data set of the same structure."""
         import tensorflow as tf
 
         batches = self._batches

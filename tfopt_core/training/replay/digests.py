@@ -1,4 +1,4 @@
-"""Digests of batches and of the examples in them: data are compared by what they hold."""
+"""Digest batches and their examples, to compare data by their contents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 from tfopt_core.records.replay import ReadEpoch
 
 DIGEST_BYTES = 16
-# Of so many batches of an epoch each digest is kept, so that the first that differs has a number.
+# The digests of this many batches are kept one by one, to tell the first that differs.
 FIRST_BATCHES = 100
 
 
@@ -22,14 +22,14 @@ def read_epoch(
     out_of_time: Callable[[], bool] = lambda: False,
     most_batches: int | None = None,
 ) -> ReadEpoch:
-    """Read a data set of batches once.
+    """Read a data set of batches once and return its digests.
 
-    The digest of the multiset is the sum of the examples' digests modulo 2^128: an example that is
-    lost, repeated or changed moves it, another order does not.
+    The digest of the multiset is the sum of the examples' digests modulo 2^128: a lost, repeated
+    or changed example changes it, another order does not.
 
-    :param keep: given each batch.
-    :param out_of_time: asked after each batch; the reading ends when it is true.
-    :param most_batches: the reading ends after so many.
+    :param keep: called with each batch.
+    :param out_of_time: called after each batch; reading ends once it returns true.
+    :param most_batches: the most batches to read, None for all.
     """
     examples = batches = multiset = 0
     order, first, whole = hashlib.blake2b(digest_size=DIGEST_BYTES), [], True
@@ -56,7 +56,7 @@ def read_epoch(
 
 
 def example_digests(batch: Any) -> list[bytes]:
-    """A digest of each example of a batch: of all its leaves, their types, shapes and names.
+    """Return a digest of each example of a batch: of its leaves, their types, shapes and names.
 
     A batch whose leaves do not share their first axis counts as a single example.
     """
@@ -156,5 +156,5 @@ def _sparse(tensor: Any) -> _Leaf:
 
 
 def _with_length(data: bytes) -> bytes:
-    """Bytes that cannot be confused with others once they are joined."""
+    """Return the bytes after their length, so that joined bytes stay unambiguous."""
     return len(data).to_bytes(8) + bytes(data)

@@ -1,9 +1,9 @@
-"""A short training, replayed for the equivalence certificate: once without a stack, once with it.
+"""Replay a short training for the equivalence certificate: without the stack, then with it.
 
-The side without plugins goes first and leaves in a folder what the other one needs: its first
+The side without plugins goes first and stores in a folder what the other side needs: its first
 batches, its initial variables and its final weights. Both train on the same batches in the same
-order, each through its own train function, so that what is compared is the model, its precision,
-its compiler and its loop. The data that each side would have read itself are compared as digests.
+order, each through its own train function, which compares the model, its precision, its compiler
+and its loop. The data that each side would have read itself are compared as digests.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ INITIAL, FINAL, OWN = "initial.npz", "final.npz", "own.npz"
 
 
 def replay(job: Job, folder: Path, load: Callable[[Job], Any] = load) -> Replayed:
-    """Replay one side, the one without plugins first.
+    """Replay one side, the one without plugins first. Return its losses and digests.
 
-    :param folder: shared by both sides.
-    :param load: makes the job's workload.
+    :param folder: the folder that both sides share.
+    :param load: loads the job's workload.
     :raises ReplayImpossible: if the models have different variables.
     :raises PluginError, PluginRefused, WorkloadError: as a run does.
     """
@@ -93,18 +93,18 @@ def _cut(workload: Any, count: int | None) -> Any:
 
 
 def _same_again(data: ReplayData, built: Built) -> bool | None:
-    """Whether the first batches, built anew under the same seed, are those that were read."""
+    """Return whether the first batches, built anew under the same seed, are the same."""
     if not data.epochs:
         return None
     first = data.epochs[0].first
     again = read_epoch(lower(built.plans["train"]), most_batches=FIRST_BATCHES).first
-    count = min(len(first), len(again))  # where the time is up they may be fewer
+    count = min(len(first), len(again))  # fewer, if reading ran out of time
     return count > 0 and first[:count] == again[:count]
 
 
 def _own_difference(built: Built, folder: Path) -> float | None:
-    """How far the same training, repeated, ends from this one: some GPU kernels sum in an order
-    of their own each time. None where another rounding is declared anyway."""
+    """Return how far the weights differ if the same training is repeated. Some GPU kernels sum in
+    another order each time. None if a plugin declares another rounding."""
     if any(math_of(p.name, p.plugin) == "rounding" for p in built.job.plugins):
         return None
     save_variables(folder / OWN, built.model.weights)
@@ -118,9 +118,9 @@ def _train_from_stored(built: Built, folder: Path) -> Replayed:
 
 
 def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed:
-    """Train on the stored batches.
+    """Train on the stored batches and return the losses.
 
-    :param begin: given the model once it is built, before the first step.
+    :param begin: called with the model once it is built, before the first step.
     """
     model, wrap = built.model, built.training.wrap_train_step
     with built.run.strategy.scope():
@@ -128,12 +128,12 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
     if wrap is not None:
         model.train_step = wrap(model.train_step)
     recorder = _recorder(begin)
-    given = data = _stored_batches(folder)
+    stored = data = _stored_batches(folder)
     class_weight = built.workload.class_weight
     distribution = distribution_of(built)
     if isinstance(distribution, Synchronous):
         distribution.install()
-        data, class_weight = distribution.train_on(given), None
+        data, class_weight = distribution.train_on(stored), None
     else:
         _use_loop(built)
     model.fit(
@@ -146,15 +146,17 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
     )
     return Replayed(
         epochs=(),
-        steps=int(given.cardinality()),
+        steps=int(stored.cardinality()),
         reported=tuple(recorder.reported),
         losses={name: tuple(values) for name, values in recorder.losses.items()},
     )
 
 
 def _use_loop(built: Built) -> None:
-    """Have `fit` call the stack's loop, over batches that it is given. One that gathers its own
-    batches trains as a chunked one here; what it would have gathered is compared as data.
+    """Make `fit` call the stack's loop on the stored batches.
+
+    A resident loop, which gathers its own batches, is replaced by a chunked one; what it would have
+    gathered is compared as data.
     """
     loop = loop_of(built)
     if loop.kind == "keras":
@@ -166,19 +168,19 @@ def _use_loop(built: Built) -> None:
 
 
 def _stored_batches(folder: Path) -> Any:
-    """The first side's batches in their order, over and over, for about a hundred steps."""
+    """Return the first side's batches in their order, repeated for about a hundred steps."""
     import tensorflow as tf
 
     batches = json.loads((folder / FACTS).read_text(encoding="utf-8"))["batches"]
     passes = max(1, STEPS // batches)
     options = tf.data.Options()
-    options.autotune.enabled = False  # there is nothing to tune, and its thread is waited for
+    options.autotune.enabled = False  # nothing to tune, and its thread would delay the end
     data = tf.data.Dataset.load(str(folder / BATCHES)).repeat(passes).with_options(options)
     return data.apply(tf.data.experimental.assert_cardinality(batches * passes))
 
 
 def _recorder(begin: Callable[[Any], None]) -> Any:
-    """The Keras callback that keeps the losses."""
+    """Return the Keras callback that records the losses."""
     import keras
 
     class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
@@ -201,7 +203,7 @@ def _recorder(begin: Callable[[Any], None]) -> Any:
 
 
 def _left_out(built: Built) -> tuple[str, ...]:
-    """What the stack adds to a training, or takes from it, that no replay calls."""
+    """Return the callbacks and hooks that the stack adds or removes and that no replay calls."""
     own = Counter(type(callback).__name__ for callback in built.workload.callbacks())
     used = Counter(type(callback).__name__ for callback in built.training.callbacks)
     words = [f"the callback {name}" for name in (used - own) | (own - used)]

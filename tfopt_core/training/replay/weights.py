@@ -1,4 +1,4 @@
-"""A model's variables in a file, and how far two models' weights lie apart."""
+"""Store a model's variables in a file, and compute how far two models' weights differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def save_variables(path: Path, variables: Sequence[Any]) -> None:
 
 
 def restore_variables(path: Path, variables: Sequence[Any]) -> None:
-    """Set the variables from such a file.
+    """Set the variables to the values in such a file.
 
     :raises ReplayImpossible: if they are not the same in number, names and shapes.
     """
@@ -27,10 +27,10 @@ def restore_variables(path: Path, variables: Sequence[Any]) -> None:
 
 
 def weight_difference(path: Path, weights: Sequence[Any]) -> float:
-    """The largest difference to the weights in such a file.
+    """Return the largest difference to the weights in such a file.
 
-    Each tensor's largest difference is taken relative to that tensor's largest magnitude on either
-    side, so that a small bias counts as much as a large kernel.
+    Each tensor's largest difference is divided by that tensor's largest magnitude on either side,
+    so that a small bias counts as much as a large kernel.
 
     :raises ReplayImpossible: if they are not the same in number, names and shapes.
     """
@@ -59,7 +59,7 @@ def _values(path: Path, variables: Sequence[Any]) -> list[Any]:
 
 
 def _key(index: int, variable: Any) -> str:
-    # the whole path would not do: Keras numbers layers anew in each process that builds others
+    # not the whole path: Keras numbers the layers differently if a process has built others
     return f"{index:05} {variable.name}"
 
 

@@ -1,4 +1,4 @@
-"""The addresses of a cluster: whether this process' own is free, and which others it waits for."""
+"""Check the addresses of a cluster, and report that this process waits for the others."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Send = Callable[[dict[str, Any]], None]
 
 @attrs.define(eq=False)
 class Joining:
-    """What a strategy's owner calls as `run.join(cluster)`; keeps the cluster.
+    """The `run.join(cluster)` that the owner of a strategy calls; it keeps the cluster.
 
-    TensorFlow waits for the other processes in native code and lets nothing else of this process
-    run meanwhile: so the parent process is told first, and keeps the time.
+    TensorFlow waits for the other processes in native code and blocks all other code of this
+    process. So the parent process is told first, and keeps the time.
     """
 
     send: Send
@@ -29,11 +29,14 @@ class Joining:
 
     @classmethod
     def under(cls, options: ClusterOptions | None, send: Send) -> Joining:
-        """For a process with these options."""
+        """Return the object for a process with these options."""
         return cls(send, ClusterOptions().join_seconds if options is None else options.join_seconds)
 
     def __call__(self, cluster: Cluster) -> None:
-        """:raises ClusterError: if this process' address is taken or is none of this machine."""
+        """Check this process' address and tell the parent that it waits for the others.
+
+        :raises ClusterError: if this process' address is taken or is none of this machine.
+        """
         check_address(cluster)
         self.cluster = cluster
         self.send({"type": "joining", "cluster": to_dict(cluster), "seconds": self.seconds})
@@ -41,18 +44,18 @@ class Joining:
 
 def to_dict(cluster: Cluster) -> dict[str, Any]:
     """Return the cluster as plain data."""
-    addresses = {job: list(found) for job, found in cluster.addresses.items()}
+    addresses = {job: list(hosts) for job, hosts in cluster.addresses.items()}
     return {"addresses": addresses, "job": cluster.job, "index": cluster.index}
 
 
 def from_dict(data: Mapping[str, Any]) -> Cluster:
     """Return the cluster that plain data describe."""
-    addresses = {job: tuple(found) for job, found in data["addresses"].items()}
+    addresses = {job: tuple(hosts) for job, hosts in data["addresses"].items()}
     return Cluster(addresses=addresses, job=data["job"], index=data["index"])
 
 
 def check_address(cluster: Cluster) -> None:
-    """Find out before anybody waits that this process cannot be reached where it should be.
+    """Check that this process can be reached at its address, before others wait for it.
 
     :raises ClusterError: naming the address and what is wrong with it.
     """
@@ -71,7 +74,7 @@ def check_address(cluster: Cluster) -> None:
     try:
         socket.getaddrinfo(host.strip("[]"), int(port))
     except OSError as error:
-        raise ClusterError(f'{cluster.name}: nobody knows the host "{host}": {error}') from error
+        raise ClusterError(f'{cluster.name}: the host "{host}" is unknown: {error}') from error
 
 
 def _why(cluster: Cluster, port: str, error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""A strategy that is built before TensorFlow opens its devices and the workload is loaded."""
+"""Build a strategy before TensorFlow opens its devices and before the workload is loaded."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tfopt_core.training.strategy.addresses import Joining, Send
 
 @attrs.frozen(eq=False)
 class Joined:
-    """A strategy that is built already, the processes it spans, and its owner's state.
+    """A strategy that was built first, the processes it spans, and its owner's state.
 
-    `nanoseconds` is what building it took, with waiting for the other processes and agreeing with
-    them: a part of the training that a single process does not have.
+    `nanoseconds` is the time of building it, of waiting for the other processes and of agreeing
+    with them, which a single process does not need.
     """
 
     strategy: Any
@@ -30,9 +30,9 @@ class Joined:
 
 
 def join(job: Job, send: Send) -> Joined | Serve:
-    """Build the strategy of a job that needs it first; waits for the other processes.
+    """Build the strategy of a job that needs it first, waiting for the other processes.
 
-    :raises ClusterError: if the processes do not come together.
+    :raises ClusterError: if the processes do not connect.
     :raises PluginError, PluginRefused: naming the strategy's owner.
     """
     import tensorflow as tf

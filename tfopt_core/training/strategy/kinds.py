@@ -1,4 +1,4 @@
-"""How a strategy makes its steps: what decides which loop trains."""
+"""Tell how a strategy makes its steps, which decides which loop trains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = Literal["single", "synchronous", "coordinated"]
 
 
 def kind_of(strategy: Any) -> Kind:
-    """Whether the strategy makes steps on one device, on several together, or hands them out."""
+    """Return whether the strategy makes steps on one device, on several together, or on workers."""
     import tensorflow as tf
 
     if isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy):
@@ -24,10 +24,10 @@ def kind_of(strategy: Any) -> Kind:
 
 
 def feeds_itself(strategy: Any) -> bool:
-    """Whether this process shares its own data set out among its replicas.
+    """Return whether this process divides its own data set among its replicas.
 
-    Several processes have one each. On the devices of one CPU nothing has to be copied ahead, and
-    TensorFlow's iterator over several devices only takes time (half of a small step).
+    Each of several processes has its own data set. On devices of one CPU nothing has to be copied,
+    and TensorFlow's iterator over several devices only costs time (half of a small step).
     """
     import tensorflow as tf
 
@@ -39,15 +39,15 @@ def feeds_itself(strategy: Any) -> bool:
     )
 
 
-# A strategy takes one group of replicas, and a few more within it.
+# A strategy uses a few keys: one for its group of replicas, and some within it.
 KEYS_OF_A_STRATEGY = 1_000
 
 
 def apart_from_earlier_strategies() -> None:
-    """Number the collective operations of the next MirroredStrategy unlike those before it.
+    """Give the next MirroredStrategy other keys of collective operations than earlier ones.
 
-    TensorFlow numbers them from the same key in each one, so that two strategies of one process (a
-    dry build and a probe, say) take each other's: "Shape mismatch in the collective instance".
+    TensorFlow numbers them from the same key in each strategy, so that two of one process (of a
+    dry build and a probe, for example) clash: "Shape mismatch in the collective instance".
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Where a fit's time goes: blocks of steps, epochs, validations. No TensorFlow."""
+"""Time a fit: blocks of steps, epochs and validations. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 from tfopt_core.records.fit import TimedBlock
 
-# A block is long enough for the clock (MEASUREMENT.md, section 3).
+# A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
 BLOCK_STEPS = 10
 BLOCK_NANOSECONDS = 20_000_000
 
@@ -22,11 +22,11 @@ class StepClock:
     The time between two calls belongs to the second: fetching input, callbacks and Keras' own
     loop are part of a step.
 
-    :param steps_per_call: steps that one call of the train function makes.
-    :param steps_per_epoch: None where unknown; then the last call of an epoch counts in full.
+    :param steps_per_call: the steps that one call of the train function makes.
+    :param steps_per_epoch: None if unknown; then the last call of an epoch counts in full.
     :param fills_cache: whether the first epoch over the data fills a cache.
-    :param compiles: whether XLA compiles the step: for a smaller last batch it does so again,
-        without a trace that could be counted.
+    :param compiles: whether XLA compiles the step; it then compiles again for a smaller last
+        batch, without a trace that could be counted.
     :param sync: waits for the device; called at block edges only.
     :param now: the clock, in nanoseconds.
     """
@@ -56,15 +56,15 @@ class StepClock:
     _validated: int = 0
 
     def count_trace(self) -> None:
-        """Called by the code that is traced, so once for each trace."""
+        """Count a trace. Called by the code that is traced."""
         self._traces += 1
 
     def new_data(self, epoch: int, steps_per_epoch: int | None) -> None:
-        """From this epoch on the data are others: caches fill again, shapes may be new."""
+        """Note that the data change with this epoch: caches fill again, shapes may be new."""
         self._fresh_epoch, self.steps_per_epoch, self._tail_compiled = epoch, steps_per_epoch, False
 
     def begin_epoch(self, epoch: int) -> None:
-        """An epoch's first step is about to fetch its input."""
+        """Note that an epoch's first step is about to fetch its input."""
         self._epoch, self._done, self._steps = epoch, 0, 0
         self._start = self.now()
         if self._steps_end is not None:
@@ -76,15 +76,15 @@ class StepClock:
             self.first_step_start = self._start
 
     def begin_within(self, steps: int) -> None:
-        """So many steps of the epoch that has begun were made before this training."""
+        """Note that this many steps of the epoch were made before the training was resumed."""
         self._done = steps
 
     def restart_block(self) -> None:
-        """What happened since the epoch's begin is no step's time; no step was made yet."""
+        """Leave out the time since the epoch began; no step was made yet."""
         self._start = self.now()
 
     def leave_out_since(self, begin: int) -> None:
-        """What happened since this reading of `now`, after a step, is no step's time."""
+        """Leave out the time since this reading of `now`, after a step."""
         self._start += self.now() - begin
 
     @property
@@ -93,22 +93,22 @@ class StepClock:
         return self._steps == 0
 
     def leave_out(self) -> None:
-        """What happened since the last block's end is none of the next block's time."""
+        """Leave out the time since the last block ended."""
         assert self.at_edge
         self._start = self.now()
 
     @property
     def traces(self) -> int:
-        """Traces and compilations so far."""
+        """The number of traces and compilations so far."""
         return self._traces
 
     def timed(
         self, function: Callable[..., Any], steps_made: Callable[[], int] | None = None
     ) -> Callable[..., Any]:
-        """The same train function with its calls timed.
+        """Return the train function with its calls timed.
 
-        :param steps_made: asked after each call how many steps it made, where that varies; a call
-            without a step is part of what the next one takes.
+        :param steps_made: returns how many steps the last call made, where that varies; the time
+            of a call without steps belongs to the next one.
         """
         now = self.now
 
@@ -121,7 +121,7 @@ class StepClock:
             self._done += steps
             compiled_tail = self._compiled_tail()
             if self._traces != traces or compiled_tail:
-                # what ran before the traced call is a block of its own
+                # the steps before the traced call are a separate block
                 self._close(begin)
                 self._steps = steps
                 self._close(now(), "trace")
@@ -138,7 +138,7 @@ class StepClock:
         return train_function
 
     def end_steps(self) -> None:
-        """The epoch's last step is done; its validation or its end follows. Safe to repeat."""
+        """Note that the epoch's last step is done. Safe to repeat."""
         if self._steps:
             if self.sync is not None:
                 self.sync()
@@ -147,28 +147,28 @@ class StepClock:
             self._steps_end = self.now()
 
     def begin_validation(self) -> None:
-        """A validation within `fit` starts."""
+        """Note that a validation within `fit` starts."""
         self.end_steps()
         self._validation_start = self.now()
 
     def end_validation(self) -> None:
-        """A validation within `fit` is done."""
+        """Note that a validation within `fit` is done."""
         took = self.now() - self._validation_start
         self._validated += took
         self.validation_seconds.append(took / 1e9)
 
     def end_epoch(self) -> None:
-        """The epoch is done, its validation included."""
+        """Note that the epoch is done, with its validation."""
         self.end_steps()
         self.epoch_ends.append(self.now())
 
     @property
     def steps(self) -> int:
-        """All steps that were made."""
+        """The number of steps that were made."""
         return sum(block.steps for block in self.blocks)
 
     def _compiled_tail(self) -> bool:
-        """Whether this call was the first with the epoch's last batch, under XLA."""
+        """Return whether this was the first call with the epoch's smaller last batch, under XLA."""
         first = self.compiles and not self._tail_compiled and self._done == self.steps_per_epoch
         self._tail_compiled = self._tail_compiled or first
         return first

@@ -1,4 +1,4 @@
-"""The devices that TensorFlow opened: what counts, whatever else the machine has."""
+"""The GPUs that TensorFlow uses, and waiting for them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tfopt_core.hooks import Gpu, Machine
 
 
 def as_tensorflow_sees(machine: Machine) -> Machine:
-    """The machine with the GPUs that TensorFlow uses, and no others.
+    """Return the machine with only the GPUs that TensorFlow uses.
 
     A driver may list GPUs that this TensorFlow was not built for, or that CUDA_VISIBLE_DEVICES
-    hides. What TensorFlow does not tell of one, its memory, is taken from the driver's listing.
+    hides. A GPU's memory, which TensorFlow does not report, is taken from the driver's list.
     """
     import tensorflow as tf
 
@@ -28,7 +28,7 @@ def as_tensorflow_sees(machine: Machine) -> Machine:
 
 
 def device_sync(machine: Machine) -> Callable[[], None] | None:
-    """What waits for the device; on a CPU a call of the train function has waited already."""
+    """Return a function that waits for the device; None on a CPU, where each call waits already."""
     if not machine.gpus:
         return None
     import tensorflow as tf

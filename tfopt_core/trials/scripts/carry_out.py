@@ -12,15 +12,15 @@ from tfopt_core.workers.task import Task
 
 
 def carry_out(task: Task, send: Send) -> dict[str, Any]:
-    """Run the script for what the task asks; the final message.
+    """Run the script for the task and return the final message.
 
-    :raises WorkloadError: for a script that gives nothing to look at.
+    :raises WorkloadError: if the fit of the task never came.
     :raises InputError: for a stack over several processes.
     """
     if task.job.runtime.builds_strategy_first:
         raise InputError(
-            "the stack trains over several processes, which each would run the script; write a "
-            "factory for it"
+            "the stack trains over several processes, and each of them would run the script; "
+            "write a factory for it"
         )
     send({"type": "started"})
     if task.kind == "run":

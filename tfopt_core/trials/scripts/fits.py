@@ -1,4 +1,4 @@
-"""The figures of a script's run, from the timings of its fits."""
+"""Compute the figures of a script's run from the timings of its fits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
-from tfopt_core.statistics.timing.summary import told_fit
+from tfopt_core.statistics.timing.summary import fit_message
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.fitting import FitOfScript, effects_of
 from tfopt_core.training.scripts.running import ScriptEnd
@@ -16,18 +16,18 @@ from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_by
 def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str, Any]:
     """Return a `RunResult`'s figures as plain data.
 
-    :param fits: in the order of their calls; one that is named in the recipe is judged alone.
-    :raises WorkloadError: if the fit that is named did not come.
+    :param fits: in the order of their calls; if the recipe names a fit, it alone is judged.
+    :raises WorkloadError: if the fit that the recipe names did not come.
     """
-    asked = job.recipe.workload.fit
+    judged_number = job.recipe.workload.fit
     numbers = [fit.number for fit in fits]
-    if asked is not None and asked not in numbers:
+    if judged_number is not None and judged_number not in numbers:
         before = f"; {end.error}" if end.error is not None else ""
         raise WorkloadError(
-            f"fit = {asked} is judged, and in this run the script trained by "
+            f"fit = {judged_number} is judged, and in this run the script trained by "
             f"{_calls(len(fits))} of fit only{before}"
         )
-    judged = [fit for fit in fits if asked in (None, fit.number)]
+    judged = [fit for fit in fits if judged_number in (None, fit.number)]
     return {
         "wall_seconds": sum(fit.outcome.wall_seconds for fit in judged),
         "peak_rss_bytes": peak_rss_bytes(),
@@ -37,15 +37,15 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
             name: {"applied": effect.applied, "detail": effect.detail}
             for name, effect in effects_of(judged).items()
         },
-        "outcomes": [_told(fit) for fit in fits],
-        "judged": None if asked is None else numbers.index(asked),
+        "outcomes": [_message(fit) for fit in fits],
+        "judged": None if judged_number is None else numbers.index(judged_number),
         "exit_status": end.status,
         "diverged": next((str(fit.diverged) for fit in judged if fit.diverged), None),
     }
 
 
-def _told(fit: FitOfScript) -> tuple[dict[str, Any], dict[str, Any]]:
-    outcome, beside = told_fit(fit.outcome, fit.name)
+def _message(fit: FitOfScript) -> tuple[dict[str, Any], dict[str, Any]]:
+    outcome, beside = fit_message(fit.outcome, fit.name)
     return outcome, {**beside, "repeated_epochs": fit.repeated_epochs}
 
 

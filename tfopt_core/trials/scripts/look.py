@@ -1,4 +1,4 @@
-"""Run a script up to one of its fits, and examine that."""
+"""Run a script up to one of its fits, and examine that fit."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 Load = Callable[[Job], Any]
 
-# A fit before the one that is looked at is only entered.
+# How many steps earlier fits make.
 STEPS_OF_OTHERS = 2
 
 
 @attrs.define(eq=False)
 class ScriptLook(ScriptRun):
-    """A run that ends at the fit that was asked for; the process with it."""
+    """A run that ends, with its process, at the fit to examine."""
 
     def _job(self) -> Job:
         from tfopt_core.training.timing.devices import as_tensorflow_sees
@@ -36,10 +36,10 @@ class ScriptLook(ScriptRun):
         from tfopt_core.training.scripts.planned_history import lengthen
         from tfopt_core.training.scripts.stopping import stopping_after
 
-        asked = self.task.job.recipe.workload.fit or 1
+        number = self.task.job.recipe.workload.fit or 1
         call = workload.call
-        if call.number < asked:
-            # with the script's own callbacks: it may load what they have saved
+        if call.number < number:
+            # with the script's own callbacks, whose files it may load
             callbacks = [*call.callbacks, stopping_after(STEPS_OF_OTHERS)]
             history = call.make(callbacks, {}, verbose=0)
             lengthen(history, call, stopped=True)
@@ -52,10 +52,10 @@ class ScriptLook(ScriptRun):
                 self.session, workload.call, workload.compiled, self.task.job.seed, ended=True
             )
 
-        return self._end_here(self._looked_at(of_call(make)))
+        return self._end_here(self._examine(of_call(make)))
 
-    def _looked_at(self, load: Load) -> dict[str, Any]:
+    def _examine(self, load: Load) -> dict[str, Any]:
         def send(message: dict[str, Any]) -> None:
-            self.send(self._told(message))
+            self.send(self._with_user_paths(message))
 
-        return dict(self._told(named_function(self.task.look)(self.task, send, load)))
+        return dict(self._with_user_paths(named_function(self.task.look)(self.task, send, load)))

@@ -1,4 +1,4 @@
-"""One run of a script: its folder, the settings made in it, and how it ends."""
+"""One run of a script: its folder, the settings made in its process, and its end."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ PRIVATE = "work"
 
 @attrs.define(eq=False)
 class ScriptRun(abc.ABC):
-    """One run of the script, and what it has done so far. What happens at a fit, a subclass says.
+    """One run of the script. Subclasses define what happens at a fit.
 
-    :param failure: what tfopt itself complained of, whatever the script made of it.
+    :param failure: the first error of tfopt itself, which the script may have caught.
     """
 
     task: Task
@@ -48,7 +48,7 @@ class ScriptRun(abc.ABC):
 
     @contextlib.contextmanager
     def placed(self) -> Iterator[Path]:
-        """In the folder that the script runs in: the user's own, or a private copy of it."""
+        """Enter the folder that the script runs in and yield the script's path in it."""
         recipe = self.task.job.recipe
         assert recipe.workload.script is not None
         path = (recipe.directory / recipe.workload.script).absolute()
@@ -67,7 +67,7 @@ class ScriptRun(abc.ABC):
             private.leave()
 
     def to_its_end(self, path: Path) -> ScriptEnd:
-        """Run it. What tfopt itself complains of counts, whatever the script made of it."""
+        """Run the script and return how it ended."""
         with WhenImported({"tensorflow": self._tensorflow_imported, "keras": self._begin}):
             end = run_script(path, self.task.job.recipe.workload.args)
         if self.session is not None:
@@ -81,21 +81,21 @@ class ScriptRun(abc.ABC):
         return text if self.private is None else self.private.in_words(text)
 
     def why_nothing(self, end: ScriptEnd) -> str:
-        """Return why the fit that was to be looked at never came."""
+        """Return why the fit to examine never came."""
         backend = os.environ.get("KERAS_BACKEND", "tensorflow")
         if backend != "tensorflow":
             return _other_backend(backend)
-        asked = self.task.job.recipe.workload.fit
+        number = self.task.job.recipe.workload.fit
         calls = 0 if self.session is None else self.session.calls
-        if asked is not None and calls and end.error is None:
-            return f"the script calls fit {calls} times only, and fit = {asked} is asked for"
+        if number is not None and calls and end.error is None:
+            return f"the script calls fit {calls} times only, and fit = {number} is asked for"
         seen = Seen(fits=calls)
         if self.session is not None:
             surface = self.session.surface
             seen = Seen(fits=calls, updates=surface.updates, batches_alone=surface.batches_alone)
         return why_nothing_trained(end, seen)
 
-    # What happens while it runs.
+    # While the script runs
 
     def _tensorflow_imported(self) -> None:
         if self._runtime_is_set:
@@ -106,12 +106,12 @@ class ScriptRun(abc.ABC):
         apply_in_process(self.task.job.runtime)
 
     def _begin(self) -> None:
-        """Keras is imported, and no model is built yet."""
+        """Patch Keras once it is imported, before any model is built."""
         import keras
 
         from tfopt_core.training.scripts.session import Session
 
-        self._tensorflow_imported()  # (who imports which, and when, is TensorFlow's own affair)
+        self._tensorflow_imported()  # in case that Keras is imported first
         self._noting(functools.partial(_check_backend, keras.config.backend()))
         if not self.task.own_seeds:
             self.seeding = Seeding()
@@ -119,7 +119,7 @@ class ScriptRun(abc.ABC):
         self._noting(self.session.begin)
 
     def _job(self) -> Job:
-        """Return what the script's fits are built by; Keras is imported."""
+        """Return the job by which the script's fits are built. Keras is imported by then."""
         return self.task.job
 
     @abc.abstractmethod
@@ -129,19 +129,21 @@ class ScriptRun(abc.ABC):
         :param started: `perf_counter_ns` when the script called it.
         """
 
-    def _told(self, said: Any) -> Any:
-        """Plain data with the user's own paths, wherever they stand in it."""
-        if isinstance(said, str):
-            return self.in_words(said)
-        if isinstance(said, dict):
-            return {key: self._told(value) for key, value in said.items()}
-        if isinstance(said, list | tuple):
-            return [self._told(value) for value in said]
-        return said
+    def _with_user_paths(self, data: Any) -> Any:
+        """Return plain data with the user's own paths in all its texts."""
+        if isinstance(data, str):
+            return self.in_words(data)
+        if isinstance(data, dict):
+            return {key: self._with_user_paths(value) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [self._with_user_paths(value) for value in data]
+        return data
 
     def _end_here(self, message: dict[str, Any]) -> NoReturn:
-        """Say the last word and end the process, whatever the script would do next: it might catch
-        any exception."""
+        """Send the last message and end the process at once.
+
+        The script might catch an exception.
+        """
         self.send(message)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
@@ -164,7 +166,7 @@ class ScriptRun(abc.ABC):
             raise
 
     def _say_failure_and_end(self, error: TfoptError) -> NoReturn:
-        self._end_here(dict(self._told(error_message(error))))
+        self._end_here(dict(self._with_user_paths(error_message(error))))
 
 
 def _check_backend(backend: str) -> None:

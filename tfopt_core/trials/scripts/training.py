@@ -36,37 +36,37 @@ class ScriptTraining(ScriptRun):
             raise WorkloadError(self.in_words(self.why_nothing(end)))
         if self.task.save_to is not None and self._last_model is not None:
             self._last_model.save(self.task.save_to)
-        said = result_of(self.task.job, self.fits, end)
-        said["notes"] = [self.in_words(note) for note in self._notes(end)]
+        figures = result_of(self.task.job, self.fits, end)
+        figures["notes"] = [self.in_words(note) for note in self._notes(end)]
         trouble = end.error or (f"ended by {end.exited}" if end.status else None)
         if trouble is not None and self.task.measured and self._fits_are_done():
-            said["after_fits"] = self.in_words(trouble)
+            figures["after_fits"] = self.in_words(trouble)
         elif end.error is not None:
-            said["script_error"] = self.in_words(end.error)
+            figures["script_error"] = self.in_words(end.error)
         if self.private is not None:
-            said["written"] = [f"{w.path} ({w.change})" for w in self.private.written()]
-        return said
+            figures["written"] = [f"{w.path} ({w.change})" for w in self.private.written()]
+        return figures
 
     def _fits_are_done(self) -> bool:
-        """Whether all that is to be timed came to its end: the fit that the recipe names, or else
-        every one that began."""
-        asked = self.task.job.recipe.workload.fit
-        if asked is not None:
-            return any(fit.number == asked for fit in self.fits)
+        """Return whether the timed fits have ended: the fit that the recipe names, or all that
+        began."""
+        number = self.task.job.recipe.workload.fit
+        if number is not None:
+            return any(fit.number == number for fit in self.fits)
         calls = 0 if self.session is None else self.session.calls
         return bool(self.fits) and len(self.fits) + self.empty_fits == calls
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
         cut = cut_in_words(self.task.job.recipe.workload)
         if cut is not None and not self.task.measured:
-            yield cut  # (a measurement says so itself)
+            yield cut  # a measurement reports it itself
         if not self.fits:
             yield self.why_nothing(end)
         seeding = None if self.seeding is None else self.seeding.in_words()
         if seeding:
             yield seeding
         if end.read_input:
-            yield "the script asked for standard input, which it has none of here"
+            yield "the script asked for standard input, which it does not have here"
         surface = None if self.session is None else self.session.surface
         if self.empty_fits:
             yield f"{self.empty_fits} calls of fit() had no data and trained nothing"

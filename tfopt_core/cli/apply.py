@@ -1,4 +1,4 @@
-"""`tfopt apply`: baseline against stack."""
+"""`tfopt apply`: measure the stack against the baseline."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ def apply(
 
 
 def exit_code(verdict: str, failed: bool, interrupted: bool, require: str | None) -> int:
-    """0 done, 1 the requirement is not met, 3 no verdict because runs failed, 130 interrupted."""
+    """Return 0 (done), 1 (requirement not met), 3 (no verdict: runs failed) or 130
+    (interrupted)."""
     if interrupted:
         return 130
     if verdict == "none" and failed:

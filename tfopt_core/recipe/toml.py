@@ -1,4 +1,4 @@
-"""Bytes of a TOML file -> data with places, or the one problem that prevents it."""
+"""Parse TOML bytes to data with places, or raise the one problem that prevents it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_DEPTH = 100
 
 _BOM = b"\xef\xbb\xbf"
 _BARE_CR = re.compile(r"\r(?!\n)")
-# tomllib needs time that grows with the square of a key's parts: 16,000 of them take 4 s, what
-# fits into 1 MiB more than an hour. So such a key is refused before tomllib sees it.
+# tomllib takes time quadratic in the parts of a key: 4 s for 16,000 parts, more than an hour for
+# 1 MiB. So long keys are refused before tomllib runs.
 _LONG_KEY = re.compile(
     r"""(?<![A-Za-z0-9_-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
     rf"{{{MAX_DEPTH}}}"
@@ -34,7 +34,7 @@ _MENDS = (
 
 
 class TomlError(Exception):
-    """A file that cannot be read as TOML; `problem` says where and why."""
+    """A file that cannot be read as TOML; `problem` holds place and cause."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -42,7 +42,7 @@ class TomlError(Exception):
 
 
 def read_bytes(path: Path) -> bytes:
-    """At most `MAX_BYTES` + 1 bytes of a file. Raises ValueError with the cause in words."""
+    """Return at most `MAX_BYTES` + 1 bytes of a file. Raises ValueError with the cause."""
     try:
         with open(path, "rb") as stream:
             return stream.read(MAX_BYTES + 1)
@@ -57,7 +57,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_toml(data: bytes, file: str) -> Node:
-    """Parse a file's bytes; `file` is its name for messages. Raises `TomlError`."""
+    """Parse the bytes of a file; `file` is its name in messages. Raises `TomlError`."""
     text = _decode(data, file)
     if found := _BARE_CR.search(text):
         raise _error(
@@ -83,7 +83,7 @@ def parse_toml(data: bytes, file: str) -> Node:
 
 
 def nested_too_deep(value: Any) -> bool:
-    """Whether data is nested deeper than `MAX_DEPTH`; does not recurse itself."""
+    """Return whether data is nested deeper than `MAX_DEPTH`, without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []
@@ -104,7 +104,7 @@ def _decode(data: bytes, file: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The codec counts from behind a byte order mark, the user's editor from the file's start.
+        # The codec counts from after a byte order mark, an editor from the file's start.
         offset = error.start + (len(_BOM) if data.startswith(_BOM) else 0)
         line = data.count(b"\n", 0, offset) + 1
         message = f"byte {offset} is not UTF-8"
@@ -124,7 +124,7 @@ def _syntax_error(file: str, text: str, complaint: str) -> TomlError:
 
 
 def _too_deep(file: str, text: str) -> TomlError:
-    found = _DEEP_ARRAY.search(text)  # the likely culprit; tables within tables have no line
+    found = _DEEP_ARRAY.search(text)  # the likely cause; nested tables have no line
     message = f"arrays and tables are nested deeper than {MAX_DEPTH} levels"
     return _error(file, text, found.start() if found else None, message)
 

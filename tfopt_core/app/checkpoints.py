@@ -70,7 +70,7 @@ def open_checkpoints(
         if newest.damaged:
             raise InputError(
                 f'all checkpoints in "{folder}" are damaged ({", ".join(newest.damaged)}); remove '
-                "the folder to train anew"
+                "the folder to start again"
             )
         return ResumePoint(folder=folder, every=every, code=code)
     values = newest.checkpoint.values
@@ -82,7 +82,7 @@ def open_checkpoints(
     if changed:
         raise InputError(
             f'the training in "{folder}" cannot be resumed: {"; ".join(changed)}; undo that, or '
-            "name another folder by --checkpoints to train anew"
+            "name another folder by --checkpoints to start again"
         )
     if request.seed not in (None, values["seed"]):
         raise InputError(

@@ -51,7 +51,7 @@ def _check_usable(info: PluginInfo, *, target: bool) -> None:
 
 
 def safe_plugins() -> list[PlannedPlugin]:
-    """Return the plugins that leave the training as it is, and, disabled, those that round or
+    """Return the plugins that keep the training as it is and, disabled, those that round or
     reorder.
 
     :raises InputError: if none is installed.

@@ -26,8 +26,7 @@ def diagnose(
     quiet: bool,
     debug: bool,
 ) -> None:
-    """Show where the time of a step of RECIPE goes, and what can be gained in input, dispatch and
-    compute.
+    """Show where the time of a step of RECIPE goes, and the most that can be gained.
 
     Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
     plugins of the recipe, which may be empty. Installed plugins propose their settings.

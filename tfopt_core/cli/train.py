@@ -97,9 +97,9 @@ def train(
             point=point,
             on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
         )
-    went_on = point is not None and point.start is not None
+    resumed = point is not None and point.start is not None
     run, prepared = trained.run, trained.prepared
-    console.print(render_training(run, prepared, trained.saved_to, went_on=went_on))
+    console.print(render_training(run, prepared, trained.saved_to, resumed=resumed))
     return 0 if run.ok or run.status == "served" else 3
 
 

@@ -89,7 +89,7 @@ class WorkloadNames:
                     return root
                 self.helpers[plain_source(upstream)] = None
                 return f"upstream({', '.join([root, *map(str, path)])})"
-        raise NoPlainForm(None, "a part of the data is made anew, and cannot be reached")
+        raise NoPlainForm(None, "a part of the data is rebuilt, and cannot be referenced")
 
     def load(self, place: str) -> str:
         """Import "module:name" or "file.py:name". Return its name in the file.

@@ -231,8 +231,7 @@ class _ScriptWriter:
         return not unchanged(plan, getattr(self.workload, split))
 
     def _split(self, split: str) -> dict[str, str | None]:
-        """Return the arguments of `fit` for a split's data, and add the function that makes
-        them."""
+        """Return the arguments of `fit` for a split, and add the function that makes its data."""
         self.names.split = split
         given, plan = self._given(), self.built.plans[split]
         if plan.source.origin == "pydataset":

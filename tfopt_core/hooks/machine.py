@@ -49,8 +49,7 @@ class Machine:
         return bool(self.cpu_flags & BFLOAT16_CPU_FLAGS)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for the store and `--json`; `cpu_flags` holds vector extensions
-        only."""
+        """Return plain data for the store and `--json`, with vector extensions as `cpu_flags`."""
         data = attrs.asdict(self)
         data["cpu_flags"] = sorted(
             flag for flag in self.cpu_flags if flag.startswith(("avx", "amx", "bf16", "sve"))

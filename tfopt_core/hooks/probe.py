@@ -53,9 +53,7 @@ class Probe(Protocol):
     def loop_seconds(
         self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
     ) -> list[float]:
-        """Return the median seconds of a steady training step in each of these loops, timed in
-        turns within one training of the full stack, with `plugin` in place of the one that is being
-        resolved.
+        """Return the same for each of these loops, timed in turns within one training.
 
         A loop is a mode ("keras", "chunked", "resident"), steps a call, and whether XLA compiles
         it ("auto": as in the stack). A loop that cannot train the model gets infinite seconds; the

@@ -95,8 +95,7 @@ class Stack:
     # The hooks, in the order in which a run calls them.
 
     def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:
-        """Call the value hook, in the parent. :raises PluginError: naming the plugin that
-        failed."""
+        """Call the value hook. :raises PluginError: naming the plugin that failed."""
         options = self._value("configure_runtime", machine=machine, recipe=recipe)
         assert isinstance(options, RuntimeOptions)
         return options
@@ -145,7 +144,7 @@ class Stack:
     def on_epoch_end(
         self, run: RunContext, model: Any, epoch: int, logs: Mapping[str, float], control: Control
     ) -> None:
-        """Notify plugin by plugin. :raises PluginError: naming the plugin that failed."""
+        """Call each plugin's notification. :raises PluginError: naming the plugin that failed."""
         for stacked in self._implementing("on_epoch_end"):
             # each plugin gets a copy, so that none can change what the next one sees
             self._call(
@@ -238,7 +237,7 @@ class Stack:
 
 
 def effect_of(changes: Sequence[Change]) -> Effect:
-    """Return the effect of a plugin without `report_effect`: applied if a value hook changed
+    """Return the effect of a plugin that reports none: applied if a value hook changed
     something."""
     words = [word for change in changes if change.changed for word in change.describe()]
     if words:

@@ -130,10 +130,10 @@ class _Locator:
         return match[0]
 
     def _take(self, word: str) -> bool:
-        found = self.text.startswith(word, self.position)
-        if found:
+        taken = self.text.startswith(word, self.position)
+        if taken:
             self.position += len(word)
-        return found
+        return taken
 
     def _line(self) -> int:
         return bisect_right(self._newlines, self.position - 1) + 1

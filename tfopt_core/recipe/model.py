@@ -121,8 +121,7 @@ class WorkloadSpec(Table):
 
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """Yield a fault unless there is one workload, and for each key that does not apply to
-        it."""
+        """Yield a fault unless there is one workload, and for keys that do not apply to it."""
         yield from exactly_one(given, WORKLOAD_CHOICES, "workload")
         if "script" in given:
             for key in ("epochs", "batch_size"):

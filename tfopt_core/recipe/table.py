@@ -100,10 +100,10 @@ def to_json(value: Any) -> Any:
 
 def exactly_one(given: Set[str], names: tuple[str, ...], what: str) -> Iterator[Fault]:
     """Yield a fault unless exactly one of some keys is given; `what` names them in the message."""
-    found = [name for name in names if name in given]
-    if not found:
+    present = [name for name in names if name in given]
+    if not present:
         yield Fault(f"no {what}", f"give {listing(names, 'or')}")
-    elif len(found) > 1:
-        both = listing([f'"{name}"' for name in found], "and")
-        count = {2: "two", 3: "three"}[len(found)]
-        yield Fault(f"{count} {what}s: {both}", "keep one of them", at=(found[1],))
+    elif len(present) > 1:
+        both = listing([f'"{name}"' for name in present], "and")
+        count = {2: "two", 3: "three"}[len(present)]
+        yield Fault(f"{count} {what}s: {both}", "keep one of them", at=(present[1],))

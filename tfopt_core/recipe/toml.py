@@ -26,10 +26,10 @@ _DEEP_ARRAY = re.compile(rf"(?:\[\s*+){{{MAX_DEPTH}}}")
 _LONG_INTEGER = re.compile(r"[0-9][0-9_]{4300,}")
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _MENDS = (
-    (re.compile(r"^cannot overwrite a value|^duplicate inline"), "a key stands once in its table"),
+    (re.compile(r"^cannot overwrite a value|^duplicate inline"), "give each key once in a table"),
     (re.compile(r"^cannot declare .* twice"), "merge the two tables, or write [[name]] for a list"),
     (re.compile(r"^expected '=' after a key"), 'write key = value, with text in "quotes"'),
-    (re.compile(r"^invalid value"), 'text stands in "quotes", and brackets are closed'),
+    (re.compile(r"^invalid value"), 'put text in "quotes", and close brackets'),
 )
 
 
@@ -59,13 +59,13 @@ def read_bytes(path: Path) -> bytes:
 def parse_toml(data: bytes, file: str) -> Node:
     """Parse the bytes of a file; `file` is its name in messages. Raises `TomlError`."""
     text = _decode(data, file)
-    if found := _BARE_CR.search(text):
+    if match := _BARE_CR.search(text):
         raise _error(
-            file, text, found.start(), "a bare carriage return", "end lines with LF or CR LF"
+            file, text, match.start(), "a bare carriage return", "end lines with LF or CR LF"
         )
     text = text.replace("\r\n", "\n")
-    if found := _LONG_KEY.search(text):
-        raise _error(file, text, found.start(), f"a key of more than {MAX_DEPTH} parts")
+    if match := _LONG_KEY.search(text):
+        raise _error(file, text, match.start(), f"a key of more than {MAX_DEPTH} parts")
     try:
         parsed = tomllib.loads(text)
     except RecursionError:
@@ -74,9 +74,9 @@ def parse_toml(data: bytes, file: str) -> Node:
         raise _syntax_error(file, text, str(error)) from None
     except ValueError:
         # Not a TOMLDecodeError: int() refuses more than 4,300 digits.
-        found = _LONG_INTEGER.search(text)
-        message = "a number has too many digits" if found else "a value cannot be read"
-        raise _error(file, text, found.start() if found else None, message) from None
+        match = _LONG_INTEGER.search(text)
+        message = "a number has too many digits" if match else "a value cannot be read"
+        raise _error(file, text, match.start() if match else None, message) from None
     if nested_too_deep(parsed):
         raise _too_deep(file, text)
     return place_values(parsed, file, locate(text))
@@ -112,21 +112,21 @@ def _decode(data: bytes, file: str) -> str:
 
 
 def _syntax_error(file: str, text: str, complaint: str) -> TomlError:
-    found = _POSITION.search(complaint)
-    if found is None:
+    match = _POSITION.search(complaint)
+    if match is None:
         return _error(file, text, None, complaint)
-    message = complaint[: found.start()]
+    message = complaint[: match.start()]
     message = message[:1].lower() + message[1:]
     mend = next((mend for pattern, mend in _MENDS if pattern.search(message)), "")
-    if found[1] is None:
+    if match[1] is None:
         return _error(file, text, len(text), f"{message} at the end of the file", mend)
-    return TomlError(Problem(file, int(found[1]), "", message, mend, column=int(found[2])))
+    return TomlError(Problem(file, int(match[1]), "", message, mend, column=int(match[2])))
 
 
 def _too_deep(file: str, text: str) -> TomlError:
-    found = _DEEP_ARRAY.search(text)  # the likely cause; nested tables have no line
+    match = _DEEP_ARRAY.search(text)  # the likely cause; nested tables have no line
     message = f"arrays and tables are nested deeper than {MAX_DEPTH} levels"
-    return _error(file, text, found.start() if found else None, message)
+    return _error(file, text, match.start() if match else None, message)
 
 
 def _error(file: str, text: str, position: int | None, message: str, mend: str = "") -> TomlError:

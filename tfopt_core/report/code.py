@@ -71,8 +71,7 @@ def _description(program: Program, about: str = "") -> list[str]:
 
 
 def _with_heading(text: str, description: list[str]) -> str:
-    """Return a script with the description as comments on top, below a line that names its
-    interpreter or encoding."""
+    """Return a script with comments on top, below a line that sets its interpreter or encoding."""
     heading = "".join(f"# {line}".rstrip() + "\n" for line in description)
     lines = text.splitlines(keepends=True)
     kept = 0
@@ -95,8 +94,7 @@ def _filled(text: str, indent: str = "") -> list[str]:
 
 
 def _imports(program: Program, folder: Path) -> Iterator[str]:
-    """Yield the imports: standard library, what must precede TensorFlow, TensorFlow, the
-    workload's."""
+    """Yield the imports: standard library, the environment, TensorFlow, the workload's modules."""
     own: list[str] = []
     others: list[str] = []
     for line in dict.fromkeys((*_OURS, *program.imports)):

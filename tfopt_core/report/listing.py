@@ -50,8 +50,7 @@ class RecipeRow:
 
 @attrs.frozen(kw_only=True)
 class DoctorRow:
-    """One check of this machine: `ok` is True, False (then with `mend`), or None for plain
-    information."""
+    """One check of this machine; `ok` is None for plain information."""
 
     subject: str
     ok: bool | None

@@ -86,8 +86,7 @@ def _plugin(number: int, plugin: PluginPlan) -> RenderableType:
 
 
 def _settings(plugin: PluginPlan) -> str:
-    """Return `policy: auto -> mixed_bfloat16, keep: []`, with an arrow where "auto" was
-    replaced."""
+    """Return `policy: auto -> mixed_bfloat16, keep: []`; an arrow means a resolved "auto"."""
     parts = []
     for key, value in plugin.settings.items():
         resolved = setting_in_words(value)
@@ -135,7 +134,7 @@ def _repeats(line: StageLine) -> RenderableType:
 
 
 def _memory(memory: MemoryPlan) -> Iterator[tuple[str, object]]:
-    yield "process", f"{units.bytes_text(memory.process_bytes)}, started anew, after a few steps"
+    yield "process", f"{units.bytes_text(memory.process_bytes)}, new process, after a few steps"
     for item in memory.held:
         size = "unknown" if item.bytes is None else units.bytes_text(item.bytes)
         yield f"{item.stage}, {item.split}", size

@@ -33,8 +33,7 @@ def epoch_of_role(role: Role, message: Mapping[str, Any]) -> RenderableType:
 
 
 def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
-    """Return how each role ended, the causes of failures, and the last output of the first
-    failed role."""
+    """Return how each role ended, the causes of failures, and the first one's last output."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     for name in ("role", "address", "status"):
         table.add_column(name, overflow="fold")

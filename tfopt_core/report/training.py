@@ -20,8 +20,8 @@ from tfopt_core.report.style.units import metric_text, seconds_text
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
-    """Return `epoch 2/5  loss 0.3120  val_accuracy 0.8940`, without a data loss equal to the
-    loss."""
+    """Return `epoch 2/5  loss 0.3120  val_accuracy 0.8940`; a data loss equal to the loss is
+    hidden."""
     hidden = {
         f"{prefix}{DATA_LOSS}" for prefix in ("", "val_") if not differs_from_loss(metrics, prefix)
     }
@@ -46,11 +46,11 @@ def render_adapted(adapted: Adapted) -> RenderableType:
 
 
 def render_training(
-    run: RunResult, prepared: Prepared, saved_to: Path | None, *, went_on: bool = False
+    run: RunResult, prepared: Prepared, saved_to: Path | None, *, resumed: bool = False
 ) -> RenderableType:
     """Return how long the training took, and what each plugin of the stack did.
 
-    :param went_on: whether it resumed, so that the seconds are not those of all epochs.
+    :param resumed: whether the seconds exclude epochs before a checkpoint.
     """
     if run.status == "served":
         return Text("served the chief until the training had ended")
@@ -60,7 +60,7 @@ def render_training(
         return Group(failed, *notes)
     fit = run.fit
     epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
-    trained = f"resumed, trained to the end of {epochs}" if went_on else f"trained {epochs}"
+    trained = f"resumed, trained to the end of {epochs}" if resumed else f"trained {epochs}"
     took = f"{trained} in {seconds_text(run.wall_seconds or 0.0)}"
     if fit.step_seconds:
         took += f", {seconds_text(fit.step_seconds)} a step"
@@ -74,8 +74,7 @@ def render_training(
 
 
 def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:
-    """Return the fits of a script that ran with a stack, the plugins and the notes. Its own
-    errors it has printed itself."""
+    """Return the fits, plugins and notes of a script that ran with a stack."""
     lines: list[RenderableType] = []
     for fit in run.fits:
         epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"

@@ -35,8 +35,7 @@ class Names(Protocol):
     """Expressions for the workload's objects in the exported file."""
 
     def reference(self, thing: Any) -> str:
-        """Return an expression for an object of the workload. :raises NoPlainForm: if there is
-        none."""
+        """Return an expression for an object of the workload. :raises NoPlainForm: if none."""
 
     def load(self, place: str) -> str:
         """Import "module:name" or "file.py:name". Return its name."""

@@ -48,8 +48,7 @@ class LiveObserver(Protocol):
 
 
 def make_observer(console: Console, quiet: bool = False) -> LiveObserver:
-    """Return the live view on a terminal that can redraw, else plain lines; with `quiet`, no
-    output.
+    """Return the live view, plain lines if the terminal cannot redraw, or no output.
 
     :param console: of standard error; standard output is for results.
     """

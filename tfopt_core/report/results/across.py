@@ -26,7 +26,7 @@ def render_across(across: Across) -> RenderableType:
     title = words("B's stack against A's", "bold")
     if across.workload:
         title.append_text(words(" on ", "dim")).append_text(words(across.workload, "bold"))
-    notes = (section("Mind", bullets(across.notes)),) if across.notes else ()
+    notes = (section("Notes", bullets(across.notes)),) if across.notes else ()
     return Page((
         title, "", indented(_sides(across)), section("Plugins that differ", _plugins(across)),
         section(
@@ -93,7 +93,9 @@ def _plugins(across: Across) -> RenderableType:
     if across.same_recipe:
         rows.insert(0, (words("recipe", "dim"), words("the same recipe measured twice")))
     if not across.same_order:
-        rows.append((words("order", "dim"), words("the plugins of both stand in another order")))
+        rows.append(
+            (words("order", "dim"), words("the stacks differ in the order of their plugins"))
+        )
     if not rows:
         return words("none")
     return grid(rows, NAME_WIDTH)

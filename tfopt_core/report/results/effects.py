@@ -98,8 +98,7 @@ def _marked(lines: tuple[PluginLine, ...]) -> Table:
 
 
 def render_attribution(results: Results) -> tuple[RenderableType, ...]:
-    """Return the share of each plugin, where measured. A plugin that was not applied gets no
-    number."""
+    """Return the measured share of each plugin; one that was not applied gets no number."""
     if not results.attribution:
         return ()
     states = {line.name: line for line in plugin_lines(results)}

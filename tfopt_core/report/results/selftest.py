@@ -21,8 +21,7 @@ _EXPECTED = {
 
 
 def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
-    """Return each control with its expected and actual result, and what that means for this
-    machine."""
+    """Return the expected and actual result of each control, and the conclusion."""
     rows: list[tuple[RenderableType, ...]] = []
     for name in dict.fromkeys(trial.control for trial in trials):
         of_control = [trial for trial in trials if trial.control == name]

@@ -39,7 +39,7 @@ BAD = [
     (
         "same plugin twice",
         GOOD + '[[plugins]]\nuse = "prefetch"\n',
-        r'recipe\.toml:9: plugins\[1\]: plugin "prefetch" stands twice, at lines 5 and 9',
+        r'recipe\.toml:9: plugins\[1\]: plugin "prefetch" is listed twice, at lines 5 and 9',
     ),
     (
         "two workloads",

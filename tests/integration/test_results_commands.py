@@ -131,7 +131,7 @@ def test_report_writes_the_json_that_apply_wrote(project, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("20261121", f'"20261121" may be 2 measurements: {SECOND}, {BEGUN}; add to it'),
+        ("20261121", f'"20261121" matches 2 measurements: {SECOND}, {BEGUN}; give more of the id'),
         ("", f'no measurement is named ""; the latest are: {FIRST}, {SECOND}, {BEGUN}'),
         ("20261121-100000-bb22", f'did you mean "{SECOND}"?'),
     ],

@@ -47,7 +47,7 @@ def finished(tmp_path_factory):
     project = make_project(tmp_path_factory.mktemp("finished"), RECIPE, small=SMALL)
     done = tfopt("train", "recipe.toml", "--resume", "--checkpoint-every", "4", cwd=project)
     assert done.code == 0, done.err
-    assert "keeps checkpoints in " in done.out
+    assert "writes checkpoints to " in done.out
     assert "trained 3 epochs" in done.out
     return project
 
@@ -94,7 +94,7 @@ def test_a_damaged_newest_is_passed_over_and_the_losses_are_the_same(project):
     said = " ".join(done.out.split())
     assert f"checkpoint {newest} is damaged and was passed over" in said
     assert f"from {before}" in said
-    assert "went on to the end of 3 epochs" in said
+    assert "resumed, trained to the end of 3 epochs" in said
     assert newest_history(folder) == history
 
 

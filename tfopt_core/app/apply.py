@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """What is to be measured, and how; the fields are the options of `tfopt apply`."""
+    """The options of `tfopt apply`, or their equivalents in Python."""
 
     target: str
     overrides: tuple[str, ...] = ()
@@ -43,11 +43,11 @@ class Asked:
 
 @attrs.frozen(kw_only=True)
 class NothingToMeasure:
-    """A look at a script has found no plugin that is worth measuring; what `--json` writes then.
+    """The result if no plugin is worth measuring on a script; `--json` writes it.
 
     :param bound: what bounds a step, in a sentence.
-    :param left_out: what was proposed and does not stay, each with its reason.
-    :param diagnosis: what the look has found, as `tfopt diagnose --json` writes it.
+    :param left_out: the proposed plugins that were left out, each with its reason.
+    :param diagnosis: what the look found, in the form of `tfopt diagnose --json`.
     """
 
     schema_version: int = 1
@@ -59,11 +59,11 @@ class NothingToMeasure:
 
 
 def conduct(asked: Asked, view: View) -> Results | NothingToMeasure:
-    """Measure, unless a look at a script finds nothing that is worth it.
+    """Measure a recipe or a script, unless a look at the script finds no plugin that is worth it.
 
-    :param view: shows what is done.
-    :raises InputError: for whatever is wrong with the recipe, the script or the options.
-    :raises TfoptError: for what stands in the way of every run.
+    :param view: shows the progress.
+    :raises InputError: for errors in the recipe, the script or the options.
+    :raises TfoptError: for an error that prevents every run.
     """
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
@@ -105,8 +105,8 @@ def conduct(asked: Asked, view: View) -> Results | NothingToMeasure:
         results = measure(
             request, runner=runner, store=store, observer=observer,
             prepared_before=(prepared, request),
-            # a stack that rounds otherwise cannot be certified: in a first look the time goes to
-            # the pairs
+            # a stack with other rounding cannot be certified: a first look spends the time on the
+            # pairs
             certify=not {plugin.math for plugin in prepared.plugins} & {"rounding", "changes"},
         )  # fmt: skip
     keep_outcome(contact, results)
@@ -114,9 +114,9 @@ def conduct(asked: Asked, view: View) -> Results | NothingToMeasure:
 
 
 def _measure_overrides(asked: Asked) -> list[str]:
-    """Return the options of the command, as changes of the recipe.
+    """Return the options of the command as changes of the recipe.
 
-    :raises InputError: for an option that is about a script without a recipe.
+    :raises InputError: for an option that applies only to a script without a recipe.
     """
     if asked.write_to is not None:
         raise InputError("--write is about a script without a recipe; leave it out")
@@ -133,9 +133,9 @@ def _measure_overrides(asked: Asked) -> list[str]:
 
 
 def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
-    """Return the runner of the measurement; it starts all processes of a stack over several.
+    """Return the runner of the measurement; for a distributed stack it starts all processes.
 
-    :raises InputError: if somebody else has started a cluster that this is a part of.
+    :raises InputError: if this process is part of a cluster that was started already.
     """
     from tfopt_core.app.clustered import check_none_described, cluster_of
     from tfopt_core.workers.clusters.local import LocalCluster
@@ -146,5 +146,5 @@ def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:
     if cluster_of(request) is None:
         return ForkRunner(spawn)
     check_none_described(request.environment, "apply")
-    # processes of a cluster are never forked: so neither is what they are compared with
+    # processes of a cluster are never forked, so their baseline is not forked either
     return nullcontext(LocalCluster(inner=spawn, spawn=spawn))

@@ -1,4 +1,4 @@
-"""Check a recipe without TensorFlow, and report all of its problems at once."""
+"""Check a recipe without TensorFlow, and report all problems at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfopt_core.training.factory import missing_workload
 
 @attrs.frozen
 class CheckedRecipe:
-    """A recipe without a problem, its configured plugins, and the places of its keys."""
+    """A recipe without problems, its configured plugins, and the places of its keys."""
 
     recipe: Recipe
     plugins: tuple[StackedPlugin, ...]
@@ -29,8 +29,8 @@ def check_recipe(
 ) -> CheckedRecipe:
     """Read a recipe and configure its plugins.
 
-    :param compares: whether the stack is to be compared with the baseline, so that it must not
-        be empty and needs a target where it changes the algorithm.
+    :param compares: whether the stack is compared with the baseline: then it must not be empty,
+        and needs a target if it changes the algorithm.
     :raises RecipeError: with every problem of the recipe, its plugins and its workload.
     """
     reading = read_recipe(target, overrides)
@@ -56,7 +56,7 @@ def _observer_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> li
 
 
 def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    """Return what cannot be done to a training that a script makes itself."""
+    """Return the problems of plugins and settings that cannot be used with a script."""
     if not isinstance(reading.value("workload.script"), str):
         return []
     problems = []
@@ -91,7 +91,7 @@ def _workload_problems(reading: Reading) -> list[Problem]:
 
 def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
     problems = []
-    # a file that could not be read at all, or plugins that could not, have their problem already
+    # a file or plugins that could not be read have a problem already
     unread = reading.value("workload") is None and reading.problems
     if not (
         reading.entries or unread or any(p.path.startswith("plugins") for p in reading.problems)

@@ -1,6 +1,6 @@
 """Find the checkpoint from which `tfopt train --resume` resumes, and check that it fits.
 
-Read without importing TensorFlow.
+TensorFlow is not imported.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FOLDER = "checkpoints"
 
 
 def resumed(point: ResumePoint, request: Request) -> tuple[Prepared, Request] | None:
-    """Return what the training was begun with, and the request with its seed and settings.
+    """Return the dry build of the training to resume, and the request with its seed and settings.
 
-    None where there is no checkpoint.
+    Return None if there is no checkpoint.
     """
     if point.start is None:
         return None
@@ -38,7 +38,7 @@ def resumed(point: ResumePoint, request: Request) -> tuple[Prepared, Request] | 
 
 
 def checkpoint_config(point: ResumePoint, request: Request, prepared: Prepared) -> CheckpointConfig:
-    """Return what the training's process is told of its checkpoints."""
+    """Return the checkpoint settings of the training's process."""
     about = {
         "recipe": request.recipe.to_dict(),
         "fingerprint": dict(point.code),
@@ -50,13 +50,13 @@ def checkpoint_config(point: ResumePoint, request: Request, prepared: Prepared) 
 def open_checkpoints(
     request: Request, folder: Path, *, resume: bool, every: int | None = None
 ) -> ResumePoint:
-    """Make the folder, and find the newest valid checkpoint in it.
+    """Create the folder, and find the newest valid checkpoint in it.
 
-    :param resume: go on from it; otherwise there must be none.
-    :param every: steps after which a checkpoint is written within an epoch too.
-    :raises InputError: if the folder is not one of checkpoints, if there are some and none is to be
-        resumed, if all of them are damaged, or if recipe, code, versions or environment are no
-        longer those that the training was begun with; says which.
+    :param resume: whether to resume from it; otherwise there must be none.
+    :param every: number of steps between checkpoints within an epoch.
+    :raises InputError: if the folder holds other files, or checkpoints although `resume` is False,
+        if all checkpoints are damaged, or if recipe, code, versions or environment have changed
+        since the training began.
     """
     folder = folder.absolute()
     make_ours(folder)
@@ -70,7 +70,7 @@ def open_checkpoints(
         if newest.damaged:
             raise InputError(
                 f'all checkpoints in "{folder}" are damaged ({", ".join(newest.damaged)}); remove '
-                "the folder to train anew"
+                "the folder to start again"
             )
         return ResumePoint(folder=folder, every=every, code=code)
     values = newest.checkpoint.values
@@ -81,8 +81,8 @@ def open_checkpoints(
     ]
     if changed:
         raise InputError(
-            f'the training in "{folder}" cannot go on: {"; ".join(changed)}; undo that, or name '
-            "another folder by --checkpoints to train anew"
+            f'the training in "{folder}" cannot be resumed: {"; ".join(changed)}; undo that, or '
+            "name another folder by --checkpoints to start again"
         )
     if request.seed not in (None, values["seed"]):
         raise InputError(
@@ -100,7 +100,7 @@ def open_checkpoints(
 
 
 def _facts(request: Request) -> dict[str, str]:
-    """Return what the training depends on, by name; the same in a project that was moved."""
+    """Return what the training depends on, by name; independent of the project's path."""
     root = str(request.recipe.directory.resolve())
     return {name.replace(root, "."): value for name, value in fingerprint(request).items()}
 

@@ -1,4 +1,4 @@
-"""Whether a stack spans several processes, and which plugin makes it so."""
+"""Find out whether a stack spans several processes, and by which plugin."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.trials.request import Request
 
-# What tells a process who it is in a cluster that others start.
+# Variables that give a process its role in a cluster that was started by others.
 DESCRIBE_A_CLUSTER = ("TF_CONFIG", "SLURM_PROCID")
 
 
 def cluster_of(request: Request) -> ClusterOptions | None:
-    """Return what the stack says of its processes; None for a training in a single one."""
+    """Return the cluster options of the stack; None for a training in a single process."""
     stack = Stack(request.plugins, Defaults())
     return stack.configure_runtime(request.machine, request.recipe).cluster
 
 
 def cluster_owner(request: Request) -> str | None:
-    """Return the name of the plugin that spreads the training over several processes."""
+    """Return the name of the plugin that distributes the training over several processes."""
     stack = Stack(request.plugins, Defaults())
     stack.configure_runtime(request.machine, request.recipe)
     for change in stack.all_changes:
@@ -31,7 +31,7 @@ def cluster_owner(request: Request) -> str | None:
 
 
 def check_none_described(environment: Mapping[str, str], command: str) -> None:
-    """Refuse to start a whole cluster within one that somebody else has started.
+    """Refuse to start a cluster in a process that already belongs to one.
 
     :raises InputError: naming the variable.
     """

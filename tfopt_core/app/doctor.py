@@ -1,4 +1,4 @@
-"""The checks of `tfopt doctor`. TensorFlow is imported in a process of its own."""
+"""The checks of `tfopt doctor`. TensorFlow is imported in a separate process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.private_api import FEATURES
 from tfopt_core.training.runtime import check_environment
 
-# A distribution that ships workloads may list its data sets here: a function that returns
-# objects with `name`, `present`, `detail` and `how_to_get`.
+# Entry points of functions that list the data sets of shipped workloads: objects with `name`,
+# `present`, `detail` and `how_to_get`.
 DATA_SOURCES_GROUP = "tfopt.data_sources"
 TIME_LIMIT_SECONDS = 120
 
@@ -40,7 +40,7 @@ print(json.dumps({
 
 @attrs.frozen(kw_only=True)
 class DoctorFinding:
-    """One line of the examination; `ok` None is neither good nor bad."""
+    """One check; `ok` is None for plain information."""
 
     subject: str
     ok: bool | None
@@ -49,7 +49,7 @@ class DoctorFinding:
 
 
 def examine() -> tuple[DoctorFinding, ...]:
-    """Return everything worth knowing before a measurement."""
+    """Return the results of all checks."""
     machine = read_machine()
     return (
         DoctorFinding(
@@ -74,7 +74,7 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
             [sys.executable, "-P", "-c", _ASK], env=environment, capture_output=True, text=True,
             timeout=TIME_LIMIT_SECONDS, check=True,
         )  # fmt: skip
-        said = json.loads(done.stdout.splitlines()[-1])
+        report = json.loads(done.stdout.splitlines()[-1])
     except subprocess.CalledProcessError as error:
         last = (error.stderr or "").strip().splitlines()[-1:] or ["no message"]
         yield DoctorFinding(
@@ -87,12 +87,12 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
         return
     yield DoctorFinding(
         subject="TensorFlow", ok=True,
-        detail=f"{said['tensorflow']}, Keras {said['keras']} on {said['backend']}, imported in "
-        f"{said['seconds']:.1f} s",
+        detail=f"{report['tensorflow']}, Keras {report['keras']} on {report['backend']}, imported "
+        f"in {report['seconds']:.1f} s",
     )  # fmt: skip
-    yield from private_api_findings(said["missing"])
-    yield DoctorFinding(subject="devices", ok=None, detail=", ".join(said["devices"]))
-    if machine.gpus and not any("GPU" in device for device in said["devices"]):
+    yield from private_api_findings(report["missing"])
+    yield DoctorFinding(subject="devices", ok=None, detail=", ".join(report["devices"]))
+    if machine.gpus and not any("GPU" in device for device in report["devices"]):
         yield DoctorFinding(
             subject="GPUs",
             ok=False,
@@ -102,9 +102,9 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
 
 
 def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
-    """Yield what is to be said of the private members of TensorFlow and Keras.
+    """Yield a finding on the private members of TensorFlow and Keras.
 
-    :param missing: the sentences of the features that are disabled for lack of one.
+    :param missing: one sentence for each feature that is disabled because a member is missing.
     """
     if not missing:
         count = len({member for feature in FEATURES for member in feature})
@@ -155,10 +155,10 @@ def _disk() -> Iterator[DoctorFinding]:
 
 
 def _data_sources() -> Iterator[DoctorFinding]:
-    for name, found in registrations(DATA_SOURCES_GROUP).items():
+    for name, entries in registrations(DATA_SOURCES_GROUP).items():
         try:
-            sources = found[0].load_any()()
-        except Exception as error:  # another distribution's code; the rest is worth knowing
+            sources = entries[0].load_any()()
+        except Exception as error:  # code of another distribution; the other checks go on
             yield DoctorFinding(subject=name, ok=None, detail=f"{type(error).__name__}: {error}")
             continue
         for source in sources:

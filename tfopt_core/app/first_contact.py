@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def is_script(target: str) -> bool:
-    """Return whether the target of a command is a script and no recipe."""
+    """Return whether the target of a command is a script."""
     return target.endswith(".py")
 
 
 @attrs.frozen(kw_only=True)
 class NewScript:
-    """A script that there is no recipe of, and what the command was given beside it.
+    """A script without a recipe, and the options of the command.
 
     :param workload: keys of the recipe's `[workload]`, the script among them.
-    :param write_to: where the recipe goes, None for beside the user.
-    :param measure_anyway: whether a plugin is measured even where none seems to save time.
+    :param write_to: the file of the recipe; None for the working directory.
+    :param measure_anyway: whether to measure a plugin even if none seems to save time.
     """
 
     script: str
@@ -48,22 +48,20 @@ class NewScript:
 
 @attrs.frozen
 class Contact:
-    """A draft that was written and can be measured; `prepared` is None, and nothing is written,
-    where nothing stays of what was proposed."""
+    """A draft recipe that was written and can be measured. If no proposed plugin is left,
+    `prepared` is None and nothing is written."""
 
     draft: Draft
     path: Path
     prepared: tuple[Prepared, Request] | None
 
 
-def first_contact(
-    asked: NewScript, overrides: Sequence[str], limits: Limits, view: View
-) -> Contact:
+def first_contact(new: NewScript, overrides: Sequence[str], limits: Limits, view: View) -> Contact:
     """Look at a script for some seconds, and write the recipe that is worth measuring.
 
-    :param view: shows what is done, and what was found.
-    :raises InputError: for a script that gives nothing to look at, and for a recipe that is there
-        already and was changed by hand.
+    :param view: shows the progress and the findings.
+    :raises InputError: for a script without a fit to look at, and for an existing recipe that was
+        changed by hand.
     """
     from tfopt_core.app.request import make_request
     from tfopt_core.diagnosis.draft import (
@@ -80,7 +78,7 @@ def first_contact(
     from tfopt_core.trials.request import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
-    path = asked.write_to or recipe_path(Path(asked.script), Path.cwd())
+    path = new.write_to or recipe_path(Path(new.script), Path.cwd())
     check_free(path)
     with tempfile.TemporaryDirectory(prefix="tfopt-look-") as folder:
 
@@ -88,28 +86,28 @@ def first_contact(
             trial = Path(folder) / "trial.toml"
             trial.write_text(text, encoding="utf-8")
             request, _ = make_request(
-                str(trial), overrides, compares=False, keeps=False, debug=asked.debug
+                str(trial), overrides, compares=False, keeps=False, debug=new.debug
             )
             return attrs.evolve(request, folder=Path(folder) / "runs" / trial.stem)
 
-        request = request_for(_bare(asked))
+        request = request_for(_bare(new))
         with view.phases() as on_phase:
-            on_phase(f"running {asked.script} up to its first fit")
+            on_phase(f"running {new.script} up to its first fit")
             installed = inspect_plugins()
             try:
                 diagnosed = diagnose(
                     request, SpawnRunner(limits=limits), installed, on_phase, quick=True
                 )
             except RecipeError as error:
-                # of a recipe that nobody has written
-                said = "; ".join(problem.message for problem in error.problems)
-                raise InputError(f"{asked.script}: {said}") from error
-        draft = draft_of(diagnosed, _spec(asked), asked.budget, asked.pairs)
+                # the recipe is ours, so the places mean nothing to the user
+                message = "; ".join(problem.message for problem in error.problems)
+                raise InputError(f"{new.script}: {message}") from error
+        draft = draft_of(diagnosed, _spec(new), new.budget, new.pairs)
         view.look(draft)
         to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
 
         def attempt(draft: Draft) -> Tried:
-            trial = attrs.evolve(draft, workload=_whole_paths(asked))
+            trial = attrs.evolve(draft, workload=_whole_paths(new))
             called_off = _after(try_seconds(diagnosed.estimate), to_the_fit)
             limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
             prepared, resolved = prepare(request_for(trial.text()), limited, quick=True)
@@ -121,7 +119,7 @@ def first_contact(
         with view.phases() as on_phase:
             draft, tried = screened(
                 draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
-                measure_anyway=asked.measure_anyway,
+                measure_anyway=new.measure_anyway,
             )  # fmt: skip
     if tried is not None:
         check_free(path)
@@ -130,9 +128,9 @@ def first_contact(
 
 
 def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
-    """Return what calls a process off that takes longer to try a plugin.
+    """Return a function that says why to stop a trial that takes too long.
 
-    :param to_the_fit: how long the script takes to its fit, before anything can be tried.
+    :param to_the_fit: seconds that the script takes to reach its fit.
     """
     end = monotonic() + to_the_fit + seconds
 
@@ -142,30 +140,30 @@ def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
     return late
 
 
-def _spec(asked: NewScript) -> WorkloadSpec:
+def _spec(new: NewScript) -> WorkloadSpec:
     from tfopt_core.recipe import WorkloadSpec
 
-    return WorkloadSpec(**asked.workload)  # type: ignore[arg-type]
+    return WorkloadSpec(**new.workload)  # type: ignore[arg-type]
 
 
-def _bare(asked: NewScript) -> str:
-    """Return a recipe of the script alone, to look at it."""
+def _bare(new: NewScript) -> str:
+    """Return the recipe of the script without plugins."""
     from tfopt_core.recipe.writing import recipe_text
 
     return recipe_text(
-        name=Path(asked.script).stem, description="", workload=_whole_paths(asked), plugins=(),
+        name=Path(new.script).stem, description="", workload=_whole_paths(new), plugins=(),
         measure={},
     )  # fmt: skip
 
 
-def _whole_paths(asked: NewScript) -> dict[str, object]:
-    """Return the workload for a recipe that lies elsewhere."""
-    whole = {"script": str(Path(asked.script).absolute()), "folder": str(Path.cwd())}
-    return {**asked.workload, **whole}
+def _whole_paths(new: NewScript) -> dict[str, object]:
+    """Return the workload with absolute paths, for a recipe in another folder."""
+    whole = {"script": str(Path(new.script).absolute()), "folder": str(Path.cwd())}
+    return {**new.workload, **whole}
 
 
 def checked_script(script: str) -> str:
-    """Return the script's path, as the recipe beside the user names it.
+    """Return the script's path for a recipe in the working directory.
 
     :raises InputError: if there is no such file.
     """
@@ -194,7 +192,7 @@ def look_at(
 ) -> Contact:
     """Look at the script that a command was given, and propose a recipe.
 
-    :raises InputError: for options that do not fit, and whatever `first_contact` raises.
+    :raises InputError: for options that do not fit, and what `first_contact` raises.
     """
 
     if options.script is not None:
@@ -203,26 +201,26 @@ def look_at(
         name = f"{Path(target).stem}.tfopt.toml"
         raise InputError(f"--resume goes on with a recipe: tfopt apply {name} --resume")
     script = checked_script(target)
-    asked = NewScript(
+    new = NewScript(
         script=script, workload={"script": script, **options.workload()}, budget=budget,
         pairs=pairs, write_to=write_to, measure_anyway=measure_anyway, debug=debug,
     )  # fmt: skip
     if write_to is not None and write_to.absolute().parent != Path.cwd():
-        asked = attrs.evolve(asked, workload=_whole_paths(asked))
-    contact = first_contact(asked, overrides, limits, view)
+        new = attrs.evolve(new, workload=_whole_paths(new))
+    contact = first_contact(new, overrides, limits, view)
     view.written(contact.draft, contact.path)
     return contact
 
 
 def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:
-    """Return what trying the draft has found, for the request that is measured."""
+    """Return the dry build from trying the draft, for the request that is measured."""
     assert contact.prepared is not None
     prepared, resolved = contact.prepared
     return prepared, attrs.evolve(request, plugins=resolved.plugins, machine=resolved.machine)
 
 
 def keep_outcome(contact: Contact, results: Results) -> None:
-    """Write the verdict into the recipe that was measured, if nobody has changed it meanwhile."""
+    """Write the verdict into the recipe that was measured, unless the user has changed it."""
     from tfopt_core.diagnosis.draft import is_unchanged
     from tfopt_core.recipe.writing import write_file
 

@@ -41,7 +41,7 @@ _SPARE_MEASURE = [
 
 @attrs.frozen
 class Subject:
-    """What is trained: the recipe's key for it ("script", "factory", "use"), and its value."""
+    """The workload: its key in the recipe ("script", "factory", "use"), and the value."""
 
     key: str
     value: str
@@ -49,7 +49,7 @@ class Subject:
 
     @property
     def stem(self) -> str:
-        """What files and results about it are called."""
+        """The name of its files and results."""
         place = self.value.rpartition(":")[0] if self.key == "factory" else self.value
         if place.endswith(".py"):
             return Path(place).stem
@@ -62,7 +62,7 @@ class Subject:
         if self.key == "script":
             table["script"] = _seen_from(folder, self.value)
             table["args"] = list(self.args) or None
-            # a script opens its files from where it is run: from here, as the user does
+            # a script opens files relative to where it runs: here, as the user runs it
             table["folder"] = _seen_from(folder, ".") if folder.resolve() != Path.cwd() else None
         elif self.key == "factory" and place.endswith(".py"):
             table["factory"] = f"{_seen_from(folder, place)}{colon}{name}"
@@ -70,10 +70,10 @@ class Subject:
 
 
 def find_subject(target: str, args: str | None = None) -> Subject:
-    """Return what a script's path, a factory's place or a workload's name means.
+    """Return the workload of a script's path, a factory's place or a workload's name.
 
-    :param args: the arguments of a script, as a shell has them.
-    :raises InputError: if there is nothing of the kind, or arguments stand beside no script.
+    :param args: the arguments of a script, quoted as in a shell.
+    :raises InputError: if there is no such workload, or arguments are given without a script.
     """
     if target.endswith(".py"):
         path = Path(target)
@@ -97,9 +97,9 @@ def find_subject(target: str, args: str | None = None) -> Subject:
 
 
 def parse_target(text: str) -> dict[str, Any]:
-    """Return the `target` that "val_accuracy>=0.9" means.
+    """Return the `target` table of a text such as "val_accuracy>=0.9".
 
-    :raises InputError: if it means none.
+    :raises InputError: if the text is no target.
     """
     match = _TARGET.fullmatch(text)
     try:
@@ -122,7 +122,7 @@ def first_text(
     budget: str,
     target: Mapping[str, Any] | None,
 ) -> str:
-    """Return the recipe's text, with what else may be said in it as comments."""
+    """Return the recipe's text, with further keys as comments."""
     folder = output.parent
     given = subject.table(folder)
     kind = "script" if subject.key == "script" else "factory"
@@ -152,21 +152,21 @@ def first_text(
 
 
 def check_text(text: str, folder: Path) -> None:
-    """Find out what `tfopt apply` would say against the recipe before it is written.
+    """Check the recipe as `tfopt apply` does, before it is written.
 
-    :raises InputError: with all of it.
+    :raises InputError: with all problems.
     """
     with beside(text, folder) as path:
         try:
             check_recipe(path)
         except RecipeError as error:
-            said = [f"{p.message}; {p.mend}" if p.mend else p.message for p in error.problems]
-            raise InputError("\n".join(said)) from None
+            problems = [f"{p.message}; {p.mend}" if p.mend else p.message for p in error.problems]
+            raise InputError("\n".join(problems)) from None
 
 
 @contextlib.contextmanager
 def beside(text: str, folder: Path) -> Iterator[Path]:
-    """A recipe that is there for a while, in the folder that its paths start from.
+    """Yield a temporary recipe in the folder from which its paths start.
 
     :raises InputError: if it cannot be written.
     """
@@ -185,7 +185,7 @@ def beside(text: str, folder: Path) -> Iterator[Path]:
 
 
 def _seen_from(folder: Path, place: str) -> str:
-    """Return a path that is relative to here, relative to another folder; an absolute one stays."""
+    """Return a path relative to another folder; an absolute path is unchanged."""
     if os.path.isabs(place) or folder.resolve() == Path.cwd():
         return place
     return os.path.relpath(place, folder)

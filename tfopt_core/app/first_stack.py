@@ -1,4 +1,4 @@
-"""The plugins of the recipe that `tfopt init` writes: named ones, safe ones, or proposed ones."""
+"""Choose the plugins of the recipe that `tfopt init` writes: named, safe, or proposed ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tfopt_core.records.diagnosis import Diagnosed
 
 
 def chosen_plugins(names: Sequence[str], *, target: bool) -> list[PlannedPlugin]:
-    """These plugins with their defaults, in an order that they agree to.
+    """Return these plugins with their defaults, in an order that their cards allow.
 
-    :param target: whether the recipe says what value of a metric is to be reached.
-    :raises InputError: if one is unknown, broken, or needs more than its name.
+    :param target: whether the recipe has a target.
+    :raises InputError: if a plugin is unknown, broken, or has required settings.
     """
     known = registrations()
     for name in names:
@@ -28,8 +28,8 @@ def chosen_plugins(names: Sequence[str], *, target: bool) -> list[PlannedPlugin]
     infos = {info.name: info for info in inspect_plugins(names)}
     for name in names:
         _check_usable(infos[name], target=target)
-    said = {name: infos[name].traits for name in names}
-    order = in_order({name: traits for name, traits in said.items() if traits is not None})
+    card_traits = {name: infos[name].traits for name in names}
+    order = in_order({name: traits for name, traits in card_traits.items() if traits is not None})
     return [PlannedPlugin(name, why=infos[name].summary) for name in order]
 
 
@@ -51,26 +51,27 @@ def _check_usable(info: PluginInfo, *, target: bool) -> None:
 
 
 def safe_plugins() -> list[PlannedPlugin]:
-    """Those that leave the training as it is, and switched off those that round or reorder.
+    """Return the plugins that keep the training as it is and, disabled, those that round or
+    reorder.
 
     :raises InputError: if none is installed.
     """
-    found = safe_stack(inspect_plugins())
-    if not any(one.enabled for one in found):
+    stack = safe_stack(inspect_plugins())
+    if not any(one.enabled for one in stack):
         raise InputError("no installed plugin leaves the training as it is; choose by --plugin")
     return [
         PlannedPlugin(one.info.name, why=_why(one.info, on=one.enabled), enabled=one.enabled)
-        for one in found
+        for one in stack
     ]
 
 
 def _why(info: PluginInfo, *, on: bool) -> str:
     if on:
         return info.summary
-    said = f"{info.summary.rstrip('.')}: {MATHEMATICS[info.math]}."
+    text = f"{info.summary.rstrip('.')}: {MATHEMATICS[info.math]}."
     if info.traits is not None and info.traits.conflicts:
-        said += f" Not beside {', '.join(info.traits.conflicts)}."
-    return said
+        text += f" Not beside {', '.join(info.traits.conflicts)}."
+    return text
 
 
 def proposed_plugins(diagnosed: Diagnosed) -> list[PlannedPlugin]:

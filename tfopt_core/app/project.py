@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# What marks the root of a project.
+# Files that mark the root of a project.
 MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
 
 
 def project_of(start: Path) -> Path:
-    """Return the nearest folder, from this one upwards, that is a project's; else this one."""
+    """Return the nearest folder upwards that is the root of a project, else this one."""
     for folder in (start, *start.parents):
         if any((folder / marker).exists() for marker in MARKERS):
             return folder

@@ -34,12 +34,12 @@ def make_request(
     json_path: Path | None = None,
     debug: bool = False,
 ) -> tuple[Request, Path]:
-    """Check everything that can be checked without TensorFlow.
+    """Check everything that can be checked without TensorFlow. Return a request.
 
     :param compares: whether baseline and stack will be compared.
-    :param keeps: whether anything will be kept in the project.
-    :returns: the request, and the folder in which the project's results are kept.
-    :raises InputError: for whatever is wrong, all problems of a recipe at once.
+    :param keeps: whether anything is stored in the project.
+    :returns: the request, and the folder of the project's results.
+    :raises InputError: for invalid input, with all problems of a recipe at once.
     """
     check_environment(os.environ)
     checked = check_recipe(target, overrides, compares=compares)
@@ -75,8 +75,8 @@ def make_cluster_request(
 ) -> Request:
     """Return the request of a training whose processes are all started on this machine.
 
-    :param workers: how many, and how many `parameter_servers`; None for what the recipe says.
-    :raises InputError: for whatever is wrong, and for a stack that trains in one process.
+    :param workers: their number, and that of `parameter_servers`; None for that in the recipe.
+    :raises InputError: for invalid input, and for a stack that trains in one process.
     """
     check_none_described(os.environ, "launch")
 
@@ -90,8 +90,8 @@ def make_cluster_request(
             '"launch" needs a plugin that trains over several processes; add one to the stack '
             "(`tfopt plugins` lists them), or use `tfopt train`"
         )
-    asked = {"workers": workers, "parameter_servers": parameter_servers}
-    changes = [f"plugins.{owner}.{key}={n}" for key, n in asked.items() if n is not None]
+    counts = {"workers": workers, "parameter_servers": parameter_servers}
+    changes = [f"plugins.{owner}.{key}={n}" for key, n in counts.items() if n is not None]
     return make([*overrides, *changes]) if changes else request
 
 
@@ -104,10 +104,10 @@ def checkpoints_of(
     folder: Path | None,
     adapt: bool,
 ) -> ResumePoint | None:
-    """Return the checkpoints that the options of `tfopt train` ask for, or None.
+    """Return the checkpoints for the options of `tfopt train`, None if none are wanted.
 
-    :param results: where the project's results are kept.
-    :raises InputError: see `open_checkpoints`; and for `--adapt` beside them.
+    :param results: the folder of the project's results.
+    :raises InputError: see `open_checkpoints`; and with `--adapt`.
     """
     if not resume and every is None and folder is None:
         return None
@@ -129,8 +129,7 @@ def checkpoints_of(
 
 
 def project_folder(recipe: Recipe) -> Path:
-    """Return where results are kept: the project of the recipe, that of the working directory for
-    recipes that ship with tfopt."""
+    """Return the project of the recipe, for shipped recipes that of the working directory."""
     start = Path.cwd()
     shipped = {path.resolve() for path in shipped_recipes().values()}
     if recipe.path is not None and recipe.path.resolve() not in shipped:
@@ -139,12 +138,12 @@ def project_folder(recipe: Recipe) -> Path:
 
 
 def new_id() -> str:
-    """Return an id that sorts by time and collides with no other process."""
+    """Return a unique id that sorts by time."""
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def _make_ours(folder: Path) -> None:
-    """Create the results' folder, which git is told to leave alone.
+    """Create the folder of the results, with a .gitignore.
 
     :raises InputError: if it cannot be created.
     """
@@ -161,7 +160,7 @@ def _make_ours(folder: Path) -> None:
 
 
 def _check_writable(option: str, path: Path) -> None:
-    """Find out before minutes of measuring, not after them, that a file cannot be written.
+    """Check that a file can be written, before minutes of measuring.
 
     :raises InputError: naming option and path.
     """
@@ -180,9 +179,9 @@ def _check_writable(option: str, path: Path) -> None:
 
 
 def seconds_of(option: str, text: str) -> float:
-    """Return the seconds of a duration that an option was given.
+    """Return the seconds of an option's duration.
 
-    :raises InputError: if it is none.
+    :raises InputError: if it is no duration.
     """
     try:
         return checks.duration(text)

@@ -1,4 +1,4 @@
-"""Command-line options about a script, translated into changes of a recipe."""
+"""Command-line options for scripts, as changes of a recipe."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tfopt_core.errors import InputError
 
 @attrs.frozen(kw_only=True)
 class ScriptOptions:
-    """What a command was told of a script.
+    """The options of a command that apply to a script.
 
-    :param arguments: what stood behind `--`.
+    :param arguments: the words after `--`.
     """
 
     script: str | None = None
@@ -25,7 +25,7 @@ class ScriptOptions:
     fit: int | None = None
 
     def workload(self) -> dict[str, Any]:
-        """Return the keys of `[workload]` but for the script."""
+        """Return the keys of `[workload]`, without the script."""
         given = {
             "args": list(self.arguments) or None,
             "max_epochs": self.epochs,
@@ -35,24 +35,24 @@ class ScriptOptions:
         return {key: value for key, value in given.items() if value is not None}
 
     def overrides(self) -> list[str]:
-        """As `--set` would say it.
+        """Return the options in the form of `--set`.
 
-        :raises InputError: if the script is not there.
+        :raises InputError: if the script does not exist.
         """
-        told = [f"workload.{key}={_toml(value)}" for key, value in self.workload().items()]
+        changes = [f"workload.{key}={_toml(value)}" for key, value in self.workload().items()]
         if self.script is None:
-            return told
+            return changes
         path = Path(self.script)
         if not path.is_file():
             raise InputError(f'--script: there is no file "{self.script}"')
-        # relative to where the user is, not to where the recipe lies
+        # relative to the working directory, not to the recipe
         return [
             f"workload.script={_toml(str(path.absolute()))}",
             f"workload.folder={_toml(str(Path.cwd()))}",
-            *told,
+            *changes,
         ]
 
 
 def _toml(value: Any) -> str:
-    # JSON's strings, numbers and arrays are TOML's, but for characters that JSON writes as pairs
+    # JSON's strings, numbers and arrays are valid TOML, unless it escapes characters as pairs
     return json.dumps(value, ensure_ascii=False)

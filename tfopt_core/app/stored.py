@@ -1,4 +1,4 @@
-"""Find earlier measurements, in a project's store or in a JSON file."""
+"""Find earlier measurements in a project's store."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tfopt_core.errors import InputError, did_you_mean
 from tfopt_core.store.database import Store, store_path
 
 LAST = "last"
-# So many ids are named where more would fit what was asked for.
+# The most ids that a message lists.
 CANDIDATES = 5
 
 
 def place_of(project: Path | None) -> Path:
-    """Return where the results are: of this project, or, for None, of the one that we are in."""
+    """Return the path of the results file of a project; None for the current project."""
     return store_path(project_of(Path.cwd()) if project is None else project)
 
 
 @contextmanager
 def open_stored(project: Path | None) -> Iterator[Store]:
-    """The project's store, for reading.
+    """Open the project's store for reading.
 
     :raises InputError: if nothing was ever measured there.
     """
@@ -38,36 +38,38 @@ def open_stored(project: Path | None) -> Iterator[Store]:
         yield store
 
 
-def find_id(store: Store, asked: str) -> str:
-    """Return the one measurement that is meant by an id, the start or end of one, or "last".
+def find_id(store: Store, text: str) -> str:
+    """Return the full id for an id, its start or end, or "last".
 
-    :raises InputError: naming candidates, if it is none or several.
+    :raises InputError: with candidates, if it matches none or several.
     """
     known = store.measurements()
     if not known:
         raise InputError(f'nothing was measured yet: there is no measurement in "{store.path}"')
-    if asked == LAST:
+    if text == LAST:
         return known[-1]
-    if asked in known:
-        return asked
-    found = [id_ for id_ in known if asked and (id_.startswith(asked) or id_.endswith(asked))]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f'"{asked}" may be {len(found)} measurements: {_some(found)}; add to it')
-    hint = did_you_mean(asked, known) or f"the latest are: {_some(list(known))}"
-    raise InputError(f'no measurement is named "{asked}"; {hint}')
+    if text in known:
+        return text
+    matches = [id_ for id_ in known if text and (id_.startswith(text) or id_.endswith(text))]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise InputError(
+            f'"{text}" matches {len(matches)} measurements: {_some(matches)}; give more of the id'
+        )
+    hint = did_you_mean(text, known) or f"the latest are: {_some(list(known))}"
+    raise InputError(f'no measurement is named "{text}"; {hint}')
 
 
 def _some(ids: list[str]) -> str:
-    """Return the newest of them, the newest last."""
+    """Return the newest ids as text, the newest last."""
     shown = ", ".join(ids[-CANDIDATES:])
     return shown if len(ids) <= CANDIDATES else f"{shown} ({len(ids) - CANDIDATES} older ones too)"
 
 
-def is_file(asked: str) -> bool:
-    """Return whether a path is meant, and no id."""
-    if asked == LAST:
+def is_file(text: str) -> bool:
+    """Return whether the text is a path and not an id."""
+    if text == LAST:
         return False
-    path = Path(asked)
-    return bool(path.suffix) or os.sep in asked or path.is_file()
+    path = Path(text)
+    return bool(path.suffix) or os.sep in text or path.is_file()

@@ -1,4 +1,4 @@
-"""Train once with the stack, without a baseline: production use."""
+"""Train once with the stack, without a baseline, for production."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ OnNote = Callable[[str], None]
 
 @attrs.frozen(kw_only=True)
 class Trained:
-    """A training's run, and the dry build before it.
+    """The run of a training, and its dry build.
 
-    :param saved_to: where this process has saved the model, None if it saved none: it was not asked
-        to, the training failed, or another of several workers has.
+    :param saved_to: where this process saved the model; None if saving was not requested, the
+        training failed, or another worker saved it.
     """
 
     run: RunResult
@@ -52,14 +52,14 @@ def train_once(
     point: ResumePoint | None = None,
     on_note: OnNote = lambda text: None,
 ) -> Trained:
-    """Resolve the stack's settings, then train; a training that goes on has them already.
+    """Resolve the stack's settings, then train; a resumed training has its settings already.
 
-    :param quiet: carries out the dry build.
-    :param runner: carries out the training; one that does not capture lets output through.
-    :param on_epoch: told of each epoch: its number from 1, how many, and its metrics.
-    :param on_adapted: has the training compare exact loops, and is told which one it keeps.
-    :param point: the checkpoints of the training, None to keep none.
-    :param on_note: told of what no checkpoint can hold, and of loops that could not be timed.
+    :param quiet: runner of the dry build.
+    :param runner: runner of the training; without capture its output is shown.
+    :param on_epoch: called after each epoch with its number from 1, their count, and its metrics.
+    :param on_adapted: if given, the training compares exact loops and calls it with the result.
+    :param point: the checkpoints of the training, None to write none.
+    :param on_note: called with notes on state that no checkpoint holds, and on untimed loops.
     :raises InputError, PreparationFailed: before the training starts.
     """
     from tfopt_core.app.checkpoints import checkpoint_config, resumed  # reads files by NumPy
@@ -92,12 +92,12 @@ def train_once(
         )  # fmt: skip
         saved_to = None
         model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
-        # of several workers the chief alone has saved it
+        # only the chief of several workers saves it
         if run.ok and request.save_to is not None and (model.exists() or not facts):
             replace_file(model, request.save_to)
             saved_to = request.save_to
     except InputError:
-        raise  # what could not be saved lies in the folder still
+        raise  # the folder still holds the model that could not be saved
     except BaseException:
         shutil.rmtree(request.folder, ignore_errors=True)
         raise
@@ -106,17 +106,17 @@ def train_once(
 
 
 def adapted_of(message: Mapping[str, Any]) -> Adapted:
-    """Return what a training that compares loops has told."""
+    """Return the result of a training that compares loops, from its message."""
     return structure(message["adapted"], Adapted)
 
 
 def facts_of(request: Request) -> dict[str, str]:
-    """Return what must be the same wherever this training's processes are started."""
+    """Return what must be the same on all machines of this training."""
     root = str(request.recipe.directory.resolve())
     return shared_facts(fingerprint(request), request.recipe.sha256(), root)
 
 
 def joining_in_words(cluster: Cluster) -> str:
-    """`this is worker 0 of 2; waiting for worker 1 (10.0.0.2:2222)`."""
+    """Return `this is worker 0 of 2; joining worker 1 (10.0.0.2:2222)`."""
     others = ", ".join(f"{name} ({address})" for name, address in cluster.others.items())
     return f"this is {cluster.name}; joining {others}"

@@ -21,7 +21,7 @@ def train_script(
 ) -> RunResult:
     """Run the script once.
 
-    Settings of "auto" are resolved first, in a copy of its folder that is thrown away.
+    Settings of "auto" are resolved first, in a temporary copy of its folder.
 
     :param quiet, runner, on_adapted: as `train_once` takes them.
     :raises InputError, PreparationFailed: before the script runs.

@@ -1,4 +1,4 @@
-"""The interface by which a use case shows its progress on a terminal or in a notebook."""
+"""The interface by which a use case shows its progress, on a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tfopt_core.measurement.progress import Observer
 
 
 class View(Protocol):
-    """Shows what a use case does."""
+    """The display of a use case."""
 
     def phases(self) -> AbstractContextManager[Callable[[str], None]]:
-        """Return something that is told each phase of a look, for as long as it goes on."""
+        """Return a context manager that yields a function to call with each phase."""
 
     def measuring(self) -> AbstractContextManager[Observer]:
-        """Return an observer of a measurement, for as long as it goes on."""
+        """Return the observer of a measurement, to be entered before it."""
 
     def look(self, draft: Draft) -> None:
         """Show what a look at a script found and proposes."""

@@ -1,1 +1,1 @@
-"""The commands: parse, call, print, exit code."""
+"""The commands: each parses its options, calls a use case, prints, and returns an exit code."""

@@ -1,4 +1,4 @@
-"""`tfopt apply`: baseline against stack."""
+"""`tfopt apply`: measure the stack against the baseline."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def apply(
     quiet: bool,
     debug: bool,
 ) -> int:
-    """Train without and with a stack, and say what was gained.
+    """Train without and with a stack, and report the gain.
 
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
-    is a Keras script (train.py), which stays as it is: tfopt looks at it for some seconds, writes
-    the recipe train.tfopt.toml with what is worth trying, and measures that. Where no plugin seems
-    to save time it says what bounds a step and what each plugin did, and ends with status 0. What
-    stands behind -- are the script's own arguments. Workload, script and plugins are executed.
+    is an unchanged Keras script (train.py): tfopt looks at it for some seconds, writes the recipe
+    train.tfopt.toml with what is worth trying, and measures it. If no plugin seems to save time, it
+    prints what bounds a step and what each plugin did, and ends with status 0. Arguments after --
+    are the script's own. Workload, script and plugins are executed.
     """
     from tfopt_core.app.apply import Asked, NothingToMeasure, conduct
     from tfopt_core.app.script_options import ScriptOptions
@@ -111,7 +111,7 @@ def apply(
 
 
 def exit_code(verdict: str, failed: bool, interrupted: bool, require: str | None) -> int:
-    """0 done, 1 the requirement is not met, 3 no verdict because runs failed, 130 interrupted."""
+    """Return 0 (done), 1 (requirement not met), 3 (runs failed) or 130 (interrupted)."""
     if interrupted:
         return 130
     if verdict == "none" and failed:

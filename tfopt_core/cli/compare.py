@@ -1,4 +1,4 @@
-"""`tfopt compare`: two stacks that were measured apart."""
+"""`tfopt compare`: compare two stacks that were measured separately."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug:
     """Compare the stacks of the measurements A and B, each against its own baseline.
 
     A and B are ids that `tfopt runs` lists (or the start or end of one, or `last`), or JSON files
-    that `tfopt apply --json` wrote. Whatever makes them not comparable is said.
+    that `tfopt apply --json` wrote. Differences that make a comparison invalid are listed.
     """
     from tfopt_core.cli.output import show
     from tfopt_core.report.results.across import render_across
@@ -34,8 +34,8 @@ def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug:
     show(render_across(across), across, json_path)
 
 
-def _measured(asked: str, project: Path | None) -> Measured:
-    """The measurement that was asked for.
+def _measured(id_or_file: str, project: Path | None) -> Measured:
+    """Return the measurement with this id or in this file.
 
     :raises InputError: if it is not there, ambiguous, or without a verdict.
     """
@@ -43,16 +43,14 @@ def _measured(asked: str, project: Path | None) -> Measured:
     from tfopt_core.statistics.across.comparable import Measured
     from tfopt_core.store.exported import read_results
 
-    if is_file(asked):
-        return Measured(name=asked, results=read_results(Path(asked)))
+    if is_file(id_or_file):
+        return Measured(name=id_or_file, results=read_results(Path(id_or_file)))
     with open_stored(project) as store:
-        found = find_id(store, asked)
-        results = store.results(found)
+        id_ = find_id(store, id_or_file)
+        results = store.results(id_)
         if results is None:
             raise InputError(
-                f'"{found}" is unfinished, so there is no verdict to compare; `tfopt report '
-                f"{found}` lists its runs"
+                f'"{id_}" is unfinished, so there is no verdict to compare; `tfopt report '
+                f"{id_}` lists its runs"
             )
-        return Measured(
-            name=found, results=results, recipe=store.request_of(found).get("recipe", {})
-        )
+        return Measured(name=id_, results=results, recipe=store.request_of(id_).get("recipe", {}))

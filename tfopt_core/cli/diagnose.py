@@ -1,4 +1,4 @@
-"""`tfopt diagnose`: where a step's time goes."""
+"""`tfopt diagnose`: show where the time of a step goes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfopt_core.cli.options import debug_option, json_option, set_option
 @set_option
 @click.option("--stack", "stacked", is_flag=True, help="Diagnose with the stack, not the baseline.")
 @json_option
-@click.option("--quiet", "-q", is_flag=True, help="Print the outcome only, no progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @debug_option
 def diagnose(
     target: str,
@@ -26,10 +26,10 @@ def diagnose(
     quiet: bool,
     debug: bool,
 ) -> None:
-    """See where a step of RECIPE goes: input, dispatch, compute; and what could be gained.
+    """Show where the time of a step of RECIPE goes, and the most that can be gained.
 
-    Takes under a minute and no profiler. The baseline is diagnosed: the workload without the
-    plugins of the recipe, so it may name none. Installed plugins are asked what they would do.
+    Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
+    plugins of the recipe, which may be empty. Installed plugins propose their settings.
     """
     from tfopt_core.app.request import make_request
     from tfopt_core.cli.output import show

@@ -1,4 +1,4 @@
-"""`tfopt doctor`: what this machine can do."""
+"""`tfopt doctor`: check what this machine can do."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tfopt_core.cli.options import debug_option
 @click.command()
 @debug_option
 def doctor(debug: bool) -> int:
-    """Say what this machine can do: Python, TensorFlow, CPU, GPUs, memory, data sets.
+    """Check this machine: Python, TensorFlow, CPU, GPUs, memory, data sets.
 
-    Of TensorFlow's and Keras' private members that tfopt touches the missing ones are named, with
-    what is lost without each. Ends with status 1 if something is missing that training needs.
+    Private members of TensorFlow and Keras that tfopt uses and that are missing are listed, with
+    the features that need them. Ends with status 1 if something is missing that training needs.
     """
     from tfopt_core.app.doctor import examine
     from tfopt_core.report.listing import DoctorRow, render_doctor

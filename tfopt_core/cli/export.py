@@ -1,4 +1,4 @@
-"""`tfopt export`: the training of a recipe as a file without tfopt."""
+"""`tfopt export`: write the training of a recipe as a file without tfopt."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tfopt_core.errors import InputError
 @set_option
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.py",
-    help="Where the file goes; standard output if left out.",
+    help="Where to write the file; standard output by default.",
 )  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(1, 2**31 - 1), default=1, metavar="N",
-    help="The file's default seed; it takes another one by --seed.",
+    help="The file's default seed; its own option --seed overrides it.",
 )  # fmt: skip
 @debug_option
 def export(
@@ -27,7 +27,7 @@ def export(
 ) -> None:
     """Write RECIPE as plain TensorFlow and Keras code that trains the same without tfopt.
 
-    Settings of "auto" are resolved first. What has no plain form is said in the file.
+    Settings of "auto" are resolved first. The file names plugins that have no plain form.
     """
     import tempfile
 
@@ -55,7 +55,7 @@ def export(
 
 
 def _check(output: Path) -> None:
-    """Find out before anything is built that the file must not or cannot be written.
+    """Check, before anything is built, that the file can be written.
 
     :raises InputError: naming the file.
     """

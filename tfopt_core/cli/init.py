@@ -1,4 +1,4 @@
-"""`tfopt init`: a recipe for a script or a factory."""
+"""`tfopt init`: write a recipe for a script or a factory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BUDGET = "10m"
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
-    """What the options say; None where they say nothing."""
+class InitOptions:
+    """The options of the command; None where an option is not given."""
 
     target: str | None
     args: str | None
@@ -37,24 +37,28 @@ class Wanted:
 @click.option("--factory", metavar="PLACE", help='Train "module:callable" or "file.py:callable".')
 @click.option("--args", metavar="TEXT", help='Arguments of the script, such as "--lr 0.1".')
 @click.option(
-    "--plugin", "plugins", multiple=True, metavar="NAME", help="Stack this one; may be repeated."
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="NAME",
+    help="Add this plugin; may be repeated.",
 )
 @click.option(
     "--diagnose/--no-diagnose",
     default=None,
-    help="Stack what a diagnosis proposes: it trains a few steps, in under a minute.",
+    help="Stack what a diagnosis proposes; it trains a few steps, in under a minute.",
 )
-@click.option("--target", "reach", metavar="METRIC>=VALUE", help="What a training is to reach.")
+@click.option("--target", "reach", metavar="METRIC>=VALUE", help="Target of the training.")
 @click.option("--budget", metavar="TIME", help=f"How long measuring may take; {BUDGET} by default.")
-@click.option("--name", metavar="TEXT", help="What results are called.")
+@click.option("--name", metavar="TEXT", help="Name of the results.")
 @click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The recipe; NAME.tfopt.toml here by default.",
+    help="File of the recipe; NAME.tfopt.toml by default.",
 )
-@click.option("--force", is_flag=True, help="Replace an older file.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @debug_option
 def init(
     target: str | None,
@@ -72,8 +76,8 @@ def init(
 ) -> None:
     """Write a recipe for TARGET: a script (train.py), or a factory (module:callable).
 
-    Without a TARGET it asks. The stack begins with plugins that leave the training as it is,
-    exactly, and the recipe holds others to switch on; --plugin and --diagnose choose otherwise.
+    Without a TARGET, it prompts for one. The stack holds plugins that leave the training exactly as
+    it is, and the file others to switch on, unless --plugin or --diagnose chooses the stack.
     """
     from tfopt_core.app import first_recipe, first_stack
     from tfopt_core.app.request import seconds_of
@@ -85,15 +89,15 @@ def init(
     if len(given) > 1:
         raise InputError("give one of TARGET, --script and --factory")
     _check_kind(script, factory)
-    wanted = Wanted(
+    options = InitOptions(
         target=given[0] if given else None, args=args, name=name, budget=budget,
         diagnose=False if plugins else diagnose,
     )  # fmt: skip
-    if wanted.target is None:
-        wanted = _asked(wanted)
-    assert wanted.target is not None
-    subject = first_recipe.find_subject(wanted.target, wanted.args)
-    seconds_of("--budget", wanted.budget or BUDGET)
+    if options.target is None:
+        options = _with_answers(options)
+    assert options.target is not None
+    subject = first_recipe.find_subject(options.target, options.args)
+    seconds_of("--budget", options.budget or BUDGET)
     goal = None if reach is None else first_recipe.parse_target(reach)
     path = output or Path(f"{subject.stem}.tfopt.toml")
     if path.exists() and not force:
@@ -101,8 +105,8 @@ def init(
 
     def text(stack: list[PlannedPlugin]) -> str:
         return first_recipe.first_text(
-            subject, path, stack, name=wanted.name or subject.stem,
-            budget=wanted.budget or BUDGET, target=goal,
+            subject, path, stack, name=options.name or subject.stem,
+            budget=options.budget or BUDGET, target=goal,
         )  # fmt: skip
 
     stack = (
@@ -110,7 +114,7 @@ def init(
         if plugins
         else first_stack.safe_plugins()
     )
-    if wanted.diagnose:
+    if options.diagnose:
         stack = _proposed(text(stack), path.parent) or stack
     first_recipe.check_text(text(stack), path.parent)
     write_file(path, text(stack), replace=force)
@@ -124,40 +128,39 @@ def _check_kind(script: str | None, factory: str | None) -> None:
         raise InputError(f'--factory: "{factory}" names no callable; write "module:callable"')
 
 
-def _asked(wanted: Wanted) -> Wanted:
-    """What the user says at the terminal to what the options left open.
+def _with_answers(options: InitOptions) -> InitOptions:
+    """Return the options with the user's answers for those not given.
 
-    :raises InputError: if there is nobody to ask.
+    :raises InputError: if there is no terminal.
     """
     from tfopt_core.app.first_recipe import find_subject
     from tfopt_core.app.request import seconds_of
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(
-            "what is to be trained? give a script or a factory: tfopt init train.py, or --script "
-            "FILE, or --factory MODULE:CALLABLE; --args, --plugin, --budget, --name and --output "
-            "say the rest"
+            "give a script or a factory to train: tfopt init train.py, or --script FILE, or "
+            "--factory MODULE:CALLABLE; --args, --plugin, --budget, --name, --output set the rest"
         )
     target = _ask("Script or factory to train (train.py, module:callable)", find_subject)
     subject = find_subject(target)
-    if subject.key == "script" and wanted.args is None:
+    if subject.key == "script" and options.args is None:
         args = _ask("Its arguments", lambda text: find_subject(target, text), default="")
-        wanted = attrs.evolve(wanted, args=args)
-    if wanted.budget is None:
+        options = attrs.evolve(options, args=args)
+    if options.budget is None:
         budget = _ask(
             "How long may measuring take", lambda text: seconds_of("--budget", text), BUDGET
         )
-        wanted = attrs.evolve(wanted, budget=budget)
-    if wanted.name is None:
-        wanted = attrs.evolve(wanted, name=_ask("Name of the recipe", str, subject.stem))
-    if wanted.diagnose is None:
+        options = attrs.evolve(options, budget=budget)
+    if options.name is None:
+        options = attrs.evolve(options, name=_ask("Name of the recipe", str, subject.stem))
+    if options.diagnose is None:
         question = "Diagnose it first, to propose a stack (trains a few steps)"
-        wanted = attrs.evolve(wanted, diagnose=click.confirm(question, default=False))
-    return attrs.evolve(wanted, target=target)
+        options = attrs.evolve(options, diagnose=click.confirm(question, default=False))
+    return attrs.evolve(options, target=target)
 
 
 def _ask(question: str, check: Callable[[str], Any], default: str | None = None) -> str:
-    """The answer, asked for until it passes the check."""
+    """Prompt until the answer passes the check. Return it."""
 
     def checked(text: str) -> str:
         try:
@@ -171,7 +174,7 @@ def _ask(question: str, check: Callable[[str], Any], default: str | None = None)
 
 
 def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
-    """What a diagnosis of the recipe's workload proposes to stack; said if that is nothing."""
+    """Return the stack that a diagnosis of the recipe's workload proposes; print if it is empty."""
     import tempfile
 
     from tfopt_core.app.first_recipe import beside
@@ -190,10 +193,10 @@ def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
     ):
         request, _ = make_request(str(recipe), (), compares=False, keeps=False)
         request = attrs.evolve(request, plugins=(), folder=Path(private))
-        found = proposed_plugins(diagnose(request, SpawnRunner(), inspect_plugins(), on_phase))
-    if not found:
-        click.echo("the diagnosis proposes nothing here, so the stack is what changes nothing")
-    return found
+        plugins = proposed_plugins(diagnose(request, SpawnRunner(), inspect_plugins(), on_phase))
+    if not plugins:
+        click.echo("the diagnosis proposes nothing, so the stack holds plugins that change nothing")
+    return plugins
 
 
 def _report(path: Path, subject: Subject, stack: list[PlannedPlugin]) -> None:
@@ -201,5 +204,5 @@ def _report(path: Path, subject: Subject, stack: list[PlannedPlugin]) -> None:
     off = len(stack) - len(on)
     click.echo(f"{path}: {subject.key} {subject.value} with {', '.join(on)}")
     if off:
-        click.echo(f"  {off} others stand there to be switched on (enabled = true)")
+        click.echo(f"  {off} others are in the file, to be switched on (enabled = true)")
     click.echo(f"  tfopt plan {path}     what each would do\n  tfopt apply {path}    measure it")

@@ -1,4 +1,4 @@
-"""`tfopt launch`: every process of a training over several, on this machine."""
+"""`tfopt launch`: start all processes of a distributed training on this machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tfopt_core.cli.options import debug_option, save_option, set_option
 
 @click.command()
 @click.argument("target", metavar="RECIPE")
-@click.option("--workers", type=int, metavar="N", help="How many workers; else as the recipe says.")
+@click.option("--workers", type=int, metavar="N", help="Number of workers; else from the recipe.")
 @click.option(
     "--parameter-servers",
     type=int,
     metavar="M",
-    help="How many parameter servers; else as the recipe says.",
+    help="Number of parameter servers; else from the recipe.",
 )
 @set_option
 @save_option
@@ -31,7 +31,7 @@ def launch(
 ) -> int:
     """Train RECIPE once, with all its workers on this machine, to try it out.
 
-    Where they run on several machines, start `tfopt train` on each of them.
+    To train on several machines, start `tfopt train` on each of them.
     """
     from tfopt_core.app.request import make_cluster_request
     from tfopt_core.app.train import train_once
@@ -50,7 +50,7 @@ def launch(
     ended: list[RoleEnd] = []
     runner = LocalCluster(
         inner=SpawnRunner(),
-        # what several processes write at once nobody can read: each writes to a file
+        # the output of several processes at once is unreadable: each writes to a file
         spawn=SpawnRunner(limits=NO_LIMITS),
         listener=Listener(
             began=lambda roles: console.print(render_roles(roles)),

@@ -1,4 +1,4 @@
-"""The program `tfopt`: its commands, and what becomes of errors."""
+"""The program `tfopt`: its commands, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INTERNAL_ERROR, INTERRUPTED = 70, 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "--version", "-V", message="tfopt %(version)s")
 def cli() -> None:
-    """Stack optimizations of TensorFlow training, and see what each is worth here.
+    """Stack optimizations of TensorFlow training, and measure what each gains on this machine.
 
     A recipe names a workload and the plugins to stack. `tfopt apply quickstart` trains a small
     model without and with a stack, repeatedly, and says what was gained and how sure that is.
@@ -49,15 +49,15 @@ for command in (
 
 
 def main() -> NoReturn:
-    """The entry point of the program."""
+    """Run the program `tfopt`."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; its exit code.
+    """Run a command and return its exit code.
 
-    0 done; 1 a requirement was not met; 2 bad input; 3 runs failed; 70 results that
-    cannot be kept or read, or a bug in tfopt; 130 interrupted.
+    0: done. 1: a requirement was not met. 2: bad input. 3: runs failed. 70: results cannot be
+    written or read, or a bug in tfopt. 130: interrupted.
     """
     try:
         status = cli.main(list(arguments), prog_name="tfopt", standalone_mode=False)
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str]) -> int:
         _say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # whoever reads has gone; the interpreter must not complain of it at its end
+        # the reader has gone; the interpreter must not report that when it exits
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception:

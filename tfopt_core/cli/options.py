@@ -1,4 +1,4 @@
-"""Options that commands share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ set_option: Decorator = click.option(
 debug_option: Decorator = click.option(
     "--debug",
     is_flag=True,
-    help="Show tracebacks, and what TensorFlow says when it starts.",
+    help="Show tracebacks, and TensorFlow's messages when it starts.",
 )
 json_option: Decorator = click.option(
     "--json",
@@ -35,11 +35,11 @@ save_option: Decorator = click.option(
     "save_to",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="MODEL.keras",
-    help="Keep the trained model; it loads without tfopt.",
+    help="Save the trained model; it loads without tfopt.",
 )
 project_option: Decorator = click.option(
     "--project",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Look in .tfopt of this folder, not in that of the project here.",
+    help="Use the results in DIR instead of the current project's.",
 )

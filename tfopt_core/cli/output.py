@@ -1,4 +1,4 @@
-"""A page for people, and the same as data."""
+"""Print a page for people, and write the same as JSON."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tfopt_core.report.style.console import make_console
 
 
 def show(page: RenderableType, data: attrs.AttrsInstance, json_path: Path | None) -> None:
-    """Print the page; write the data where they are wanted.
+    """Print the page, and write the data as JSON if a path is given.
 
-    With the JSON on standard output the page goes where it cannot disturb it.
+    With the JSON on standard output, the page goes to standard error.
 
     :raises InputError: if the file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""`tfopt plan`: what a stack would do."""
+"""`tfopt plan`: show what a stack would do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfopt_core.cli.options import debug_option, set_option
 def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     """Show what each plugin of RECIPE would do, in order; nothing is trained.
 
-    Settings of "auto" are resolved, conflicts are found, and the data plan is shown before and
+    Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
     after.
     """
     from tfopt_core.app.request import make_request

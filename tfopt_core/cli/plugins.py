@@ -1,4 +1,4 @@
-"""`tfopt plugins`: what is installed."""
+"""`tfopt plugins`: list and show the installed plugins, and begin a new one."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def show(name: str, debug: bool) -> None:
     "--into",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="The folder to make; tfopt-NAME here by default.",
+    help="The new folder; tfopt-NAME by default.",
 )
 @debug_option
 def new(name: str, into: Path | None, debug: bool) -> None:
-    """Write a distribution with a plugin NAME that works, to be changed."""
+    """Write a distribution with a working plugin NAME, to be changed."""
     from tfopt_core.cli.scaffold import check_name, write_distribution
     from tfopt_core.hooks.installed.discovery import registrations
 

@@ -1,4 +1,4 @@
-"""`tfopt recipes`: those that ship."""
+"""`tfopt recipes`: list and copy the shipped recipes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def recipes(context: click.Context) -> None:
 @click.argument("target", required=False, type=click.Path(path_type=Path))
 @debug_option
 def copy(name: str, target: Path | None, debug: bool) -> None:
-    """Copy the recipe NAME to TARGET (NAME.toml here by default), to be changed."""
+    """Copy the recipe NAME to TARGET (NAME.toml by default), to be changed."""
     from tfopt_core.recipe import shipped_recipes
 
     shipped = shipped_recipes()
@@ -43,7 +43,7 @@ def copy(name: str, target: Path | None, debug: bool) -> None:
     if path.is_dir():
         path /= f"{name}.toml"
     try:
-        # "x": never write over what is there
+        # "x": never overwrite a file
         with path.open("x", encoding="utf-8") as file:
             file.write(shipped[name].read_text(encoding="utf-8"))
     except FileExistsError:

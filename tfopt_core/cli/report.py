@@ -1,4 +1,4 @@
-"""`tfopt report`: the summary of a measurement, again."""
+"""`tfopt report`: print the summary of a measurement again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tfopt_core.cli.options import debug_option, json_option, project_option
 
 
 @click.command()
-@click.argument("asked", metavar="ID")
+@click.argument("id_", metavar="ID")
 @json_option
 @project_option
 @debug_option
-def report(asked: str, json_path: Path | None, project: Path | None, debug: bool) -> None:
+def report(id_: str, json_path: Path | None, project: Path | None, debug: bool) -> None:
     """Print the summary of the measurement ID again.
 
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
@@ -26,10 +26,10 @@ def report(asked: str, json_path: Path | None, project: Path | None, debug: bool
     from tfopt_core.store.overview import Interim
 
     with open_stored(project) as store:
-        found = find_id(store, asked)
-        results = store.results(found)
+        found_id = find_id(store, id_)
+        results = store.results(found_id)
         if results is not None:
             show(render_summary(results), results, json_path)
             return
-        interim = Interim(measurement=store.overview_of(found), runs=store.runs(found))
+        interim = Interim(measurement=store.overview_of(found_id), runs=store.runs(found_id))
     show(render_interim(interim), interim, json_path)

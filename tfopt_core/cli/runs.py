@@ -1,4 +1,4 @@
-"""`tfopt runs`: what was measured before."""
+"""`tfopt runs`: list earlier measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tfopt schema`: what editors complete and check a recipe by."""
+"""`tfopt schema`: write the JSON Schema by which editors complete and check a recipe."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tfopt_core.cli.options import debug_option
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     default=Path("-"),
     metavar="FILE",
-    help="Write it to a file, over an older one; standard output if left out.",
+    help="Write to this file, replacing an older one; standard output by default.",
 )
 @debug_option
 def schema(output: Path, debug: bool) -> None:
     """Write the JSON Schema of recipes, with the plugins that are installed here.
 
     An editor uses recipe.schema.json beside a recipe whose first line is `#:schema
-    ./recipe.schema.json`. Write it anew when plugins are installed.
+    ./recipe.schema.json`. Write it again after you install plugins.
     """
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.hooks.installed.schema import installed_schema

@@ -1,4 +1,4 @@
-"""`tfopt selftest`: can figures from this machine be trusted?"""
+"""`tfopt selftest`: check whether measurements on this machine can be trusted."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tfopt_core.errors import InputError
 
 
 @click.command()
-@click.option("--times", default=1, metavar="N", help="Repeat both controls N times, and count.")
-@click.option("--quiet", "-q", is_flag=True, help="Print the outcome only, no progress.")
+@click.option("--times", default=1, metavar="N", help="Repeat both controls N times.")
+@click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @debug_option
 def selftest(times: int, quiet: bool, debug: bool) -> int:
-    """See whether measuring tells a no-op from a loss here.
+    """Check whether measurements on this machine tell a no-op from a loss.
 
-    Measures two controls: a plugin that does nothing, which must come out neither faster nor
-    slower, and one that sleeps 5% of each step, which must come out slower. Takes some three
-    minutes. Ends with status 1 if a control failed; the no-op does so by chance in one of twenty.
+    Measures two controls: a plugin that does nothing, which must be neither faster nor slower, and
+    one that sleeps 5% of each step, which must be slower. Takes about three minutes. Ends with
+    status 1 if a control failed; the no-op fails by chance in one of twenty selftests.
     """
     from tfopt_core.app.request import new_id
     from tfopt_core.hooks import read_machine

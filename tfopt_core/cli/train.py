@@ -1,4 +1,4 @@
-"""`tfopt train`: once, with the stack."""
+"""`tfopt train`: train once with the stack."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 @save_option
 @click.option(
     "--adapt", is_flag=True,
-    help="Compare exact loops (steps a call, XLA) in the first seconds, and keep the fastest.",
+    help="Compare exact loops (steps a call, XLA) in the first seconds, and use the fastest.",
 )  # fmt: skip
 @click.option(
     "--resume", is_flag=True,
-    help="Keep checkpoints at the ends of epochs, and go on from the newest one, if there is one: "
-    "the same command can be repeated until it is done.",
+    help="Write a checkpoint after each epoch, and resume from the newest one, if there is one: "
+    "repeat the same command until the training is done.",
 )  # fmt: skip
 @click.option(
     "--checkpoint-every", "every", type=click.IntRange(min=1), metavar="N",
-    help="Write a checkpoint every N steps too.",
+    help="Also write a checkpoint every N steps.",
 )  # fmt: skip
 @click.option(
     "--checkpoints", "folder", type=click.Path(path_type=Path), metavar="FOLDER",
-    help="Where checkpoints are kept, in place of .tfopt/checkpoints/NAME; the last two are.",
+    help="Folder of the last two checkpoints, instead of .tfopt/checkpoints/NAME.",
 )  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(1, 2**31 - 1), metavar="N",
-    help="The training's seed, random if left out; a training that goes on keeps its own.",
+    help="The training's seed, by default random; a resumed training keeps its own.",
 )  # fmt: skip
 @debug_option
 def train(
@@ -54,7 +54,7 @@ def train(
 ) -> int:
     """Train RECIPE once with its stack, without a baseline.
 
-    For production use: what the workload prints passes through.
+    For production use. The output of the workload is shown.
     """
     import attrs
 
@@ -65,7 +65,7 @@ def train(
     from tfopt_core.report.training import (
         epoch_line,
         render_adapted,
-        render_kept,
+        render_resume_point,
         render_training,
     )
     from tfopt_core.workers.fork import ForkRunner
@@ -74,14 +74,14 @@ def train(
 
     request, results = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
     request = attrs.evolve(request, seed=seed)
-    kept = checkpoints_of(request, results, resume=resume, every=every, folder=folder, adapt=adapt)
+    point = checkpoints_of(request, results, resume=resume, every=every, folder=folder, adapt=adapt)
     console = make_console()
     if request.recipe.workload.script is not None:
         return _train_script(request, console, adapt=adapt)
-    if kept is not None:
-        console.print(render_kept(kept))
-        # others of a cluster may have been started with --save, and wait for this one
-        if kept.finished and save_to is None and cluster_of(request) is None:
+    if point is not None:
+        console.print(render_resume_point(point))
+        # other processes of a cluster may have been started with --save, and wait for this one
+        if point.finished and save_to is None and cluster_of(request) is None:
             return 0
     aloud = SpawnRunner(capture=False, limits=NO_LIMITS)
     with ForkRunner(SpawnRunner()) as quiet:
@@ -94,17 +94,17 @@ def train(
             quiet.with_spawn(aloud) if alone else aloud,
             on_epoch=lambda number, all_, metrics: console.print(epoch_line(number, all_, metrics)),
             on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
-            point=kept,
+            point=point,
             on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
         )
-    went_on = kept is not None and kept.start is not None
+    resumed = point is not None and point.start is not None
     run, prepared = trained.run, trained.prepared
-    console.print(render_training(run, prepared, trained.saved_to, went_on=went_on))
+    console.print(render_training(run, prepared, trained.saved_to, resumed=resumed))
     return 0 if run.ok or run.status == "served" else 3
 
 
 def _train_script(request: Request, console: Console, *, adapt: bool) -> int:
-    """Run a script; its own status."""
+    """Run a script. Return its exit status."""
     from tfopt_core.app.train_script import train_script
     from tfopt_core.report.training import render_adapted, render_script
     from tfopt_core.workers.spawn import SpawnRunner

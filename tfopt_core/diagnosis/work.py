@@ -260,7 +260,7 @@ def _diagnosed(
     return Diagnosed(
         recipe=job.recipe.name,
         recipe_sha256=job.recipe.sha256(),
-        workload=job.recipe.workload.said,
+        workload=job.recipe.workload.label,
         baseline=workload.baseline,
         stack=built.stack.names,
         resolved={name: plain(settings) for name, settings in built.stack.settings.items()},

@@ -1,1 +1,1 @@
-"""Write a resolved stack as plain TensorFlow code."""
+"""Export a resolved stack as plain TensorFlow code."""

@@ -1,4 +1,4 @@
-"""Export a training in a process of its own, which first resolves settings of "auto"."""
+"""Export a training in a separate process, which first resolves settings of "auto"."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tfopt_core.workers.spawn import ProcessOutcome, Runner, SpawnRunner
 from tfopt_core.workers.supervise import Tell
 from tfopt_core.workers.task import Task
 
-# The functions of the process, see `Task`.
+# The functions that the process runs, see `Task`.
 EXPORTED = "tfopt_core.export.look:exported"
 EXPORTED_SCRIPT = "tfopt_core.export.script_look:exported_script"
 
 
 @attrs.define(eq=False)
 class _Listening:
-    """Hands a preparation on, and keeps the program that came with it."""
+    """A runner that keeps the program that a dry build returns."""
 
     runner: Runner
     program: dict[str, Any] | None = None
@@ -38,9 +38,9 @@ class _Listening:
 
 
 def write_down(request: Request, runner: Runner | None = None) -> Program:
-    """Return the program that trains this request as `tfopt train` does, with its seed or 1.
+    """Return a program that trains this request as `tfopt train` does, with its seed or 1.
 
-    :raises: what `prepare` raises; and WorkloadError for a workload that has no plain form.
+    :raises WorkloadError: for a workload without a plain form; and what `prepare` raises.
     """
     listening = _Listening(runner or SpawnRunner())
     prepare(request, listening)

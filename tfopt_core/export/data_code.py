@@ -15,9 +15,9 @@ from tfopt_core.hooks.code.plain_code import NoPlainForm
 
 @attrs.define(eq=False)
 class DataCode:
-    """Writes the plans of a build.
+    """The statements of the data plans of a build.
 
-    :raises NoPlainForm: when it is made, for a loop that has no plain form.
+    :raises NoPlainForm: on construction, for a loop without a plain form.
     """
 
     stack: StackView
@@ -34,48 +34,48 @@ class DataCode:
         seed: int | None,
         global_seed: int | None,
     ) -> DataCode:
-        """Return the code of a stack that was asked.
+        """Return the code of a stack whose plugins have written theirs.
 
-        :param seed: of the run, where the file takes one in its place.
-        :param global_seed: TensorFlow's own, when the data are built.
+        :param seed: of the run, if the file has a variable for it.
+        :param global_seed: of TensorFlow, when the data are built.
         """
         training = Training(
             built=stack.built,
             before=stack.options_before(),
-            written=stack.says,
+            written=stack.written,
             to_blame=stack.changer_of,
         )
         pipelines = Pipelines(
             names=names,
             seed=seed,
             global_seed=global_seed,
-            functions=stack.says.functions,
+            functions=stack.written.functions,
             owner=stack.owner,
         )
         return cls(stack, training, pipelines)
 
     @gathered.default
     def _find_gathered(self) -> Resident | None:
-        """Return the stage that a resident loop gathers from."""
+        """Return the stage from which a resident loop gathers."""
         if self.training.loop.kind != "resident":
             return None
         stages = self.stack.built.plans["train"].stages
         [stage] = [stage for stage in stages if isinstance(stage, Resident)]
-        if self.stack.says.strategy is not None:
+        if self.stack.written.strategy is not None:
             raise NoPlainForm(
                 self.stack.owner(stage),
-                "under a distribution strategy Keras builds the model on what `fit` is handed, "
-                "which are no examples here",
+                "under a distribution strategy Keras builds the model from the data of `fit`, "
+                "which hold no examples here",
             )
         return stage
 
     def lines(self, split: str, plan: DataPlan | None = None) -> list[str]:
-        """Return statements that leave a data set in a variable called as the split.
+        """Return statements that assign a data set to a variable named like the split.
 
-        Where a resident loop gathers the examples, these are in `examples`, and the data set holds
-        their order in each epoch.
+        For a resident loop the examples are in `examples`, and the data set holds their order in
+        each epoch.
 
-        :param plan: in place of the one that was built.
+        :param plan: replaces the plan that was built.
         """
         plan = plan or self.stack.built.plans[split]
         stages = plan.lowering_order()
@@ -100,9 +100,9 @@ class DataCode:
         return lines
 
     def train_function(self, class_weight: str | None) -> str:
-        """Return the statement that sets the train function which gathers.
+        """Return the statement that sets the train function of a resident loop.
 
-        :param class_weight: an expression for that of the training, None if it has none.
+        :param class_weight: an expression for the class weights, None if there are none.
         """
         stages = self.stack.built.plans["train"].lowering_order()
         [batch] = [stage for stage in stages if isinstance(stage, Batch)]

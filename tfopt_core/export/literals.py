@@ -11,7 +11,7 @@ from tfopt_core.hooks.code.plain_code import NoPlainForm
 def spec_literal(spec: Any) -> str:
     """Return a structure of `tf.TypeSpec` or `tf.TensorShape` as code.
 
-    :raises NoPlainForm: for a kind of specification that is not known here.
+    :raises NoPlainForm: for an unknown kind of specification.
     """
     import tensorflow as tf
 
@@ -34,10 +34,10 @@ def spec_literal(spec: Any) -> str:
 
 
 def keras_object(thing: Any, prefix: str) -> str:
-    """Return a Keras object of a public class by its configuration: `keras.optimizers.Adam(...)`.
+    """Return code that makes a Keras object from its configuration: `keras.optimizers.Adam(...)`.
 
     :param prefix: the public module: "keras.optimizers.schedules".
-    :raises NoPlainForm: for a class that is not there, and a configuration that is no plain value.
+    :raises NoPlainForm: for a class that is not public, or a configuration that is not plain.
     """
     import keras
 

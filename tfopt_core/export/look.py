@@ -1,4 +1,4 @@
-"""The work of an export's process on a factory's workload: dry build, then the program."""
+"""The task of an export's process for a factory: a dry build, then the program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Send = Callable[[dict[str, Any]], None]
 
 
 def exported(task: Task, send: Send, load: Callable[[Job], Any]) -> dict[str, Any]:
-    """Return what a preparation tells, and the program beside it."""
+    """Return the message of a dry build, with the program added."""
     message = looks.prepared(task, send, load)
     job = attrs.evolve(
         task.job,
@@ -34,5 +34,5 @@ def exported(task: Task, send: Send, load: Callable[[Job], Any]) -> dict[str, An
 
 
 def resolved(task: Task, prepared: dict[str, Any]) -> tuple[StackedPlugin, ...]:
-    """Return the task's plugins with the settings that a preparation has found."""
+    """Return the task's plugins with their resolved settings."""
     return with_settings(task.job.plugins, [plan["settings"] for plan in prepared["plugins"]])

@@ -1,4 +1,4 @@
-"""The expressions by which an exported file, without tfopt, refers to objects of the workload."""
+"""Expressions by which an exported file refers to objects of the workload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfopt_core.hooks.code.plain_code import NoPlainForm
 from tfopt_core.hooks.code.source import plain_source
 from tfopt_core.training.workload import Workload
 
-# The names that the file uses itself.
+# Names that the exported file uses.
 RESERVED = (
     "batch", "batch_size", "callbacks", "examples", "history", "keras", "main", "model",
     "options", "optimizer", "order", "seed", "strategy", "tf", "train", "validation", "workload",
@@ -26,7 +26,7 @@ RESERVED = (
 
 
 def upstream(dataset: Any, *path: int) -> Any:
-    """What a data set was made from: its inputs, by their numbers, the last stage's first."""
+    """Return the data set from which another was made, by the numbers of its inputs."""
     for place in path:
         dataset = dataset._inputs()[place]  # TensorFlow has no public way
     return dataset
@@ -40,11 +40,10 @@ def function_of(dataset: Any) -> Any:
 
 @attrs.define(eq=False)
 class WorkloadNames:
-    """Expressions for what a workload holds, and the imports that they need.
+    """Expressions for the objects of a workload, and the imports that they need.
 
-    :param plans: the lowered plans by split: of a data set of the workload's own they alone know
-        the stages.
-    :param directory: the recipe's, from which files of functions are looked for.
+    :param plans: the lowered plans by split, which know the stages of the workload's data sets.
+    :param directory: the recipe's folder, from which files are looked up.
     """
 
     workload: Workload
@@ -56,13 +55,13 @@ class WorkloadNames:
     _bound: dict[str, Any] = attrs.field(factory=dict)
 
     def data(self, split: str) -> str:
-        """Return the workload's data of a split."""
+        """Return an expression for the workload's data of a split."""
         return f"workload.{split}"
 
     def reference(self, thing: Any) -> str:
         """Return an expression for a function of the workload's pipelines.
 
-        :raises NoPlainForm: if it is none of them.
+        :raises NoPlainForm: if the workload does not hold it.
         """
         if isinstance(thing, Taken):
             return self._taken(thing)
@@ -79,9 +78,9 @@ class WorkloadNames:
         return None
 
     def dataset(self, wanted: Any) -> str:
-        """Return an expression for a data set from which the workload's were made.
+        """Return an expression for a data set from which the workload's data were made.
 
-        :raises NoPlainForm: if it is not one of theirs.
+        :raises NoPlainForm: if there is none.
         """
         for root, dataset in self._datasets():
             path = _path_to(wanted, dataset)
@@ -90,12 +89,12 @@ class WorkloadNames:
                     return root
                 self.helpers[plain_source(upstream)] = None
                 return f"upstream({', '.join([root, *map(str, path)])})"
-        raise NoPlainForm(None, "a part of the data is made anew, and cannot be reached")
+        raise NoPlainForm(None, "a part of the data is rebuilt, and cannot be referenced")
 
     def load(self, place: str) -> str:
-        """Import what "module:name" or "file.py:name" means; its name in the file.
+        """Import "module:name" or "file.py:name". Return its name in the file.
 
-        :raises NoPlainForm: for a file that is not there.
+        :raises NoPlainForm: if the file does not exist.
         """
         where, _, name = place.rpartition(":")
         if not where.endswith(".py"):
@@ -120,13 +119,13 @@ class WorkloadNames:
         raise NoPlainForm(None, f'the function "{thing.__name__}" cannot be reached')
 
     def _imported(self, function: Any) -> str | None:
-        """Return the name of a function that stands at the top of a module of its own, imported."""
+        """Return the name of a function that can be imported from its module, else None."""
         if not inspect.isfunction(function) or function.__name__ in RESERVED:
             return None
         module, name = sys.modules.get(function.__module__), function.__name__
-        found = getattr(module, function.__qualname__, None)
-        # its file may have been executed twice, so it may be a twin
-        if not inspect.isfunction(found) or found.__code__ != function.__code__:
+        named = getattr(module, function.__qualname__, None)
+        # its file may have been executed twice, so the objects may differ
+        if not inspect.isfunction(named) or named.__code__ != function.__code__:
             return None
         if self._bound.setdefault(name, function) is not function:
             return None
@@ -169,7 +168,7 @@ def _given(plan: DataPlan) -> Iterator[tuple[Any, Any]]:
 
 
 def _path_to(wanted: Any, dataset: Any) -> tuple[int, ...] | None:
-    """Return the numbers of the inputs that lead to a data set; None if it is not below."""
+    """Return the numbers of the inputs that lead to a data set, None if it is not upstream."""
     left: list[tuple[Any, tuple[int, ...]]] = [(dataset, ())]
     while left:
         current, path = left.pop()

@@ -38,18 +38,18 @@ from tfopt_core.export.names import WorkloadNames
 from tfopt_core.hooks.code.literals import call, literal
 from tfopt_core.hooks.code.plain_code import NoPlainForm
 
-# What tf.data takes for the global seed where there is none.
+# tf.data uses this as the global seed if none is set.
 NO_GLOBAL_SEED = 87654321
 
 
 @attrs.define(eq=False)
 class Pipelines:
-    """Writes plans down.
+    """The tf.data statements of plans.
 
-    :param seed: of the build, which the file's variable `seed` holds; None if it has none.
+    :param seed: of the build, held by the file's variable `seed`; None if it has none.
     :param global_seed: of TensorFlow, when the data sets were made.
     :param functions: expressions for functions that are not the workload's.
-    :param owner: which plugin put a stage there, None for the workload and core.
+    :param owner: returns the plugin that added a stage, None for the workload and core.
     """
 
     names: WorkloadNames
@@ -62,7 +62,7 @@ class Pipelines:
     _count_known: dict[int, bool] = attrs.field(factory=dict)
 
     def written(self, plan: DataPlan, name: str, split: str) -> list[str]:
-        """Return the statements that leave the plan's data set in the variable `name`.
+        """Return the statements that assign the plan's data set to the variable `name`.
 
         :raises NoPlainForm: naming the plugin whose stage cannot be written.
         """
@@ -84,16 +84,16 @@ class Pipelines:
         return lines
 
     def stage(self, stage: Stage, name: str) -> list[str]:
-        """Return the statements of one stage behind the data set in `name`, with its plugin's name.
+        """Return the statements that add a stage to the data set in `name`, with its plugin's name.
 
-        :raises NoPlainForm: if it has none.
+        :raises NoPlainForm: if the stage has none.
         """
         owner = self.owner(stage)
         try:
             lines = list(self._lines(stage, name))
         except NoPlainForm as error:
-            said = f'its stage "{stage.describe()}" has none: {error.reason}'
-            raise NoPlainForm(owner, error.reason if owner is None else said) from error
+            message = f'its stage "{stage.describe()}" has none: {error.reason}'
+            raise NoPlainForm(owner, error.reason if owner is None else message) from error
         if owner is not None:
             lines[-1] += f"  # {owner}"
         return lines
@@ -138,8 +138,8 @@ class Pipelines:
                 return call("flat_map", self.function(stage))
             case Interleave():
                 lengths = {"cycle_length": stage.cycle_length, "block_length": stage.block_length}
-                said = {key: literal(value) for key, value in lengths.items()}
-                return call("interleave", self.function(stage), **said, **_calls(stage))
+                named = {key: literal(value) for key, value in lengths.items()}
+                return call("interleave", self.function(stage), **named, **_calls(stage))
             case Shuffle():
                 return self._shuffle(stage, name)
             case PaddedBatch() | RaggedBatch() | Batch():
@@ -189,23 +189,23 @@ class Pipelines:
         if stage.buffer_size is None:
             known = self._count_known.get(id(stage), True)
             size = f"{name}.cardinality()" if known else f"{UNKNOWN_COUNT_BUFFER:_}"
-        said = {}
+        named = {}
         seed = stage.seed
         if isinstance(seed, tuple):
-            # what tf.data made of the global seed, which is the file's too, and the shuffle's own
+            # tf.data made it from the global seed, which the file sets too, and the shuffle's own
             made_from = NO_GLOBAL_SEED if self.global_seed is None else self.global_seed
             if seed[0] == made_from:
-                said["seed"] = str(seed[1])
+                named["seed"] = str(seed[1])
             elif seed != (0, 0):
                 raise NoPlainForm(None, f"its seeds {seed} are not made from the global one")
         elif seed is not None:
-            said["seed"] = "seed" if seed == self.seed else str(seed)
+            named["seed"] = "seed" if seed == self.seed else str(seed)
         if not stage.reshuffle:
-            said["reshuffle_each_iteration"] = "False"
-        return call("shuffle", size, **said)
+            named["reshuffle_each_iteration"] = "False"
+        return call("shuffle", size, **named)
 
     def _look_at_counts(self, plan: DataPlan) -> None:
-        """Note for each shuffle over all examples whether their number is known."""
+        """Record for each shuffle over all examples whether their number is known."""
         if any(isinstance(stage, Shuffle) and stage.buffer_size is None for stage in plan.stages):
             for stage, dataset in looked_at(plan):
                 if isinstance(stage, Shuffle):
@@ -226,7 +226,7 @@ class Pipelines:
         raise NoPlainForm(None, "the options of a data set cannot be reached")
 
     def _source(self, source: Source, name: str, split: str) -> tuple[list[str], str]:
-        """Return statements before, and the expression of the data set."""
+        """Return preceding statements, and the expression of the data set."""
         if source.parts:
             return self._together(source, name, split)
         value = self.names.source(source.value) or self._data_of(source, split)
@@ -259,7 +259,7 @@ class Pipelines:
         return lines, f"tf.data.Dataset.zip({_laid_out(layout, parts)})"
 
     def _data_of(self, source: Source, split: str) -> str:
-        """Return what the workload gives as its data, as this source takes it."""
+        """Return an expression for the workload's data, as this source takes them."""
         data, name = getattr(self.names.workload, split), self.names.data(split)
         if isinstance(data, DataPlan) or (source.origin == "range"):
             return name
@@ -271,7 +271,7 @@ class Pipelines:
 
 
 def _kept(stages: Sequence[Stage], plan: DataPlan) -> int:
-    """Return how many of the stages are the first ones of a given data set, as they were."""
+    """Return how many of the stages are the unchanged first stages of a given data set."""
     count = 0
     for stage, (own, _) in zip(stages, plan.given, strict=False):
         if stage is not own:

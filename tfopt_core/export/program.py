@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import attrs
 
-# The key under which a program comes with the message of a preparation.
+# The key of the program in the message of a dry build.
 PROGRAM = "program"
 
 
 @attrs.frozen(kw_only=True)
-class Became:
-    """What a plugin is in the file: what it changed and what is not the same, or, if it was left
-    out, why."""
+class ExportedPlugin:
+    """The form of a plugin in the file: its changes and the differences from tfopt, or why it
+    was left out."""
 
     plugin: str
     changed: tuple[str, ...] = ()
@@ -23,19 +23,19 @@ class Became:
 class Program:
     """A training in plain TensorFlow and Keras. Statements are one line of code each.
 
-    :param folders: those that modules are imported from, before the statements of `imports`.
-    :param environment: statements before TensorFlow is imported; `start` come right behind.
+    :param folders: folders from which `imports` import modules.
+    :param environment: statements before TensorFlow is imported; `start` follow the import.
     :param helpers: the source of functions and classes.
     :param body: the statements of the function that trains, with comments; "" is a blank line.
-        The last one makes `history`.
-    :param script: in place of all statements: a script's own text, edited.
+        The last statement assigns `history`.
+    :param script: the edited text of a script, in place of all statements.
     """
 
     recipe: str
     seed: int
     epochs: int
     versions: dict[str, str]
-    plugins: tuple[Became, ...] = ()
+    plugins: tuple[ExportedPlugin, ...] = ()
     notes: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()

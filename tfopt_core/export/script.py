@@ -34,7 +34,7 @@ DATA = "data"
 
 @attrs.define(eq=False)
 class ScriptNames(WorkloadNames):
-    """Names within a function that is given a split's data as `data`."""
+    """Names within a function whose argument `data` holds a split's data."""
 
     split: str = "train"
 
@@ -57,7 +57,7 @@ class ScriptNames(WorkloadNames):
 
 @attrs.frozen(kw_only=True)
 class CallPlace:
-    """Where a script called `fit`: its own text, and the line; None in another file.
+    """The call of `fit` in a script: the script's text, and the line; None in another file.
 
     `global_seed` is TensorFlow's at that moment, None if there was none.
     """
@@ -68,17 +68,19 @@ class CallPlace:
 
 
 def script_program(built: Built, place: CallPlace, left_out: Mapping[str, str]) -> Program:
-    """Return the script's text with what its stack does to the fit that was looked at.
+    """Return the script's text with the changes of its stack to one fit.
 
-    :raises NoPlainForm: naming a plugin of which something cannot be written down.
-    :raises WorkloadError: where nothing can be placed.
+    :raises NoPlainForm: naming a plugin that has no plain form.
+    :raises WorkloadError: if the script cannot be edited.
     """
     if place.line is None:
-        raise WorkloadError("fit is called in another file than the script, so nothing is placed")
+        raise WorkloadError(
+            "fit is called in another file than the script, so the script cannot be edited"
+        )
     try:
         return _ScriptWriter(built, place, left_out).program()
     except NoPlace as error:
-        raise WorkloadError(f"the script cannot be edited surely: {error}") from error
+        raise WorkloadError(f"the script cannot be edited safely: {error}") from error
 
 
 class _ScriptWriter:
@@ -91,7 +93,7 @@ class _ScriptWriter:
         self.names = ScriptNames(self.workload, built.plans, built.job.recipe.directory)
         self.stack = StackView(built, self.names)
         self.stack.ask()
-        self.says = self.stack.says
+        self.written = self.stack.written
         self.data = DataCode.of(self.stack, self.names, seed=None, global_seed=place.global_seed)
         self.training = self.data.training
         self.before_fit: list[str] = []
@@ -113,22 +115,22 @@ class _ScriptWriter:
             seed=self.built.job.seed,
             epochs=self.built.run.epochs,
             versions=versions(),
-            plugins=self.stack.became(self.left_out),
+            plugins=self.stack.exported_plugins(self.left_out),
             script=self.script.result,
         )
 
     def _block(self, start: list[str]) -> list[str]:
-        """Return what stands behind the script's imports."""
+        """Return the lines to insert after the script's imports."""
         lines, policy = start, self.built.precision.policy
         if policy != "float32":
             lines.append(f"keras.config.set_dtype_policy({literal(policy)})")
-        if self.says.strategy is not None:
-            lines.append(f"tf.distribute.experimental_set_strategy({self.says.strategy})")
-        lines += self.says.before_data
-        helpers = [*self.names.helpers, *self.training.helpers, *self.says.helpers]
+        if self.written.strategy is not None:
+            lines.append(f"tf.distribute.experimental_set_strategy({self.written.strategy})")
+        lines += self.written.before_data
+        helpers = [*self.names.helpers, *self.training.helpers, *self.written.helpers]
         helpers += self.functions
         everything = "\n".join([*lines, *helpers, *self.before_fit])
-        imports = [*self.says.imports, *self.data.pipelines.imports, *self.training.imports]
+        imports = [*self.written.imports, *self.data.pipelines.imports, *self.training.imports]
         if "keras." in everything:
             imports.append("import keras")
         if "tf." in everything:
@@ -140,52 +142,52 @@ class _ScriptWriter:
     # compile
 
     def _compile(self) -> None:
-        """What `compile` is given, and what must be done to the model before it."""
-        said: dict[str, str | None] = {}
+        """Change the arguments of `compile`, and the model before it."""
+        arguments: dict[str, str | None] = {}
         options, before = self.built.training, self.training.before
         if options.jit_compile != before.jit_compile:
-            said["jit_compile"] = repr(options.jit_compile)
+            arguments["jit_compile"] = repr(options.jit_compile)
         loop = self.training.loop
         if loop.kind != "resident" and loop.steps != before.steps_per_execution:
-            said["steps_per_execution"] = str(loop.steps)
+            arguments["steps_per_execution"] = str(loop.steps)
         policy = self.built.precision
         if policy.policy == "mixed_float16" and policy.loss_scale != "dynamic":
-            said["auto_scale_loss"] = "False"
+            arguments["auto_scale_loss"] = "False"
         changes = self.training.optimizer_changes()
         if changes:
             self.training.helpers[_changed(changes)] = None
         precision = [self._on_model(line) for line in self.training.precision()]
-        if not (said or changes or precision):
+        if not (arguments or changes or precision):
             return
         try:
             call = self.script.compile_of(self.fit)
         except NoPlace as error:
-            self._instead_of_compile(said, changes, precision, str(error))
+            self._instead_of_compile(arguments, changes, precision, str(error))
             return
         if changes:
             given = self.script.arguments(call, ("optimizer",)).get("optimizer", '"rmsprop"')
-            said["optimizer"] = f"changed({given})"
+            arguments["optimizer"] = f"changed({given})"
             if call.args:
-                self.script.replace_first(call, said.pop("optimizer") or "")
+                self.script.replace_first(call, arguments.pop("optimizer") or "")
         self.script.insert_before(call, precision)
-        self.script.set_arguments(call, said)
+        self.script.set_arguments(call, arguments)
 
     def _instead_of_compile(
-        self, said: Mapping[str, str | None], changes: Mapping[str, str], precision: list[str],
+        self, arguments: Mapping[str, str | None], changes: Mapping[str, str], precision: list[str],
         why: str,
     ) -> None:  # fmt: skip
-        """The same on the compiled model, right before `fit`."""
+        """Change the compiled model instead, right before `fit`."""
         model = self.script.receiver(self.fit)
         self.before_fit.append(f"# here, since {why}")
         self.before_fit += precision
         if changes:
             self.before_fit.append(f"{model}.optimizer = changed({model}.optimizer)")
         for name in ("jit_compile", "steps_per_execution"):
-            if name in said:
-                self.before_fit.append(f"{model}.{name} = {said[name]}")
+            if name in arguments:
+                self.before_fit.append(f"{model}.{name} = {arguments[name]}")
 
     def _on_model(self, line: str) -> str:
-        """Return a statement on `model` as the script calls it."""
+        """Return a statement on `model` with the script's name for it."""
         name = self.script.receiver(self.fit)
         if name == "model":
             return line
@@ -196,31 +198,31 @@ class _ScriptWriter:
     # fit
 
     def _fit(self) -> None:
-        """The data, the loop and the callbacks of the call."""
-        said: dict[str, str | None] = {}
+        """Change the data, the loop and the callbacks of `fit`."""
+        arguments: dict[str, str | None] = {}
         changed = [split for split, plan in self.built.plans.items() if self._changes(split, plan)]
         for split in changed:
-            said |= self._split(split)
-        self.before_fit += [self._on_model(line) for line in self.says.on_model]
+            arguments |= self._split(split)
+        self.before_fit += [self._on_model(line) for line in self.written.on_model]
         self.before_fit += [self._on_model(line) for line in self.training.train_function()]
         if self.data.gathered is not None:
             weight = self._given().get("class_weight")
             self.before_fit.append(self._on_model(self.data.train_function(weight)))
-            said["class_weight"] = None
-        if self.says.callbacks:
+            arguments["class_weight"] = None
+        if self.written.callbacks:
             own = self._given().get("callbacks")
-            ours = ", ".join(self.says.callbacks)
-            said["callbacks"] = f"[{ours}]" if own in (None, "None") else f"[*{own}, {ours}]"
+            ours = ", ".join(self.written.callbacks)
+            arguments["callbacks"] = f"[{ours}]" if own in (None, "None") else f"[*{own}, {ours}]"
         positions = FIT[: len(self.fit.args)]
-        if any(name in said for name in positions[1:]):
-            given = {key: value for key, value in self._given().items() if key not in said}
-            given |= {key: value for key, value in said.items() if value is not None}
+        if any(name in arguments for name in positions[1:]):
+            given = {key: value for key, value in self._given().items() if key not in arguments}
+            given |= {key: value for key, value in arguments.items() if value is not None}
             ordered = {key: given[key] for key in FIT if key in given}
             self.script.replace_arguments(self.fit, ordered)
             return
-        if positions and said.get("x") is not None:
-            self.script.replace_first(self.fit, said.pop("x") or "")
-        self.script.set_arguments(self.fit, said)
+        if positions and arguments.get("x") is not None:
+            self.script.replace_first(self.fit, arguments.pop("x") or "")
+        self.script.set_arguments(self.fit, arguments)
 
     def _given(self) -> dict[str, str]:
         return self.script.arguments(self.fit, FIT)
@@ -229,7 +231,7 @@ class _ScriptWriter:
         return not unchanged(plan, getattr(self.workload, split))
 
     def _split(self, split: str) -> dict[str, str | None]:
-        """The arguments of `fit` that give a split's data, and a function that makes them."""
+        """Return the arguments of `fit` for a split, and add the function that makes its data."""
         self.names.split = split
         given, plan = self._given(), self.built.plans[split]
         if plan.source.origin == "pydataset":
@@ -246,37 +248,36 @@ class _ScriptWriter:
         indented = (f"    {line}" if line else "" for line in [*lines, f"return {returned}"])
         body = "\n".join(wrapped_all(indented))
         self.functions.append(
-            f"def {split}_data({DATA}):\n"
-            f'    """What `fit` is given in place of its own data."""\n{body}'
+            f'def {split}_data({DATA}):\n    """Return the data for `fit`."""\n{body}'
         )
         if split == "validation":
             return {"validation_data": f"validation_data({given['validation_data']})"}
         both = [given[key] for key in ("x", "y") if key in given]
         own = f"({', '.join(both)})" if arrays and len(both) > 1 else both[0]
-        said: dict[str, str | None] = {"x": f"train_data({own})"}
+        arguments: dict[str, str | None] = {"x": f"train_data({own})"}
         if gathered:
             self.before_fit.append(f"examples, order = train_data({own})")
-            said["x"] = "order"
+            arguments["x"] = "order"
         if arrays:
-            said |= {"y": None, "batch_size": None, "shuffle": None}
+            arguments |= {"y": None, "batch_size": None, "shuffle": None}
             if "batch_size" in given and "validation_data" in given:
-                said["validation_batch_size"] = given.get(
+                arguments["validation_batch_size"] = given.get(
                     "validation_batch_size", given["batch_size"]
                 )
-        return said
+        return arguments
 
     def _blamed(self, split: str) -> str | None:
-        """Return a plugin that changed a split's data: the last one, and so on until none did."""
-        found = [
+        """Return the last plugin that changed a split's data."""
+        plugins = [
             change.plugin
             for change in self.stack.changes
             if change.hook == "build_dataset" and change.split == split and change.changed
         ]
-        return found[-1] if found else None
+        return plugins[-1] if plugins else None
 
 
 class _Renamed(ast.NodeTransformer):
-    """`model` under the name of the script's."""
+    """Replaces `model` by the script's name for it."""
 
     def __init__(self, name: str) -> None:
         self.new = ast.parse(name, mode="eval").body
@@ -288,7 +289,7 @@ class _Renamed(ast.NodeTransformer):
 def _changed(changes: Mapping[str, str]) -> str:
     return (
         "def changed(optimizer):\n"
-        '    """The optimizer with another configuration."""\n'
+        '    """Return the optimizer with a changed configuration."""\n'
         "    optimizer = keras.optimizers.get(optimizer)\n"
         f"    config = {{**optimizer.get_config(), {in_dict(changes)}}}\n"
         "    return type(optimizer).from_config(config)"
@@ -296,7 +297,7 @@ def _changed(changes: Mapping[str, str]) -> str:
 
 
 def _is_later(plan: DataPlan) -> bool:
-    """Return whether the arrays were given to `fit` itself, and are no data set's."""
+    """Return whether the arrays were given to `fit` itself, not to a data set."""
     import tensorflow as tf
 
     return not any(isinstance(dataset, tf.data.Dataset) for _, dataset in plan.given)

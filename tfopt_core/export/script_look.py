@@ -1,4 +1,4 @@
-"""The work of an export's process on a script: run it up to the fit that is exported."""
+"""The task of an export's process for a script: run it up to the fit that is exported."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tfopt_core.workers.task import Task
 
 
 def exported_script(task: Task, send: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Ends the process once the fit was written down; else raises.
+    """Run the script; the process ends once the fit is exported.
 
     :raises WorkloadError: for a script that never calls `fit`.
     """
     send({"type": "started"})
-    # the script's own seeds stay, as in a training by `tfopt train`
+    # keep the script's own seeds, as `tfopt train` does
     script = _Exported(attrs.evolve(task, own_seeds=True), send)
     with script.placed() as path:
         script.path = path
@@ -44,7 +44,7 @@ class _Exported(ScriptLook):
         place = CallPlace(
             text=self.path.read_text(encoding="utf-8"),
             line=self._line(),
-            global_seed=_global_seed(),  # before anything is built anew under another one
+            global_seed=_global_seed(),  # before the dry build sets another
         )
         message = super()._examine(load)
         message["prepared"][PROGRAM] = unstructure(self._program(message["prepared"], load, place))
@@ -63,7 +63,7 @@ class _Exported(ScriptLook):
         return without_the_unwritable(job, write)
 
     def _line(self) -> int | None:
-        """On which line of the script the call is under way; None in another file."""
+        """Return the line of the script that is executing, None if another file calls."""
         frame = sys._getframe()
         while frame is not None:
             if frame.f_code.co_filename == str(self.path):
@@ -73,7 +73,10 @@ class _Exported(ScriptLook):
 
 
 def _global_seed() -> int | None:
-    """:raises WorkloadError: if the installed TensorFlow does not tell it."""
+    """Return TensorFlow's global seed.
+
+    :raises WorkloadError: if the installed TensorFlow does not provide it.
+    """
     missing = why_without("script-exported")
     if missing:
         raise WorkloadError(missing)

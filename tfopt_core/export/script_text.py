@@ -1,6 +1,6 @@
-"""Edit a script's source at single calls and statements. No TensorFlow.
+"""Edit calls and statements in a script's source. No TensorFlow.
 
-Changes are made at the positions of the syntax tree, so comments and layout stay as they are.
+Edits are made at positions of the syntax tree, so comments and layout are preserved.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _LIBRARIES = ("keras", "tensorflow")
 
 
 class NoPlace(Exception):
-    """Something cannot be placed surely; the text says why."""
+    """There is no unambiguous place for an edit; the text says why."""
 
 
 @attrs.define(eq=False)
 class ScriptText:
-    """A script that is edited.
+    """The source of a script, and the edits to it.
 
-    :raises SyntaxError: when it is made, for a text that is no Python.
+    :raises SyntaxError: on construction, for invalid Python.
     """
 
     text: str
@@ -42,40 +42,40 @@ class ScriptText:
 
     @property
     def result(self) -> str:
-        """The text with all changes."""
+        """The text with all edits."""
         inserted = [self._insertion(node, lines) for node, lines in self._before.items()]
         return edited(self.text, [*self._edits, *inserted])
 
     # Finding.
 
     def method_call(self, method: str, line: int) -> ast.Call:
-        """Return the one call of a method on this line.
+        """Return the only call of a method on this line.
 
         :raises NoPlace: if there is none, or there are several.
         """
-        found = [
+        calls = [
             call for call in self._calls(method) if call.lineno <= line <= (call.end_lineno or 0)
         ]
-        if len(found) != 1:
+        if len(calls) != 1:
             raise NoPlace(f"line {line} of the script does not show one call of {method}")
-        return found[0]
+        return calls[0]
 
     def compile_of(self, fit: ast.Call) -> ast.Call:
-        """Return the call of `compile` on what `fit` is called on.
+        """Return the call of `compile` on the model of a `fit`.
 
-        :raises NoPlace: where it is not the only one that it can be.
+        :raises NoPlace: unless there is exactly one.
         """
         receiver = self.receiver(fit)
-        found = [call for call in self._calls("compile") if self.receiver(call) == receiver]
-        if len(found) != 1:
+        calls = [call for call in self._calls("compile") if self.receiver(call) == receiver]
+        if len(calls) != 1:
             raise NoPlace(f"the script does not show one call of {receiver}.compile")
-        [call] = found
+        [call] = calls
         if any(word.arg is None for word in call.keywords) or call.args[1:]:
             raise NoPlace("compile is not given its arguments by name")
         return call
 
     def receiver(self, call: ast.Call) -> str:
-        """Return what a method is called on, as the script writes it."""
+        """Return the source of the object that a method is called on."""
         assert isinstance(call.func, ast.Attribute)
         return self.source(call.func.value)
 
@@ -86,8 +86,8 @@ class ScriptText:
     def arguments(self, call: ast.Call, names: Sequence[str]) -> dict[str, str]:
         """Return the text of each argument of a call, by name.
 
-        :param names: those of the positional ones.
-        :raises NoPlace: for arguments behind stars.
+        :param names: of the positional arguments.
+        :raises NoPlace: for unpacked arguments (`*` or `**`).
         """
         if any(isinstance(each, ast.Starred) for each in call.args) or any(
             word.arg is None for word in call.keywords
@@ -99,10 +99,9 @@ class ScriptText:
     # Changing.
 
     def set_arguments(self, call: ast.Call, changes: Mapping[str, str | None]) -> None:
-        """Give a call keyword arguments in place of those that it has, or take them away (None).
+        """Set keyword arguments of a call, or remove them (None).
 
-        Arguments that stand where they are stay as they are written, unless all stand on a line
-        that becomes too long.
+        Other arguments stay as written, unless the call is a single line that becomes too long.
         """
         if self._becomes_too_long(call, changes):
             named = {str(word.arg): self.source(word.value) for word in call.keywords}
@@ -120,20 +119,20 @@ class ScriptText:
                 self._append(call, f"{name}={value}")
 
     def replace_arguments(self, call: ast.Call, arguments: Mapping[str, str]) -> None:
-        """Write a call's arguments anew, the first of them without its name."""
+        """Replace all arguments of a call; the first becomes positional."""
         first, *rest = arguments.items()
         self._rewrite(call, [first[1], *_keywords(dict(rest))])
 
     def replace_first(self, call: ast.Call, value: str) -> None:
-        """Give a call another first positional argument."""
+        """Replace the first positional argument of a call."""
         self._replace(call.args[0], value)
 
     def insert_before(self, node: ast.AST, lines: Iterable[str]) -> None:
-        """Statements before the one that a node is part of."""
+        """Insert statements before the statement that holds a node."""
         self._before.setdefault(self.statement(node), []).extend(lines)
 
     def insert_on_top(self, lines: Sequence[str]) -> None:
-        """Statements before everything that the script imports."""
+        """Insert statements before everything that the script imports."""
         place = next(
             (s for s in self._tree.body if not _is_docstring(s) and not _is_future(s)), None
         )
@@ -141,7 +140,7 @@ class ScriptText:
             self._before.setdefault(place, []).extend([*lines, ""])
 
     def insert_behind_imports(self, lines: Sequence[str]) -> None:
-        """Text behind the imports among which Keras or TensorFlow is."""
+        """Insert text after the imports that include Keras or TensorFlow."""
         body = self._tree.body
         last = max((i for i, s in enumerate(body) if _is_import(s, _LIBRARIES)), default=None)
         if last is None:
@@ -150,12 +149,12 @@ class ScriptText:
             last += 1
         _, end = self._offsets.lines(body[last])
         rest = self.text[end:]
-        # two blank lines behind a function
+        # two blank lines after a function
         gap = max(0, 2 - (len(rest) - len(rest.lstrip("\n")))) if len(lines) > 1 else 0
         self._edits.append((end, end, "\n".join(["", *lines, ""]) + "\n" * gap))
 
     def binds(self, line: str) -> bool:
-        """Return whether the script has this import at its top."""
+        """Return whether the script has this import at the top level."""
         [wanted] = ast.parse(line).body
         return any(ast.dump(wanted) == ast.dump(statement) for statement in self._tree.body)
 
@@ -171,9 +170,9 @@ class ScriptText:
         ]
 
     def statement(self, node: ast.AST) -> ast.stmt:
-        """Return the innermost statement that a node is part of, if it begins a line.
+        """Return the innermost statement that holds a node, if it begins a line.
 
-        :raises NoPlace: if it stands behind another on its line.
+        :raises NoPlace: if it follows another statement on its line.
         """
         while not isinstance(node, ast.stmt):
             node = self._parents[node]
@@ -203,7 +202,7 @@ class ScriptText:
         return len(self.text[begin:end].rstrip()) + added > WIDTH
 
     def _rewrite(self, call: ast.Call, arguments: Sequence[str]) -> None:
-        """A call's arguments, one a line."""
+        """Replace the arguments of a call, one on each line."""
         indent = self._indent(self.statement(call))
         lines = "".join(f"{indent}    {part},\n" for part in arguments)
         begin, end = self._offsets.end(call.func), self._offsets.end(call)
@@ -232,7 +231,7 @@ class ScriptText:
         begin = self.text.rfind("\n", 0, last) + 1
         line = self.text[begin:last]
         if call.lineno != call.end_lineno and self.text[last : last + 2] == ",\n":
-            # the others stand one a line
+            # the other arguments are on lines of their own
             separator = ",\n" + line[: len(line) - len(line.lstrip())]
         self._edits.append((last, last, f"{separator}{argument}"))
 

@@ -1,4 +1,4 @@
-"""What each plugin of a built stack changed, and the code that plugins write of it themselves."""
+"""What each plugin of a built stack changed, and the code that plugins write themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Stage
-from tfopt_core.export.program import Became
+from tfopt_core.export.program import ExportedPlugin
 from tfopt_core.hooks import Change, TrainingOptions
 from tfopt_core.hooks.code.plain_code import Names, NoPlainForm, PlainCode, Written
 from tfopt_core.hooks.contract import implementations
@@ -17,7 +17,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.training.build import Built
 from tfopt_core.version import __version__
 
-# What core cannot write down of a plugin that does not do so itself.
+# Hooks that core cannot write down: the plugin must export them itself.
 _OWN_AFFAIR = {
     "build_strategy": "strategy", "on_epoch_end": "end of an epoch",
     "wrap_model": "change of the model",
@@ -28,28 +28,28 @@ _OWN_AFFAIR = {
 class StackView:
     """The stack of a build.
 
-    :param names: how the file calls what is the user's.
+    :param names: expressions for the user's objects in the file.
     """
 
     built: Built
     names: Names
-    says: Written = attrs.field(factory=Written)
+    written: Written = attrs.field(factory=Written)
 
     @property
     def changes(self) -> Sequence[Change]:
-        """What the plugins' hooks did, in the order of the calls."""
+        """The changes of the plugins' hooks, in call order."""
         return self.built.stack.all_changes
 
     def ask(self) -> None:
-        """Have each plugin write down what only it knows.
+        """Let each plugin write its own code.
 
-        :raises NoPlainForm: naming a plugin that does not.
+        :raises NoPlainForm: naming a plugin that has no plain form.
         """
         for stacked in self.built.stack.plugins:
             self._ask(stacked)
 
     def _ask(self, stacked: StackedPlugin) -> None:
-        """Have a plugin write what only it knows; find out what it would have had to write."""
+        """Let a plugin write its own code; refuse one that must but cannot."""
         name, plugin = stacked.name, stacked.plugin
         changes = [change for change in self.changes if change.plugin == name]
         code = PlainCode(
@@ -59,7 +59,7 @@ class StackView:
             epochs=self.built.run.epochs,
             replicas=self.built.run.replicas,
             names=self.names,
-            written=self.says,
+            written=self.written,
         )
         if hasattr(plugin, "export"):
             try:
@@ -74,7 +74,7 @@ class StackView:
                 raise NoPlainForm(name, f"it does not say how its {_OWN_AFFAIR[hook]} is written")
 
     def options_before(self) -> TrainingOptions:
-        """Return the options of the training that the first plugin was given."""
+        """Return the training options before the first plugin."""
         for change in self.changes:
             if change.hook == "configure_training":
                 before: TrainingOptions = change.before
@@ -82,17 +82,17 @@ class StackView:
         return self.built.training
 
     def changer_of(self, field: str) -> str | None:
-        """Return the plugin that was the last to change a field of the options."""
-        found = None
+        """Return the last plugin that changed a field of the options."""
+        plugin = None
         for change in self.changes:
             if change.hook != "configure_training":
                 continue
             if getattr(change.before, field) is not getattr(change.after, field):
-                found = change.plugin
-        return found
+                plugin = change.plugin
+        return plugin
 
     def owner(self, stage: Stage) -> str | None:
-        """Return the plugin that put a stage into a plan, in a part of its source too."""
+        """Return the plugin that added a stage to a plan or to a part of its source."""
         for change in self.changes:
             if change.hook != "build_dataset":
                 continue
@@ -101,37 +101,37 @@ class StackView:
                 return change.plugin
         return None
 
-    def became(self, left_out: Mapping[str, str]) -> tuple[Became, ...]:
-        """Return what each plugin of the recipe is in the file, in order.
+    def exported_plugins(self, left_out: Mapping[str, str]) -> tuple[ExportedPlugin, ...]:
+        """Return the form of each plugin of the recipe in the file, in order.
 
-        :param left_out: why plugins are not in it.
+        :param left_out: the reason by plugin, for those that are not in the file.
         """
-        asked = [entry.use for entry in self.built.job.recipe.plugins]
-        return tuple(self._became(name, left_out) for name in dict.fromkeys([*asked, *left_out]))
+        names = [entry.use for entry in self.built.job.recipe.plugins]
+        return tuple(self._exported(name, left_out) for name in dict.fromkeys([*names, *left_out]))
 
-    def _became(self, name: str, left_out: Mapping[str, str]) -> Became:
+    def _exported(self, name: str, left_out: Mapping[str, str]) -> ExportedPlugin:
         if name in left_out:
-            return Became(plugin=name, left_out=left_out[name])
+            return ExportedPlugin(plugin=name, left_out=left_out[name])
         words = dict.fromkeys(
             f"{change.split}: {word}" if change.split else word
             for change in self.changes
             if change.plugin == name and change.changed
             for word in change.describe()
         )
-        notes = self.says.notes.get(name, ())
-        changed = tuple(words) or tuple(self.says.shown.get(name, ()))
-        return Became(plugin=name, changed=changed, notes=tuple(notes))
+        notes = self.written.notes.get(name, ())
+        changed = tuple(words) or tuple(self.written.shown.get(name, ()))
+        return ExportedPlugin(plugin=name, changed=changed, notes=tuple(notes))
 
 
 def _all_stages(plan: Any) -> set[int]:
-    found = {id(stage) for stage in plan.stages}
+    stages = {id(stage) for stage in plan.stages}
     for part in plan.source.parts:
-        found |= _all_stages(part)
-    return found
+        stages |= _all_stages(part)
+    return stages
 
 
 def versions() -> dict[str, str]:
-    """With what the file is written."""
+    """Return the versions of tfopt, TensorFlow and Keras."""
     import keras
     import tensorflow
 

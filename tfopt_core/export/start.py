@@ -1,4 +1,4 @@
-"""Write `RuntimeOptions` as statements, to run before and right after TensorFlow is imported."""
+"""Write `RuntimeOptions` as statements that run before and right after TensorFlow is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tfopt_core.hooks.code.literals import literal
 
 
 def environment(options: RuntimeOptions) -> Iterator[str]:
-    """Yield what must be set before TensorFlow is imported."""
+    """Yield statements that must run before TensorFlow is imported."""
     yield 'os.environ["KERAS_BACKEND"] = "tensorflow"'
     if options.xla_flags:
         flags = literal(" " + " ".join(options.xla_flags))
@@ -22,7 +22,7 @@ def environment(options: RuntimeOptions) -> Iterator[str]:
 
 
 def start(options: RuntimeOptions) -> Iterator[str]:
-    """Yield what TensorFlow takes only before it opens its devices."""
+    """Yield statements that must run before TensorFlow opens its devices."""
     for kind, threads in (
         ("intra", options.intra_op_threads),
         ("inter", options.inter_op_threads),
@@ -30,8 +30,8 @@ def start(options: RuntimeOptions) -> Iterator[str]:
         if threads is not None:
             yield f"tf.config.threading.set_{kind}_op_parallelism_threads({threads})"
     if options.grappler_options:
-        said = literal(dict(options.grappler_options))
-        yield f"tf.config.optimizer.set_experimental_options({said})"
+        options_literal = literal(dict(options.grappler_options))
+        yield f"tf.config.optimizer.set_experimental_options({options_literal})"
     if options.logical_cpu_devices is not None:
         logical = f"[tf.config.LogicalDeviceConfiguration()] * {options.logical_cpu_devices}"
         yield '[cpu] = tf.config.list_physical_devices("CPU")'

@@ -24,7 +24,7 @@ _STEPS = (
     graph_steps.one_step, graph_steps.logs_spec, graph_steps.no_logs, graph_steps.shapes_of_logs,
     graph_steps._without_optionals,
 )  # fmt: skip
-# What each train function calls.
+# The functions that each train function calls.
 _HELPERS: dict[Any, tuple[Any, ...]] = {
     plain_loops.chunked: (*_STEPS, plain_loops.one_by_one),
     plain_loops.compiled_chunks: (
@@ -33,25 +33,25 @@ _HELPERS: dict[Any, tuple[Any, ...]] = {
     ),
     plain_loops.resident: (*_STEPS, graph_steps.repeated),
 }  # fmt: skip
-# Of `TrainingOptions`, what is given to `compile` as it is.
+# The fields of `TrainingOptions` that are passed to `compile` unchanged.
 _PASSED = ("loss", "metrics", "weighted_metrics", "loss_weights")
 
 
 def rebuilt(part: Any) -> Any:
-    """Return an optimizer or metric whose variables belong to the scope that is active now."""
+    """Return an optimizer or metric whose variables belong to the active scope."""
     return type(part).from_config(part.get_config())
 
 
 def in_dict(values: Mapping[str, str]) -> str:
-    """Return the items of a dictionary, as code."""
+    """Return the items of a dictionary as code."""
     return ", ".join(f'"{key}": {value}' for key, value in values.items())
 
 
 @attrs.define(eq=False)
 class Training:
-    """Writes down what a built training's options ask for.
+    """The statements for a built training's options.
 
-    :param to_blame: which plugin changed a field of the options last.
+    :param to_blame: returns the last plugin that changed a field of the options.
     """
 
     built: Built
@@ -85,28 +85,28 @@ class Training:
         return lines
 
     def compiled(self) -> list[str]:
-        """From the optimizer to `model.compile(...)`.
+        """Return the statements from the optimizer to `model.compile(...)`.
 
         :raises NoPlainForm: naming the plugin whose change cannot be written.
         """
         lines, optimizer = self._optimizer()
-        said = {"optimizer": optimizer} | {name: self._passed(name) for name in _PASSED}
+        arguments = {"optimizer": optimizer} | {name: self._passed(name) for name in _PASSED}
         options, loop = self.built.training, self.loop
         self._check_replicas()
         if options.wrap_train_step is not None:
             raise self._unknown("wrap_train_step")
         if options.jit_compile != "auto":
-            said["jit_compile"] = repr(options.jit_compile)
+            arguments["jit_compile"] = repr(options.jit_compile)
         if loop.steps > 1 and loop.kind != "resident":
-            said["steps_per_execution"] = str(loop.steps)
+            arguments["steps_per_execution"] = str(loop.steps)
         policy = self.built.precision
         if policy.policy == "mixed_float16" and policy.loss_scale != "dynamic":
-            said["auto_scale_loss"] = "False"
-        given = {key: value for key, value in said.items() if value}
+            arguments["auto_scale_loss"] = "False"
+        given = {key: value for key, value in arguments.items() if value}
         return [*lines, call("model.compile", **given, **self.written.compile)]
 
     def _check_replicas(self) -> None:
-        """What tfopt's own loop can do over several replicas, and Keras' cannot."""
+        """Refuse options that Keras' own loop does not support over several replicas."""
         options, replicas = self.built.training, self.built.run.replicas
         if replicas > 1 and options.steps_per_execution > 1:
             raise NoPlainForm(
@@ -119,7 +119,7 @@ class Training:
             )
 
     def train_function(self) -> list[str]:
-        """Return the statement that sets a chunked train function; nothing for other loops.
+        """Return the statement that sets a chunked train function, none for other loops.
 
         That of a resident loop comes from `DataCode.train_function`.
         """
@@ -139,26 +139,26 @@ class Training:
     ) -> str:
         """Return the train function over the tensors `examples`.
 
-        :param class_weight: an expression for what `fit` cannot be given then.
+        :param class_weight: an expression for class weights, which `fit` cannot take then.
         """
         self._help(plain_loops.resident)
-        said = [str(batch_size), str(self.loop.steps)]
+        arguments = [str(batch_size), str(self.loop.steps)]
         if class_weight is not None:
             place = "keras.src.trainers.data_adapters.tf_dataset_adapter"
             self.imports[f"from {place} import make_class_weight_map_fn"] = None
             maps = [*maps, f"make_class_weight_map_fn({class_weight})"]
         if maps:
-            said.append(f"maps=[{', '.join(maps)}]")
+            arguments.append(f"maps=[{', '.join(maps)}]")
         if self.loop.jit_compile:
-            said.append("jit_compile=True")
+            arguments.append("jit_compile=True")
         if drop:
-            said.append("drop_remainder=True")
-        return f"model.train_function = {call('resident', 'model', 'examples', *said)}"
+            arguments.append("drop_remainder=True")
+        return f"model.train_function = {call('resident', 'model', 'examples', *arguments)}"
 
     def callbacks(self) -> str:
-        """Return the callbacks of `fit`; empty where there are none.
+        """Return the callbacks of `fit`, "" if there are none.
 
-        :raises NoPlainForm: for callbacks that a plugin adds and does not write down.
+        :raises NoPlainForm: for callbacks that a plugin adds but does not export.
         """
         ours = self.written.callbacks
         added = len(self.built.training.callbacks) - len(self.before.callbacks)
@@ -169,7 +169,7 @@ class Training:
         return f"[*workload.callbacks(), {', '.join(ours)}]" if ours else "workload.callbacks()"
 
     def optimizer_changes(self) -> dict[str, str]:
-        """Return what the optimizer's configuration is changed to, by key.
+        """Return the changes of the optimizer's configuration, by key.
 
         :raises NoPlainForm: naming the plugin whose change cannot be written.
         """
@@ -186,7 +186,7 @@ class Training:
         return changes
 
     def _differences(self, changed: Any, before: Any) -> dict[str, str]:
-        """In what an optimizer that a plugin made anew differs from the one before."""
+        """Return how an optimizer that a plugin made differs from the original."""
         import keras
 
         new, old = keras.optimizers.get(changed), keras.optimizers.get(before)
@@ -225,7 +225,7 @@ class Training:
             raise self._unknown("schedule") from error
 
     def _passed(self, name: str) -> str:
-        """Return an argument of `compile` that is the workload's own; empty where it is None."""
+        """Return an argument of `compile` that is the workload's own, "" if it is None."""
         if name in self.written.compile:
             return ""
         new, old = getattr(self.built.training, name), getattr(self.before, name)
@@ -243,7 +243,7 @@ class Training:
         return f"[{', '.join(parts)}]"
 
     def _made(self, expression: str, part: Any) -> str:
-        """Return what `training.defaults.rebuilt` makes of a part of the workload."""
+        """Return code for what `training.defaults.rebuilt` makes of a part of the workload."""
         import keras
 
         kinds = keras.optimizers.Optimizer | keras.metrics.Metric
@@ -257,7 +257,7 @@ class Training:
         return f"{expression}()" if callable(part) and _takes_nothing(part) else expression
 
     def _whole_batches(self, size: int | None) -> bool:
-        """Return whether batches can be stacked, and all sizes of a whole one are known."""
+        """Return whether batches can be stacked, and the shape of a full batch is known."""
         spec = self.built.run.element_spec
         if size is None or stacking.why_not_stacked(spec):
             return False

@@ -22,19 +22,19 @@ from tfopt_core.training.factory import named_workloads
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload
 
-# A factory returns a class of tfopt's, so the workload still imports that.
+# A factory returns a class of tfopt, so the workload still imports it.
 WORKLOAD = (
-    "The workload is made by its own factory. As far as that imports tfopt_core, for Workload and "
-    "DataPlan, it needs tfopt; types.SimpleNamespace(train=..., build_model=..., ...) does as well "
-    "as a Workload whose data are arrays or a tf.data.Dataset."
+    "The workload is made by its own factory. If that imports tfopt_core, for Workload or "
+    "DataPlan, it needs tfopt; types.SimpleNamespace(train=..., build_model=..., ...) can replace "
+    "a Workload whose data are arrays or a tf.data.Dataset."
 )
 AGAIN = "keras.utils.set_random_seed(seed)  # again: no draw of the data moves a first weight"
 
 
 def written(job: Job, workload: Workload) -> Program:
-    """Return the training of a job whose settings are resolved.
+    """Return the program of a job whose settings are resolved.
 
-    :raises WorkloadError: if the workload itself cannot be written down.
+    :raises WorkloadError: if the workload itself has no plain form.
     """
 
     def write(job: Job, left_out: dict[str, str]) -> Program:
@@ -44,11 +44,10 @@ def written(job: Job, workload: Workload) -> Program:
 
 
 def without_the_unwritable(job: Job, write: Callable[[Job, dict[str, str]], Program]) -> Program:
-    """What `write` makes of a job: plugins of which something cannot be written down are left out,
-    one after another, until everything else can.
+    """Return the program of a job, without the plugins that have no plain form.
 
-    :param write: is told why plugins were left out; raises NoPlainForm.
-    :raises WorkloadError: if something is not a plugin's.
+    :param write: takes the reasons for the plugins left out; raises NoPlainForm.
+    :raises WorkloadError: if something else has no plain form.
     """
     left_out: dict[str, str] = {}
     while True:
@@ -66,14 +65,14 @@ def without_the_unwritable(job: Job, write: Callable[[Job, dict[str, str]], Prog
 
 
 class _Writer:
-    """Writes one build down. :raises NoPlainForm: at the first thing that has no plain form."""
+    """Exports one build. :raises NoPlainForm: at the first part without a plain form."""
 
     def __init__(self, built: Built, left_out: dict[str, str]) -> None:
         self.built, self.left_out = built, left_out
         self.job, self.workload = built.job, built.workload
         self.names = WorkloadNames(self.workload, built.plans, self.job.recipe.directory)
         self.stack = StackView(built, self.names)
-        self.says = self.stack.says
+        self.written = self.stack.written
         self.factory = self._factory()
         self.stack.ask()
         self.data = DataCode.of(
@@ -86,16 +85,16 @@ class _Writer:
         body = self._body()
         runtime: RuntimeOptions = self.job.runtime
         imports = {
-            **self.names.imports, **self.says.imports, **self.data.pipelines.imports,
+            **self.names.imports, **self.written.imports, **self.data.pipelines.imports,
             **self.training.imports,
         }  # fmt: skip
-        helpers = {**self.names.helpers, **self.training.helpers, **self.says.helpers}
+        helpers = {**self.names.helpers, **self.training.helpers, **self.written.helpers}
         return Program(
             recipe=self.job.recipe.name,
             seed=self.job.seed,
             epochs=self.built.run.epochs,
             versions=versions(),
-            plugins=self.stack.became(self.left_out),
+            plugins=self.stack.exported_plugins(self.left_out),
             notes=(WORKLOAD,),
             folders=tuple(self.names.folders),
             imports=tuple(imports),
@@ -115,20 +114,20 @@ class _Writer:
         ]
         if policy != "float32":
             lines.append(f"keras.config.set_dtype_policy({literal(policy)})")
-        if self.says.strategy is not None:
-            lines.append(f"strategy = {self.says.strategy}")
-        lines += self.says.before_data
+        if self.written.strategy is not None:
+            lines.append(f"strategy = {self.written.strategy}")
+        lines += self.written.before_data
         lines += ["", "# the training data", *self.data.lines("train")]
         if "validation" in self.built.plans:
             lines += ["", "# the validation data", *self.data.lines("validation")]
         lines += ["", AGAIN]
         model = [
             "model = workload.build_model()",
-            *self.says.on_model,
+            *self.written.on_model,
             *self.training.precision(),
             *self.training.compiled(),
         ]
-        if self.says.strategy is not None:
+        if self.written.strategy is not None:
             lines.append("with strategy.scope():")
             model = [f"    {line}" for line in model]
         lines += model
@@ -139,18 +138,18 @@ class _Writer:
         return [*lines, "", f"history = {self._fit()}"]
 
     def _fit(self) -> str:
-        workload, said = self.workload, {}
+        workload, arguments = self.workload, {}
         if "validation" in self.built.plans:
-            said["validation_data"] = "validation"
-        said["epochs"] = "EPOCHS"
+            arguments["validation_data"] = "validation"
+        arguments["epochs"] = "EPOCHS"
         if workload.class_weight is not None and self.data.gathered is None:
-            said["class_weight"] = "workload.class_weight"
+            arguments["class_weight"] = "workload.class_weight"
         callbacks = self.training.callbacks()
         if callbacks:
-            said["callbacks"] = callbacks
+            arguments["callbacks"] = callbacks
         if self.built.plans["train"].source.origin == "pydataset" and not workload.shuffle:
-            said["shuffle"] = "False"
-        return call("model.fit", "train", **said, verbose="2")
+            arguments["shuffle"] = "False"
+        return call("model.fit", "train", **arguments, verbose="2")
 
     def _factory(self) -> str:
         spec = self.job.recipe.workload

@@ -1,4 +1,4 @@
-"""What a plugin class says of itself, readable without TensorFlow."""
+"""The class attributes and the card of a plugin, read without TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import attrs
 from tfopt_core.errors import PluginDefinitionError
 from tfopt_core.hooks.guards import named_after
 
-# "unknown": the plugin does not say; what a replay shows decides.
+# "unknown": the plugin does not declare it; a replay decides.
 Math = Literal["exact", "order", "rounding", "unknown", "changes"]
 
 TARGETS = ("input", "dispatch", "compute", "memory", "communication", "convergence")
 ROLES = ("optimization", "observer")
 MODEL_CHANGES = ("none", "in-place", "replaces")
-# From the least that is changed to the most that may be.
+# From the least to the largest change.
 MATHS: tuple[Math, ...] = ("exact", "order", "rounding", "unknown", "changes")
-# How it is called in everything that is printed.
+# The words for it in printed text.
 MATHEMATICS = {
     "exact": "the same training, exactly",
     "order": "the same examples in another order",
@@ -29,13 +29,13 @@ MATHEMATICS = {
     "changes": "another training algorithm",
 }
 
-# The headings of a card, in order; `tfopt plugins show` and the reference pages render them.
+# The headings of a card, in order; `tfopt plugins show` and the reference pages print them.
 HEADINGS = ("What it does", "Why it helps", "When it does not", "Mixes with", "Reference")
 
 
 @attrs.frozen
 class Traits:
-    """The class attributes of a plugin, checked, with defaults for those it leaves out."""
+    """The class attributes of a plugin, checked, with defaults for missing ones."""
 
     targets: tuple[str, ...]
     role: str
@@ -49,7 +49,7 @@ class Traits:
 def traits(name: str, plugin_class: type[Any]) -> Traits:
     """Read a plugin's class attributes.
 
-    :raises PluginDefinitionError: if one holds a value that docs/guide/plugins.md does not allow.
+    :raises PluginDefinitionError: if an attribute has an invalid value.
     """
 
     def names(attribute: str) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ def traits(name: str, plugin_class: type[Any]) -> Traits:
 
 
 def math_of(name: str, plugin: Any) -> Math:
-    """Return what the plugin, with its settings, does to the mathematics of training.
+    """Return how the plugin, with its settings, changes the mathematics of training.
 
     It is "unknown" for a plugin without `math()`.
 
@@ -102,7 +102,7 @@ def math_of(name: str, plugin: Any) -> Math:
 
 @attrs.frozen
 class Card:
-    """A plugin's documentation: a summary line and its sections, in the headings' order."""
+    """The documentation of a plugin: a summary line, and sections in the order of `HEADINGS`."""
 
     summary: str
     sections: tuple[tuple[str, str], ...]
@@ -118,7 +118,7 @@ _HEADING = re.compile(rf"^({'|'.join(HEADINGS)}):[ \t]*", re.MULTILINE)
 
 
 def card(plugin_class: type[Any]) -> Card:
-    """The card in a plugin's docstring: a first line, then `Heading: text` paragraphs."""
+    """Return the card in a plugin's docstring: a first line, then `Heading: text` paragraphs."""
     text = inspect.cleandoc(plugin_class.__doc__ or "")
     parts = _HEADING.split(text)
     sections = tuple(

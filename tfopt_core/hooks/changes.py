@@ -1,4 +1,4 @@
-"""What one plugin's hook did to the value that passed through it."""
+"""The change that one plugin's hook made to a value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 @runtime_checkable
 class DescribesChange(Protocol):
-    """A value that can say in words how it differs from an earlier one."""
+    """A value that describes how it differs from an earlier one."""
 
     def describe_change(self, before: Any) -> tuple[str, ...]: ...
 
@@ -29,15 +29,15 @@ class Change:
 
     @property
     def changed(self) -> bool:
-        """Whether the hook returned another value than it was given.
+        """Whether the hook returned a different value.
 
-        A model that was changed in place is the same object: only the plugin's own
-        `report_effect` can confirm such a change.
+        A model that was changed in place is the same object: only `report_effect` can confirm
+        such a change.
         """
         return self.after is not self.before and bool(self.describe())
 
     def describe(self) -> tuple[str, ...]:
-        """The differences in words, one each: `steps_per_execution: 1 -> 16`."""
+        """Return the differences as text, such as `steps_per_execution: 1 -> 16`."""
         if self.after is self.before:
             return ()
         if isinstance(self.after, DescribesChange):
@@ -57,7 +57,7 @@ def _field_differences(before: Any, after: Any) -> list[str]:
 
 
 def _word(value: Any) -> str:
-    """A value as a person would name it: objects by their class, never by their address."""
+    """Return a value as text; objects by their class, never by their address."""
     if value is None or isinstance(value, bool | int | float | str):
         return str(value)
     if isinstance(value, tuple | list):

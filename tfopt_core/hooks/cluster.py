@@ -1,4 +1,4 @@
-"""Several processes that train one model together: who they are, and how many to start here."""
+"""The processes that train one model together: their roles, and how many to start here."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 import attrs
 from attrs import field, validators
 
-# In the order of TensorFlow: the chief is the first that trains.
+# In the order of TensorFlow, which puts the chief first.
 TRAINING_JOBS = ("chief", "worker")
 SERVING_JOB = "ps"
 _NAMES = {"ps": "parameter server"}
 
-# How long a process waits for the others to start, where nothing else is said.
+# How long a process waits for the others to start, by default.
 JOIN_SECONDS = 300.0
 
 
 @attrs.frozen(kw_only=True)
 class ClusterOptions:
-    """A strategy over several processes, as `configure_runtime` announces it.
+    """A strategy over several processes, as returned by `configure_runtime`.
 
-    :param workers: how many workers `tfopt launch` and `tfopt apply` start on this machine; a
-        cluster that the environment describes has as many as it says.
-    :param parameter_servers: likewise; with any, a chief of its own hands the steps out, and all
-        others serve it.
+    :param workers: number of workers that `tfopt launch` and `tfopt apply` start on this machine;
+        ignored for a cluster that the environment describes.
+    :param parameter_servers: their number, likewise; if there are any, a separate chief
+        dispatches the steps, and all other processes serve it.
     :param join_seconds: how long a process waits for the others to start.
     """
 
@@ -37,10 +37,10 @@ class ClusterOptions:
 
 @attrs.frozen(kw_only=True)
 class Cluster:
-    """The processes of a training, by TensorFlow's names, and which of them this one is.
+    """The processes of a training, by TensorFlow's names, and the role of this one.
 
     :param addresses: "host:port" of every process, by job: "chief", "worker", "ps".
-    :param job: this process' job, and `index` its place among those of the job.
+    :param job: this process' job; `index` is its number within the job.
     """
 
     addresses: Mapping[str, tuple[str, ...]]
@@ -49,13 +49,13 @@ class Cluster:
 
     @classmethod
     def of(cls, resolver: Any) -> Cluster:
-        """What a `tf.distribute.cluster_resolver.ClusterResolver` says."""
-        addresses = {job: tuple(found) for job, found in resolver.cluster_spec().as_dict().items()}
+        """Return the cluster of a `tf.distribute.cluster_resolver.ClusterResolver`."""
+        addresses = {job: tuple(tasks) for job, tasks in resolver.cluster_spec().as_dict().items()}
         return cls(addresses=addresses, job=resolver.task_type, index=int(resolver.task_id))
 
     @property
     def coordinated(self) -> bool:
-        """Whether a chief hands the steps out and all others serve it."""
+        """Whether a chief dispatches the steps and all other processes serve it."""
         return bool(self.addresses.get(SERVING_JOB))
 
     @property
@@ -66,9 +66,9 @@ class Cluster:
 
     @property
     def rank(self) -> int:
-        """This process' place among the workers; 0 for a chief that hands the steps out.
+        """This process' number among the workers; 0 for a chief that dispatches the steps.
 
-        :raises ValueError: for a process that is none of them, a parameter server say.
+        :raises ValueError: for a process that is no worker, such as a parameter server.
         """
         if self.coordinated and self.job == "chief":
             return 0
@@ -76,14 +76,14 @@ class Cluster:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the one process that writes what is kept."""
+        """Whether this is the process that writes files."""
         if self.coordinated or "chief" in self.addresses:
             return self.job == "chief"
         return (self.job, self.index) == ("worker", 0)
 
     @property
     def name(self) -> str:
-        """`worker 1`."""
+        """The name of this process, such as `worker 1`."""
         return name_of(self.job, self.index)
 
     @property
@@ -103,15 +103,15 @@ class Cluster:
 
 
 def name_of(job: str, index: int) -> str:
-    """`worker 1`, `parameter server 0`, `chief`."""
+    """Return `worker 1`, `parameter server 0` or `chief`."""
     return "chief" if job == "chief" else f"{_NAMES.get(job, job)} {index}"
 
 
 @attrs.frozen
 class Serve:
-    """What `build_strategy` returns in a process that trains nothing itself and serves a chief.
+    """The return value of `build_strategy` in a process that only serves a chief.
 
-    Core then runs TensorFlow's server of this role until the chief has ended.
+    Core then runs TensorFlow's server for this role until the chief has ended.
     """
 
     cluster: Cluster

@@ -1,4 +1,4 @@
-"""What a plugin may know of the run that it is part of."""
+"""The context of a run, as plugins see it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfopt_core.hooks.machine import Machine
 
 @attrs.define(eq=False)
 class StateOwner:
-    """Which plugin's hook is running now, and the private states of all plugins of a fit."""
+    """The plugin whose hook is running, and the private states of all plugins of a fit."""
 
     current: str | None = None
     states: dict[str, dict[str, Any]] = attrs.field(factory=dict)
@@ -72,7 +72,7 @@ class RunContext:
 
     @contextmanager
     def owned_by(self, plugin: str) -> Iterator[None]:
-        """Core's own: make `state` that of this plugin for the length of one call."""
+        """Make `state` that of this plugin for one call. For core only."""
         before, self.owner.current = self.owner.current, plugin
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a plugin class must look like; checked before anything is called."""
+"""Check that a plugin class follows the contract, before any hook is called."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RESERVED_KEYS = ("use", "enabled")
 
 
 def check_class(name: str, plugin_class: Any) -> None:
-    """Check what a class must be to become a plugin.
+    """Check that a class can be a plugin.
 
     :raises PluginDefinitionError: naming the plugin and what to mend.
     """
@@ -87,7 +87,7 @@ def check_hooks(name: str, plugin: Any) -> None:
 
 
 def implementations(plugin: Any) -> dict[str, dict[str, Any]]:
-    """The marked methods of a plugin, with pluggy's options for each."""
+    """Return the marked methods of a plugin, with pluggy's options for each."""
     manager = pluggy.PluginManager(PROJECT)
     found = {}
     for attribute in dir(type(plugin)):
@@ -123,7 +123,7 @@ def _check_arguments(name: str, hook: str, method: Callable[..., Any]) -> None:
 
 
 def _check_yields_first(name: str, hook: str, method: Callable[..., Any]) -> None:
-    """Before the `yield` the outer plugins run first: work done there is out of order."""
+    """Check that nothing runs before the `yield`, when the outer plugins have not run yet."""
     if not inspect.isgeneratorfunction(method):
         raise PluginDefinitionError(name, "does not yield; begin with: value = yield", hook)
     for instruction in dis.get_instructions(method):

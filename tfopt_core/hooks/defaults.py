@@ -1,4 +1,4 @@
-"""Core's own implementations, registered before every plugin: the baseline is these alone."""
+"""Core's own implementations, registered before every plugin. The baseline uses these alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tfopt_core.hooks.values import PrecisionPolicy, RuntimeOptions, TrainingOpt
 class Defaults:
     """The defaults that need no workload, enough to configure a runtime in the parent.
 
-    `training` extends them with those that do. `types` says what each value hook must return;
-    a tuple means any of them, and a hook that is missing there is not checked.
+    `training` adds those that need one. `types` holds the return type of each value hook; a tuple
+    means any of its types, and a hook without an entry is not checked.
     """
 
     types: ClassVar[dict[str, type[Any]]] = {
@@ -23,18 +23,18 @@ class Defaults:
 
     @hookimpl
     def configure_runtime(self) -> RuntimeOptions:
-        """TensorFlow's own choices."""
+        """Return options that leave everything to TensorFlow."""
         return RuntimeOptions()
 
     @hookimpl
     def configure_precision(self) -> PrecisionPolicy:
-        """float32 everywhere."""
+        """Return the policy float32."""
         return PrecisionPolicy()
 
     def expected(self, hook: str) -> type[Any] | None:
-        """The type that implementations of the hook must return, None if any will do."""
+        """Return the type that implementations of the hook must return, None for any."""
         return self.types.get(hook)
 
     def default_strategy(self, run: Any) -> Any:
-        """What `build_strategy` yields in a stack without an owner."""
+        """Return the strategy of a stack in which no plugin owns it."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What `tfopt diagnose` found, as plugins read it in `suggest(diagnosis)`. No TensorFlow."""
+"""The findings of `tfopt diagnose`, as plugins read them in `suggest(diagnosis)`. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import attrs
 
 from tfopt_core.hooks.machine import Machine
 
-# What a step's time is spent on; a plugin's `targets` name what it can take away of it.
+# The parts of a step's time; a plugin's `targets` name those that it can reduce.
 PARTS = ("input", "dispatch", "compute")
 
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """Something named that costs time: what it is, where it is, and what can be done.
+    """A cause of lost time: what it is, where it is, and what can be done.
 
     :param kind: a word that plugins may look for: "python-generator", "python-function",
         "misplaced-cache", "retracing", "changing-shapes", "unbatched-map", "sequential-map",
         "no-prefetch", "tiny-batches", "control-flow", "repeated-subexpression",
         "layer-without-xla", "runs-eagerly".
-    :param split: the data it is about, None where it is about the model.
-    :param place: `file.py:12`, "" where the trace does not say.
+    :param split: the split of the data, None for the model.
+    :param place: `file.py:12`, "" if the trace does not have it.
     """
 
     kind: str
@@ -34,8 +34,8 @@ class Finding:
 
 @attrs.frozen(kw_only=True)
 class ComparedLoop:
-    """A loop that was compared with Keras' own within one training: `steps` a call, and whether XLA
-    compiled them. The speedup of a step lies between `low` and `high`."""
+    """A loop that was compared with Keras' own within one training: `steps` a call, and whether
+    XLA compiled them. The interval of the speedup of a step is `low` to `high`."""
 
     steps: int
     xla: bool
@@ -56,9 +56,9 @@ class Diagnosis:
     model reaches while it computes, None where its operations cannot be counted; `matmul_peaks`
     are those peaks in operations a second, by dtype ("float32", and "bfloat16" or "float16" where
     the hardware has them). `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
-    `loops` were `compared` with Keras' own while it trained, where that was asked for.
-    Where `dispatch_known` is False the two could not be told apart, and `compute_seconds` holds
-    both.
+    `loops` were compared with Keras' own within a training if `compared` is True.
+    If `dispatch_known` is False, dispatch and compute could not be separated, and
+    `compute_seconds` holds both.
     """
 
     machine: Machine
@@ -87,13 +87,13 @@ class Diagnosis:
     compared: bool = False
 
     def bound(self, targets: Iterable[str]) -> float:
-        """The most that a plugin with these `targets` can gain: the speedup of a step if all of
-        what they name took no time. Infinite where nothing else takes any.
+        """Return the most that a plugin with these `targets` can gain: the speedup of a step if its
+        targets took no time. It is infinite if nothing else takes time.
 
-        What is left to do takes its time: the input pipeline what it takes alone, since waiting
-        for it may be hidden behind the rest, and the rest what it takes without input. A plugin
-        for anything but dispatch also leaves their order as it is, so it gains its own part and
-        no more; one for dispatch may have batches fetched while a step computes.
+        The remaining parts take their time: the input pipeline the time that it takes alone, since
+        the wait for it may be hidden behind the rest, and the rest the time without input. A plugin
+        that does not target dispatch keeps their order, so it gains at most its own part; one that
+        does may fetch batches while a step computes.
         """
         taken = {part for part in PARTS if part in set(targets)}
         if not taken:
@@ -116,7 +116,7 @@ class Diagnosis:
         return max(1.0, self.step_seconds / left)
 
     def found(self, kind: str, split: str | None = None) -> bool:
-        """Whether there is a finding of this kind, about this split if one is given."""
+        """Return whether there is a finding of this kind, for this split if one is given."""
         return any(
             finding.kind == kind and split in (None, finding.split) for finding in self.findings
         )

@@ -1,4 +1,4 @@
-"""The wrapper that watches each plugin: values before and after, failures, wrong returns."""
+"""Wrap each plugin's hooks to record values and failures, and to check return types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Watched = Generator[None, Any, Any]
 
 @attrs.define(eq=False)
 class Trace:
-    """What the guards of one stack saw: every change, and the first failure of the call."""
+    """The records of one stack's guards: every change, and the first failure of a call."""
 
     changes: list[Change] = attrs.field(factory=list)
     failure: BaseException | None = None
@@ -96,7 +96,7 @@ class Guard:
 
 
 def named_after(plugin: str, hook: str, error: BaseException) -> BaseException:
-    """The error as the command shows it: a failure or refusal names its plugin."""
+    """Return the error to show: a failure or refusal that names its plugin."""
     if isinstance(error, PluginRefused):
         return error.named(plugin)
     if isinstance(error, TfoptError | KeyboardInterrupt):

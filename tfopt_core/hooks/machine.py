@@ -1,4 +1,4 @@
-"""What this machine has, read without TensorFlow."""
+"""Read what this machine has, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BFLOAT16_CPU_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 class Gpu:
     """One GPU: its name, CUDA compute capability (major, minor) and memory in bytes.
 
-    What the driver does not tell is (0, 0) and 0.
+    Values that the driver does not report are (0, 0) and 0.
     """
 
     name: str
@@ -30,9 +30,9 @@ class Gpu:
 class Machine:
     """The machine as this process may use it.
 
-    `cpu_count` is what affinity and cgroup quota leave to this process (at least 1), while
-    `cpu_count_total` is what the machine has; `memory_bytes` is the smaller of the physical
-    memory and the cgroup's limit.
+    `cpu_count` is the number of CPUs that affinity and cgroup quota allow (at least 1),
+    `cpu_count_total` that of the machine; `memory_bytes` is the smaller of the physical memory and
+    the cgroup's limit.
     """
 
     system: str
@@ -49,7 +49,7 @@ class Machine:
         return bool(self.cpu_flags & BFLOAT16_CPU_FLAGS)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for the store and `--json`; only the flags that decide something."""
+        """Return plain data for the store and `--json`, with vector extensions as `cpu_flags`."""
         data = attrs.asdict(self)
         data["cpu_flags"] = sorted(
             flag for flag in self.cpu_flags if flag.startswith(("avx", "amx", "bf16", "sve"))
@@ -59,7 +59,7 @@ class Machine:
 
 
 def read_machine() -> Machine:
-    """The machine that this process runs on. Costs a few milliseconds, more where GPUs are."""
+    """Return the machine of this process. Takes a few milliseconds, more with GPUs."""
     model, flags = _cpu()
     total = os.cpu_count() or 1
     return Machine(
@@ -90,7 +90,7 @@ def _cpu() -> tuple[str, frozenset[str]]:
 
 
 def usable_cpus(total: int, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """How many CPUs affinity and the cgroup's quota leave to this process."""
+    """Return the number of CPUs that affinity and the cgroup's quota allow."""
     # sched_getaffinity exists on Linux only
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
     quota = _first_line(cgroup / "cpu.max")
@@ -101,7 +101,7 @@ def usable_cpus(total: int, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def usable_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """The smaller of the physical memory and the cgroup's limit, in bytes."""
+    """Return the smaller of the physical memory and the cgroup's limit, in bytes."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         limit = _first_line(cgroup / name)
@@ -111,7 +111,7 @@ def usable_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def used_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """What the cgroup has taken of its limit, in bytes; 0 where there is no limit to take from."""
+    """Return the memory used within the cgroup in bytes, 0 if there is no cgroup."""
     for name in ("memory.current", "memory/memory.usage_in_bytes"):
         used = _first_line(cgroup / name)
         if used and used.isdigit():
@@ -127,7 +127,7 @@ def _first_line(path: Path) -> str | None:
 
 
 def _gpus() -> tuple[Gpu, ...]:
-    """NVIDIA's GPUs as its own tool lists them: that comes with the driver, no package."""
+    """Return NVIDIA's GPUs as listed by `nvidia-smi`, which comes with the driver."""
     if not Path("/proc/driver/nvidia").exists():
         return ()
     query = "--query-gpu=name,compute_cap,memory.total"
@@ -142,11 +142,11 @@ def _gpus() -> tuple[Gpu, ...]:
 
 
 def parse_gpus(listing: str) -> tuple[Gpu, ...]:
-    """The GPUs in the CSV that `nvidia-smi` prints: name, compute capability, memory in MiB."""
+    """Return the GPUs in the CSV of `nvidia-smi`: name, compute capability, memory in MiB."""
     gpus = []
     for line in listing.splitlines():
         name, capability, mebibytes = (part.strip() for part in line.rsplit(",", 2))
-        # a figure that the driver does not tell is "[N/A]"; nothing is known of it then
+        # a value that the driver does not report is "[N/A]"
         major, _, minor = capability.partition(".")
         known = major.isdigit() and minor.isdigit()
         memory = int(mebibytes) * 2**20 if mebibytes.isdigit() else 0

@@ -1,4 +1,4 @@
-"""What `resolve` may ask before anything is timed."""
+"""The measurements that `resolve` may request before a run is timed."""
 
 from __future__ import annotations
 
@@ -9,56 +9,54 @@ from tfopt_core.hooks.machine import Machine
 
 
 class Probe(Protocol):
-    """Handed to a plugin's `resolve(probe)`, once per measurement, in a process of its own.
+    """The argument of a plugin's `resolve(probe)`, once per measurement, in a process of its own.
 
-    Nothing that is done here is part of a timed run; the seconds are printed as set-up cost.
+    Nothing here is part of a timed run; the seconds are printed as set-up cost.
     """
 
     @property
     def machine(self) -> Machine:
-        """What this machine has."""
+        """The machine."""
 
     @property
     def epochs(self) -> int:
-        """How many epochs a run trains."""
+        """Number of epochs of a run."""
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Steps of one epoch of the training data, None where unknown."""
+        """Steps of one epoch of the training data, None if unknown."""
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
-        """Mean bytes of one example as the workload's deterministic stages yield it, and how
-        many examples there are (None where unknown).
+        """Return the mean bytes of one example after the workload's deterministic stages, and the
+        number of examples (None if unknown).
 
         :raises ValueError: if the workload has no data for the split.
         """
 
     def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
-        """The same, with what the tensors of an example take beside their values once they are
-        kept in memory.
+        """Return the same, with the overhead of an example's tensors when they are held in memory.
 
         :raises ValueError: if the workload has no data for the split.
         """
 
     def available_disk_bytes(self) -> int:
-        """What is left on the disk where the runs keep their files."""
+        """Return the free bytes on the disk where the runs write their files."""
 
     def available_memory_bytes(self) -> int:
-        """Memory that this process may still take, cgroup limits included."""
+        """Return the memory in bytes that this process may still use, cgroup limits included."""
 
     def step_seconds(self, plugin: Any, **training_options: Any) -> float:
-        """Median seconds of a steady training step with the full stack, in which `plugin`
-        replaces the one that is being resolved, and these fields of `TrainingOptions` are set
+        """Return the median seconds of a steady training step with the full stack, with `plugin`
+        in place of the one that is being resolved, and these fields of `TrainingOptions` set
         last."""
 
     def loop_seconds(
         self, plugin: Any, loops: Sequence[tuple[str, int, bool | str]]
     ) -> list[float]:
-        """Median seconds of a steady training step in each of these loops, timed in turns within
-        one training: the full stack with `plugin` in place of the one that is being resolved.
+        """Return the same for each of these loops, timed in turns within one training.
 
         A loop is a mode ("keras", "chunked", "resident"), steps a call, and whether XLA compiles
-        it ("auto": as the stack has it). One that cannot train the model takes infinitely long;
-        the results name it with the reason. A resident loop makes fewer steps a call where those
-        would take longer than 0.1 s.
+        it ("auto": as in the stack). A loop that cannot train the model gets infinite seconds; the
+        results name it with the reason. A resident loop makes fewer steps a call if they would take
+        longer than 0.1 s.
         """

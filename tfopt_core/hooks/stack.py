@@ -1,4 +1,4 @@
-"""The plugins of a recipe in order: one fresh pluggy manager, and the calls of its hooks."""
+"""The plugins of a recipe in order, and the calls of their hooks by one pluggy manager."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tfopt_core.recipe import Recipe
 
 @attrs.frozen(eq=False)
 class StackedPlugin:
-    """A configured plugin instance under the name by which the recipe calls it."""
+    """A configured plugin instance with its name in the recipe."""
 
     name: str
     plugin: Any
@@ -89,25 +89,25 @@ class Stack:
         return tuple(self._trace.changes)
 
     def changes(self, plugin: str) -> tuple[Change, ...]:
-        """What one plugin's value hooks did so far, in the order of the calls."""
+        """Return the changes of one plugin's value hooks so far, in call order."""
         return tuple(change for change in self._trace.changes if change.plugin == plugin)
 
     # The hooks, in the order in which a run calls them.
 
     def configure_runtime(self, machine: Machine, recipe: Recipe) -> RuntimeOptions:
-        """Value hook, in the parent. :raises PluginError: naming the plugin that failed."""
+        """Call the value hook. :raises PluginError: naming the plugin that failed."""
         options = self._value("configure_runtime", machine=machine, recipe=recipe)
         assert isinstance(options, RuntimeOptions)
         return options
 
     def configure_precision(self, run: RunContext) -> PrecisionPolicy:
-        """Value hook. :raises PluginError: naming the plugin that failed."""
+        """Call the value hook. :raises PluginError: naming the plugin that failed."""
         policy = self._value("configure_precision", run=run)
         assert isinstance(policy, PrecisionPolicy)
         return policy
 
     def build_strategy(self, run: RunContext) -> Any:
-        """Owner hook. :raises PluginError: if the owner fails or returns nothing."""
+        """Call the owner hook. :raises PluginError: if the owner fails or returns nothing."""
         if self._owner is None:
             return self._defaults.default_strategy(run)
         strategy = self._call(self._owner, OWNER_HOOK, run, run=run)
@@ -128,15 +128,15 @@ class Stack:
         return strategy
 
     def build_dataset(self, run: RunContext, split: str) -> Any:
-        """Value hook. :raises PluginError: naming the plugin that failed."""
+        """Call the value hook. :raises PluginError: naming the plugin that failed."""
         return self._value("build_dataset", run=run, split=split)
 
     def wrap_model(self, run: RunContext) -> Any:
-        """Value hook. :raises PluginError: naming the plugin that failed."""
+        """Call the value hook. :raises PluginError: naming the plugin that failed."""
         return self._value("wrap_model", run=run)
 
     def configure_training(self, run: RunContext, model: Any) -> TrainingOptions:
-        """Value hook. :raises PluginError: naming the plugin that failed."""
+        """Call the value hook. :raises PluginError: naming the plugin that failed."""
         options = self._value("configure_training", run=run, model=model)
         assert isinstance(options, TrainingOptions)
         return options
@@ -144,7 +144,7 @@ class Stack:
     def on_epoch_end(
         self, run: RunContext, model: Any, epoch: int, logs: Mapping[str, float], control: Control
     ) -> None:
-        """Notification, plugin by plugin. :raises PluginError: naming the plugin that failed."""
+        """Call each plugin's notification. :raises PluginError: naming the plugin that failed."""
         for stacked in self._implementing("on_epoch_end"):
             # each plugin gets a copy, so that none can change what the next one sees
             self._call(
@@ -153,7 +153,7 @@ class Stack:
             )  # fmt: skip
 
     def report_effects(self, run: RunContext, model: Any) -> dict[str, Effect]:
-        """Every plugin's effect: what `report_effect` read back, else whether a value changed.
+        """Return every plugin's effect: from `report_effect`, else from the changes of its hooks.
 
         :raises PluginError: naming the plugin that failed.
         """
@@ -175,7 +175,7 @@ class Stack:
         return effects
 
     def unwrap(self, model: Any) -> Any:
-        """The model without what plugins put around it, last plugin first, for saving."""
+        """Return the model without the wrapping of plugins, last plugin first, for saving."""
         for stacked in reversed(self.plugins):
             unwrap = getattr(stacked.plugin, "unwrap", None)
             if unwrap is not None:
@@ -237,7 +237,8 @@ class Stack:
 
 
 def effect_of(changes: Sequence[Change]) -> Effect:
-    """The effect of a plugin that reports none: applied if a value hook changed something."""
+    """Return the effect of a plugin that reports none: applied if a value hook changed
+    something."""
     words = [word for change in changes if change.changed for word in change.describe()]
     if words:
         return Effect.applied_as("; ".join(dict.fromkeys(words)))

@@ -1,4 +1,4 @@
-"""What hooks pass along: frozen values without TensorFlow in them until a plugin puts it there."""
+"""The values that hooks pass along: frozen, and free of TensorFlow until a plugin adds some."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from attrs import field, validators
 
 from tfopt_core.hooks.cluster import ClusterOptions
 
-# The loops that a stack may ask for. Over several replicas the strategy itself brings a fourth,
-# "distributed", which no setting chooses.
+# The loops that a stack can choose. With several replicas the strategy implies a fourth,
+# "distributed".
 LOOP_MODES = ("keras", "chunked", "resident")
 JIT_COMPILE: tuple[Any, ...] = (True, False, "auto")
 
@@ -26,13 +26,13 @@ def _texts(values: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class RuntimeOptions:
-    """What is set before TensorFlow starts; the variant's process is started with it.
+    """Options that are set before TensorFlow starts, in the variant's process.
 
     `environment` adds to or replaces variables of the process; a value of None removes one.
     Thread counts and `logical_cpu_devices` of None leave TensorFlow's own choice.
-    `strategy_first` has the strategy built before TensorFlow opens its devices and before the
-    workload is loaded, as strategies over several processes and TPUs need it; the dry build then
-    leaves it out. `cluster` says that it spans several processes, and implies `strategy_first`.
+    With `strategy_first` the strategy is built before TensorFlow opens its devices and before the
+    workload is loaded, as strategies over several processes and TPUs require; the dry build then
+    leaves it out. `cluster` is set if it spans several processes, and implies `strategy_first`.
     """
 
     environment: Mapping[str, str | None] = field(factory=dict)
@@ -69,7 +69,7 @@ class PrecisionPolicy:
 
 @attrs.frozen(kw_only=True)
 class TrainingOptions:
-    """What `compile` and `fit` are called with.
+    """The arguments of `compile` and `fit`.
 
     `optimizer`, `loss` and `metrics` are what Keras' `compile` takes. `schedule` is a
     `keras.optimizers.schedules.LearningRateSchedule` that replaces the optimizer's learning rate.
@@ -98,39 +98,39 @@ class TrainingOptions:
 
 @attrs.frozen
 class Effect:
-    """Whether a plugin took effect in a run, and what was read back, or why it did not."""
+    """Whether a plugin took effect in a run, with what was read back, or the reason."""
 
     applied: bool
     detail: str
 
     @classmethod
     def applied_as(cls, detail: str) -> Effect:
-        """The plugin took effect; `detail` is what was read back."""
+        """Return that the plugin took effect; `detail` is what was read back."""
         return cls(True, detail)
 
     @classmethod
     def not_applied(cls, reason: str) -> Effect:
-        """The plugin did not take effect, and `reason` says why."""
+        """Return that the plugin did not take effect, with the reason."""
         return cls(False, reason)
 
 
 @attrs.define
 class Control:
-    """What `on_epoch_end` may ask of the training; core acts after every plugin was called."""
+    """The requests that `on_epoch_end` can make; core acts after every plugin was called."""
 
     stop_reason: str | None = None
     wants_retrace: bool = False
     wants_new_data: bool = False
 
     def stop(self, reason: str) -> None:
-        """End the training after this epoch; the first reason given is kept."""
+        """End the training after this epoch; the first reason is kept."""
         if self.stop_reason is None:
             self.stop_reason = reason
 
     def retrace(self) -> None:
-        """Trace the train function anew, after layers were frozen, say."""
+        """Trace the train function again, for example after layers were frozen."""
         self.wants_retrace = True
 
     def rebuild_data(self) -> None:
-        """Build the training data anew (the `build_dataset` hooks are called again)."""
+        """Build the training data again, by calling the `build_dataset` hooks."""
         self.wants_new_data = True

@@ -118,7 +118,7 @@ def conclude(
         unattributed_high=rest[2],
         ratios=ratios(judged, judgement) if comparison.speedup is not None else (),
         scaling=scaling(judged, comparison, rows),
-        workload=recipe.workload.said,
+        workload=recipe.workload.label,
         baseline=prepared.baseline,
         target=_target_in_words(recipe),
         setup_seconds=prepared.seconds,

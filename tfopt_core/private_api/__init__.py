@@ -1,7 +1,7 @@
-"""Private members of TensorFlow and Keras: one list of all that are touched, and what needs them.
+"""The private members of TensorFlow and Keras that tfopt uses, and the features that need them.
 
-`features` is the list, `lookup` finds out which of its members the installed versions have. Code
-asks `why_without` before it touches a member, and does without the feature where one is missing.
+`features` is the list; `lookup` checks which members the installed versions have. Code calls
+`why_without` before it uses a member, and disables the feature if a member is missing.
 """
 
 from tfopt_core.private_api.features import FEATURES, Feature

@@ -1,9 +1,8 @@
-"""The list of private members that tfopt touches, by the feature that needs them.
+"""The private members that tfopt uses, by the feature that needs them.
 
-A private member is one of `keras.src` or `tensorflow.python`, or an attribute of an object of
-theirs whose name begins with an underscore. `tests/unit/test_private_api.py` holds this list to
-the code: a member that is touched and not listed fails there, and one that is listed and not
-touched.
+A private member is one of `keras.src` or `tensorflow.python`, or an attribute of their objects
+whose name begins with an underscore. `tests/unit/test_private_api.py` compares this list with the
+code: it fails for a member that is used but not listed, and for one that is listed but not used.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ _DATASET = f"{_DATA}.dataset_ops:DatasetV2"
 
 @attrs.frozen(kw_only=True)
 class Feature:
-    """Something that tfopt does with private members.
+    """A feature of tfopt that uses private members.
 
-    :param name: how the code asks for it.
-    :param lost: what is lost where one of the members is missing, as a sentence without its end.
+    :param name: the name by which the code checks for the feature.
+    :param lost: what is lost if a member is missing, as a sentence without a full stop.
     :param members: by owner ("module" or "module:Class"), the names of its members, separated by
-        spaces; none where the owner alone is used. Those of a class are attributes that it defines,
-        or that its methods set on an instance.
+        spaces; "" if only the owner is used. Members of a class are attributes that it defines, or
+        that its methods set on an instance.
     """
 
     name: str
@@ -34,18 +33,18 @@ class Feature:
     members: Mapping[str, str]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield owner and name of each member; "" as the name of an owner that is used itself."""
+        """Yield owner and name of each member; "" is the name if only the owner is used."""
         for owner, names in self.members.items():
             for name in names.split() or [""]:
                 yield owner, name
 
 
 def _step(word: str, owner: str, names: str = "") -> Feature:
-    """Return the feature of taking one kind of step of tf.data for what it is."""
+    """Return the feature of recognizing one kind of tf.data step."""
     return Feature(
         name=f"data-step-{word}",
-        lost=f"a tf.data set is not taken apart before its last step of the kind {word}, so "
-        "plugins change nothing before it",
+        lost=f"a tf.data set is not taken apart before its last {word} step, so plugins change "
+        "nothing before it",
         members={f"{_DATA}.{owner}": names},
     )
 
@@ -173,8 +172,8 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="shuffle-orders",
-        lost="a training that goes on from a checkpoint first reads the data of all epochs that "
-        "are done",
+        lost="a training that resumes from a checkpoint first reads the data of all epochs "
+        "that are done",
         members={
             _DATASET: "_inputs",
             f"{_DATA}.shuffle_op:_ShuffleDataset": "_reshuffle_each_iteration",
@@ -205,7 +204,7 @@ FEATURES: tuple[Feature, ...] = (
     # Keras
     Feature(
         name="xla-support",
-        lost="whether XLA can compile a model is told by what its layers say alone",
+        lost="whether XLA can compile a model is decided by its layers' own flags alone",
         members={"keras.src.trainers.trainer": "model_supports_jit"},
     ),
     Feature(
@@ -244,7 +243,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="fit-resumed",
-        lost="a training with the callback BackupAndRestore goes on in no other call of fit",
+        lost="a training with the callback BackupAndRestore cannot resume in another call of fit",
         members={"keras.src.trainers.trainer:Trainer": "_initial_epoch"},
     ),
     Feature(
@@ -276,7 +275,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="script-files",
-        lost="files that TensorFlow writes past Python are not kept within a run's private folder",
+        lost="files that TensorFlow's own code writes are not kept within a run's private folder",
         members={
             "tensorflow.python.lib.io.file_io:_pywrap_file_io": "CopyFile CreateDir DeleteFile "
             "DeleteRecursively RecursivelyCreateDir RenameFile WritableFile",

@@ -1,4 +1,4 @@
-"""Find out which private members the installed TensorFlow and Keras have."""
+"""Check which private members the installed TensorFlow and Keras have."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tfopt_core.private_api.features import FEATURES, Feature
 
 @attrs.define
 class Lookup:
-    """Looks members up, and remembers what it found.
+    """Looks up members, and caches the results.
 
-    :param hidden: members, as owner and name, that are taken for missing: for tests.
+    :param hidden: members, as owner and name, to treat as missing, for tests.
     """
 
     hidden: frozenset[tuple[str, str]] = frozenset()
     _missing: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def missing(self, feature: Feature) -> tuple[str, ...]:
-        """Return the members of a feature that are not there, as `module:Class.name`."""
+        """Return the missing members of a feature, as `module:Class.name`."""
         if feature.name not in self._missing:
             self._missing[feature.name] = tuple(
                 _in_words(owner, name)
@@ -35,16 +35,16 @@ class Lookup:
         return self._missing[feature.name]
 
     def why_without(self, feature: Feature) -> str:
-        """Return what is lost and why, in a sentence; "" where nothing is missing."""
+        """Return what is lost and why, in a sentence; "" if nothing is missing."""
         missing = self.missing(feature)
         if not missing:
             return ""
-        # the first one is enough to see which part of which library has changed
+        # the first member shows which part of which library has changed
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         return f'{feature.lost}: {_version(missing[0])} has no "{missing[0]}"{more}'
 
     def disabled_so_far(self) -> tuple[str, ...]:
-        """Return the sentences of the features that were asked for and are disabled."""
+        """Return the sentences of the disabled features that were looked up."""
         return tuple(
             self.why_without(_BY_NAME[name]) for name, missing in self._missing.items() if missing
         )
@@ -55,9 +55,9 @@ _BY_NAME = {feature.name: feature for feature in FEATURES}
 
 
 def why_without(name: str) -> str:
-    """Return why a feature is disabled, in a sentence; "" where it is not.
+    """Return why a feature is disabled, in a sentence; "" if it is not.
 
-    Imports TensorFlow or Keras where they are not imported yet.
+    TensorFlow or Keras is imported if it is not yet.
 
     :param name: of one of `FEATURES`.
     """
@@ -70,41 +70,41 @@ def missing_members(feature: Feature) -> tuple[str, ...]:
 
 
 def disabled_so_far() -> tuple[str, ...]:
-    """Return the sentence of every disabled feature that this process has asked for."""
+    """Return the sentence of every disabled feature that this process looked up."""
     return _lookup.disabled_so_far()
 
 
 def all_missing() -> tuple[str, ...]:
     """Return the sentence of every feature that is disabled."""
-    found = (_lookup.why_without(feature) for feature in FEATURES)
-    return tuple(sentence for sentence in found if sentence)
+    sentences = (_lookup.why_without(feature) for feature in FEATURES)
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def is_there(owner: str, name: str) -> bool:
     """Return whether a member exists.
 
     :param owner: "module", or "module:name" for a class or module within it.
-    :param name: of the member; "" asks for the owner.
+    :param name: of the member; "" checks only the owner.
     """
     module, _, path = owner.partition(":")
     try:
-        found = importlib.import_module(module)
+        thing = importlib.import_module(module)
         for part in filter(None, path.split(".")):
-            found = getattr(found, part)
+            thing = getattr(thing, part)
     except (ImportError, AttributeError):
         return False
     if not name:
         return True
-    if isinstance(found, type):
-        return any(name in _attributes(base) for base in found.__mro__)
-    return hasattr(found, name)
+    if isinstance(thing, type):
+        return any(name in _attributes(base) for base in thing.__mro__)
+    return hasattr(thing, name)
 
 
 @functools.cache
 def _attributes(kind: type) -> frozenset[str]:
-    """Return the names that a class itself defines, or sets on objects in its methods.
+    """Return the attributes that a class defines, or sets on instances in its methods.
 
-    What a method sets can be told without an object, which may take a cluster to make.
+    Methods are inspected, since an instance may need a cluster.
     """
     stored = (name for value in vars(kind).values() for name in _stored(value))
     return frozenset([*vars(kind), *stored])

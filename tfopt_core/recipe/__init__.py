@@ -1,11 +1,11 @@
-"""Recipes: a TOML file, what it extends and `--set`, read to a `Recipe` with every problem placed.
+"""Read recipes: a TOML file, the recipes that it extends, and `--set`, to a `Recipe`.
 
     reading = read_recipe("recipe.toml", ["plugins.cache.storage=disk"])
-    reading.problems    # all of them, each with file, line and key
+    reading.problems    # every problem, with its file, line and key
     recipe = reading.require()
 
-Nothing here imports TensorFlow or NumPy, and nothing here knows a plugin: their settings are
-checked where plugins are, and join the recipe's problems by `Reading.with_problems`.
+Nothing here imports TensorFlow or NumPy, or knows a plugin: `tfopt_core.hooks` checks the
+settings of plugins, and `Reading.with_problems` adds the problems that it finds.
 """
 
 from tfopt_core.recipe.locate import locate

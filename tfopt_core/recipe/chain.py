@@ -1,4 +1,4 @@
-"""A recipe file and those that it extends, read from the first to the last."""
+"""Read a recipe file and the chain of recipes that it extends."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tfopt_core.recipe.tree import Node, Place
 
 @attrs.frozen(eq=False)
 class Chain:
-    """What a recipe and its bases say together.
+    """A recipe merged with its bases.
 
-    `files` are their names as messages show them, the recipe first. `complete` is False if a
-    part could not be read: then what is missing may stand there, and is no problem.
+    `files` are their names as shown in messages, the recipe first. `complete` is False if a file
+    could not be read: a key that is missing elsewhere may be in it, and is no problem.
     """
 
     layer: Layer
@@ -32,7 +32,7 @@ class Chain:
 
 
 def read_chain(path: Path, file: str, shipped: Mapping[str, Path]) -> Chain:
-    """Read a recipe with everything that it extends; `file` is its name for messages."""
+    """Read a recipe with everything that it extends; `file` is its name in messages."""
     layers: list[Layer] = []
     problems: list[Problem] = []
     seen: dict[str, str] = {}  # real path -> name for messages
@@ -67,7 +67,7 @@ def _read(path: Path, file: str, extended_at: Place | None, problems: list[Probl
     except TomlError as error:
         problems.append(error.problem)
     except ValueError as cause:
-        # A base that cannot be opened is mended at the line that names it.
+        # If a base cannot be opened, the problem is at the line that names it.
         place = extended_at or Place(file, 0, "")
         problems.append(place.problem(str(cause) if not extended_at else f'"{file}": {cause}'))
     return None
@@ -103,7 +103,7 @@ def _base_of(
 
 
 def _shown(name: str, base: Path, path: Path, file: str) -> str:
-    """A base's name for messages: relative to where the user stands, as the recipe's is."""
+    """Return a base's name for messages, relative to the same folder as the recipe's."""
     if base == path.parent / name:
         return os.path.join(os.path.dirname(file), name)
     return str(base)

@@ -1,8 +1,7 @@
-"""Checks of single values: each returns the value as the model wants it or raises `Invalid`.
+"""Check single values: each check returns the converted value or raises `Invalid`.
 
-They are functions, or frozen data that can be called, so that a class of model.py can state for
-each field what its TOML key accepts. Reading a recipe, building the class in Python and the JSON
-Schema for editors (schema.py) then mean the same thing.
+A check is a function or a callable frozen object. The classes of model.py name one for each
+field, and reading a recipe, building the class in Python and the JSON Schema (schema.py) use it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)? ?(?:(\d+(?:\.\d+)?)m)? ?(?:(\d+(?
 
 @attrs.frozen
 class Fault:
-    """What is wrong with a value, still without file and line; `at` leads to the part of it."""
+    """A message about a value, without file and line; `at` is the path to the wrong part of it."""
 
     message: str
     mend: str = ""
@@ -36,7 +35,7 @@ class Fault:
 
 
 class Invalid(ValueError):
-    """A value that a check refuses, with everything that is wrong with it."""
+    """A value that a check refuses, with all of its faults."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
@@ -44,7 +43,7 @@ class Invalid(ValueError):
 
 
 def show(value: object) -> str:
-    """A value as a message shows it, with the TOML word for its type."""
+    """Return a value as messages show it, with the TOML word for its type."""
     kind = _toml_type(value)
     if isinstance(value, str):
         short = value if len(value) <= _LONGEST_SHOWN else value[: _LONGEST_SHOWN - 3] + "..."
@@ -57,44 +56,44 @@ def show(value: object) -> str:
 
 
 def listing(words: Sequence[str], last: str) -> str:
-    """Two or more words as a sentence has them, with "and" or "or" before the last."""
+    """Return two or more words as "a, b or c"; `last` is "and" or "or"."""
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def expected(what: str, value: object, mend: str = "") -> Invalid:
-    """The refusal of a value for its type: `expected <what>, got <value> (<type>)`."""
+    """Return the error for a value of a wrong type: `expected <what>, got <value> (<type>)`."""
     return Invalid(Fault(f"expected {what}, got {show(value)}", mend))
 
 
 def out_of_range(what: str, value: object, mend: str = "") -> Invalid:
-    """The refusal of a value of the right type: `expected <what>, got <value>`."""
+    """Return the error for a value of the right type: `expected <what>, got <value>`."""
     shown = show(value).removesuffix(f" ({_toml_type(value)})")
     return Invalid(Fault(f"expected {what}, got {shown}", mend))
 
 
 def text(value: object) -> str:
-    """A string, empty too."""
+    """Return a string, which may be empty."""
     if not isinstance(value, str):
         raise expected("a string", value)
     return value
 
 
 def word(value: object) -> str:
-    """A string that says something."""
+    """Return a string that is not blank."""
     if not text(value).strip():
         raise Invalid(Fault("expected a string that is not empty"))
     return text(value)
 
 
 def flag(value: object) -> bool:
-    """A boolean."""
+    """Return a boolean."""
     if not isinstance(value, bool):
         raise expected("a boolean (true or false)", value)
     return value
 
 
 def number(value: object) -> float:
-    """A finite number; whole ones count, booleans do not."""
+    """Return a finite number; booleans are refused."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise expected("a number", value)
     if isinstance(value, int) and not _fits(value):
@@ -105,7 +104,7 @@ def number(value: object) -> float:
 
 
 def at_least_zero(value: object) -> float:
-    """A finite number, 0 or more."""
+    """Return a finite number of at least 0."""
     if (checked := number(value)) < 0:
         raise out_of_range("a number of at least 0", value)
     return checked
@@ -119,7 +118,7 @@ class Whole:
     otherwise: str = ""
 
     def __call__(self, value: object) -> int | str:
-        """The number, or the string."""
+        """Return the number or the string."""
         alternative = f' or "{self.otherwise}"' if self.otherwise else ""
         if self.otherwise and value == self.otherwise:
             return self.otherwise
@@ -134,12 +133,12 @@ class Whole:
 
 @attrs.frozen
 class Choice:
-    """A check for one of some words."""
+    """A check for one of several words."""
 
     words: tuple[str, ...]
 
     def __call__(self, value: object) -> str:
-        """The word."""
+        """Return the word."""
         listed = listing([f'"{word}"' for word in self.words], "or")
         if not isinstance(value, str):
             raise expected(listed, value)
@@ -149,17 +148,17 @@ class Choice:
 
 
 def whole(minimum: int, otherwise: str = "") -> Whole:
-    """A check for whole numbers; as a function, like the checks that need no arguments."""
+    """Return a check for whole numbers."""
     return Whole(minimum, otherwise)
 
 
 def choice(*words: str) -> Choice:
-    """A check for one of these words."""
+    """Return a check for one of these words."""
     return Choice(words)
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """An array of strings, as a tuple."""
+    """Return an array of strings, as a tuple."""
     if not isinstance(value, list | tuple):
         raise expected("an array of strings", value)
     wrong = [
@@ -173,7 +172,7 @@ def texts(value: object) -> tuple[str, ...]:
 
 
 def free_table(value: object) -> dict[str, Any]:
-    """A table of any keys, whose values a recipe can hold (see `unfit_values`)."""
+    """Return a table with any keys, whose values a recipe can hold (see `unfit_values`)."""
     if not isinstance(value, Mapping):
         raise expected("a table", value)
     if wrong := tuple(unfit_values(value)):
@@ -182,9 +181,9 @@ def free_table(value: object) -> dict[str, Any]:
 
 
 def unfit_values(value: object, at: KeyPath = ()) -> Iterator[Fault]:
-    """The numbers in free data that a recipe cannot hold: nan, inf, more than 64 bits.
+    """Yield a fault for each number that a recipe cannot hold: nan, inf, more than 64 bits.
 
-    TOML has them, JSON has not, and a recipe's results are kept as JSON.
+    TOML allows these, JSON does not, and recipes are stored as JSON.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -199,7 +198,7 @@ def unfit_values(value: object, at: KeyPath = ()) -> Iterator[Fault]:
 
 
 def duration(value: object) -> float:
-    """A time above 0 as seconds: a number of seconds, or a string such as "1h30m"."""
+    """Return a time above 0 in seconds, from a number or a string such as "1h30m"."""
     mend = 'write a string such as "10m", "90s" or "1h30m", or a number of seconds'
     if isinstance(value, str):
         match = _DURATION.fullmatch(value.strip())
@@ -217,8 +216,8 @@ def duration(value: object) -> float:
 
 
 def _fits(value: int) -> bool:
-    # TOML promises 64 bits. Beyond, float() may overflow and str() refuses 4,300 digits, which a
-    # hexadecimal integer reaches without tomllib noticing.
+    # TOML guarantees 64 bits. Beyond that, float() may overflow, and str() refuses the 4,300 digits
+    # that a hexadecimal integer can reach.
     return -(2**63) <= value < 2**63
 
 

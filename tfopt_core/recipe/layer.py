@@ -1,4 +1,4 @@
-"""One recipe file, with its plugins taken out of the array and checked as far as merging needs."""
+"""One recipe file before merging, with its plugins split from the other tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESERVED = ("use", "enabled")
 
 @attrs.frozen(eq=False)
 class PluginLayer:
-    """A plugin as a file, or `--set`, names it: `settings` is a table without reserved keys."""
+    """A plugin as one file or `--set` gives it; `settings` excludes the reserved keys."""
 
     use: str
     settings: Node
@@ -24,7 +24,7 @@ class PluginLayer:
     enabled: bool = True
 
     def entry(self) -> PluginEntry:
-        """The plugin as the model has it."""
+        """Return the plugin as the model class."""
         key_lines: dict[str, int] = {}
         set_by: dict[str, Place] = {}
         nodes = [(join_path("", (key,)), node) for key, node in self.reserved.items()]
@@ -41,14 +41,14 @@ class PluginLayer:
 
 @attrs.frozen(eq=False)
 class Layer:
-    """One file's tables, and its plugins in order. `tables` still holds the key `plugins`."""
+    """The tables of one file, and its plugins in order. `tables` still holds the key `plugins`."""
 
     tables: Node
     plugins: tuple[PluginLayer, ...] = ()
 
 
 def read_layer(root: Node, problems: list[Problem]) -> Layer:
-    """Split a file's data into tables and plugins; what is wrong with the array is reported."""
+    """Split a file's data into tables and plugins; append problems of the plugins."""
     node = root.table().get("plugins")
     if node is None:
         return Layer(root)
@@ -57,19 +57,19 @@ def read_layer(root: Node, problems: list[Problem]) -> Layer:
         mend = 'write each plugin as [[plugins]] with use = "NAME"'
         problems.append(node.place.problem(fault.message, mend))
         return Layer(root)
-    found: dict[str, PluginLayer] = {}
+    plugins: dict[str, PluginLayer] = {}
     for element in node.value:
         plugin = _read_plugin(element, problems)
         if plugin is None:
             continue
-        if plugin.use in found:
-            first = found[plugin.use].place.line
-            message = f'plugin "{plugin.use}" stands twice, at lines {first} and'
+        if plugin.use in plugins:
+            first = plugins[plugin.use].place.line
+            message = f'plugin "{plugin.use}" is listed twice, at lines {first} and'
             message += f" {plugin.place.line}"
             problems.append(plugin.place.problem(message, "keep one of them"))
             continue
-        found[plugin.use] = plugin
-    return Layer(root, tuple(found.values()))
+        plugins[plugin.use] = plugin
+    return Layer(root, tuple(plugins.values()))
 
 
 def _read_plugin(element: Node, problems: list[Problem]) -> PluginLayer | None:

@@ -1,8 +1,7 @@
 """Find the line of every key in a TOML text.
 
-`tomllib` and `tomlkit` give no position of keys, and a problem without its line is half a
-problem. The locator reads a text that `tomllib` has accepted already, so it checks nothing:
-it only follows the structure, and tests hold it against what `tomllib` says.
+`tomllib` and `tomlkit` give no position of keys, which messages need. The locator reads only text
+that `tomllib` has accepted, so it checks nothing; tests compare it with `tomllib`.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class _Locator:
         return (*path, index)
 
     def _enter(self, path: KeyPath, line: int) -> KeyPath:
-        """Note a table of a header; a name of an array of tables means its last element."""
+        """Record a table of a header; the name of an array of tables means its last element."""
         self.lines.setdefault(path, line)
         if path in self._table_arrays:
             return (*path, self._table_arrays[path] - 1)
@@ -131,10 +130,10 @@ class _Locator:
         return match[0]
 
     def _take(self, word: str) -> bool:
-        found = self.text.startswith(word, self.position)
-        if found:
+        taken = self.text.startswith(word, self.position)
+        if taken:
             self.position += len(word)
-        return found
+        return taken
 
     def _line(self) -> int:
         return bisect_right(self._newlines, self.position - 1) + 1

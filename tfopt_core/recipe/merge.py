@@ -1,4 +1,4 @@
-"""A recipe laid over the one that it extends."""
+"""Merge a recipe with the recipe that it extends."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tfopt_core.recipe.tree import Node
 
 
 def merge_layers(base: Layer, top: Layer) -> Layer:
-    """Lay `top` over `base`: tables key by key, plugins by name."""
+    """Merge `top` over `base`: tables key by key, plugins by name."""
     tables = merge_tables(_without_replaced(base.tables, top.tables), top.tables)
     return Layer(tables, _merge_plugins(base.plugins, top.plugins))
 
 
 def merge_tables(base: Node, top: Node) -> Node:
-    """The keys of both tables, those of `top` first choice; anything else is replaced whole."""
+    """Return the keys of both tables, preferring `top`; values that are no tables are replaced."""
     if not (isinstance(base.value, dict) and isinstance(top.value, dict)):
         return top
     merged = dict(base.value)
@@ -26,18 +26,18 @@ def merge_tables(base: Node, top: Node) -> Node:
 def _merge_plugins(
     base: tuple[PluginLayer, ...], top: tuple[PluginLayer, ...]
 ) -> tuple[PluginLayer, ...]:
-    # A disabled plugin stays in the list until the stack is complete, so that enabling it again
-    # (a further recipe, or --set) puts it where it stood.
+    # A disabled plugin stays in the list until the stack is complete, so that a later recipe or
+    # --set enables it in its old place.
     stack = {plugin.use: plugin for plugin in base}
     stack.update({plugin.use: plugin for plugin in top})
     return tuple(stack.values())
 
 
 def _without_replaced(base: Node, top: Node) -> Node:
-    """`base` without the alternatives that `top` decides anew.
+    """Return `base` without the alternatives that `top` replaces.
 
-    Merged key by key, a base's `use` beside the extending recipe's `factory` would be two
-    workloads, and its `at_least` beside an `at_most` two bounds.
+    Otherwise a base's `use` and the extending recipe's `factory` would be two workloads, and its
+    `at_least` and an `at_most` two bounds.
     """
     base = _edit(base, "workload", _workload_keys_replaced(base, top))
     measure = base.table().get("measure")
@@ -48,7 +48,7 @@ def _without_replaced(base: Node, top: Node) -> Node:
     theirs = _below(top, "measure", "quality").get("metric")
     ours = _below(base, "measure", "quality").get("metric")
     if theirs is not None and ours is not None and theirs.value != ours.value:
-        # what is better, and by how much it may be worse, was said of the other metric
+        # direction and tolerance belong to the other metric
         measure = _edit(measure, "quality", {"direction", "tolerance"})
     return Node({**base.table(), "measure": measure}, base.place)
 
@@ -60,9 +60,9 @@ def _workload_keys_replaced(base: Node, top: Node) -> set[str]:
         return set()
     replaced = set(WORKLOAD_CHOICES)
     if any(key not in ours or ours[key].value != theirs[key].value for key in chosen):
-        replaced |= {"options", *SCRIPT_KEYS}  # they were those of the other workload
+        replaced |= {"options", *SCRIPT_KEYS}  # they belong to the other workload
     if "script" in chosen:
-        replaced |= {"epochs", "batch_size"}  # a script sets them itself
+        replaced |= {"epochs", "batch_size"}  # a script sets these itself
     return replaced
 
 
@@ -76,7 +76,7 @@ def _below(node: Node, *keys: str) -> dict[str, Node]:
 
 
 def _edit(node: Node, key: str, dropped: set[str]) -> Node:
-    """`node` with the table at `key` rid of some keys."""
+    """Return `node` without some keys of the table at `key`."""
     table = node.table().get(key)
     if table is None or not isinstance(table.value, dict):
         return node

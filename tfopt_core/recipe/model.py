@@ -1,4 +1,4 @@
-"""The shape of a recipe: frozen data, checked however it is built."""
+"""The classes of a recipe: frozen data, validated on construction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfopt_core.recipe.table import Checked, Nested, Table, exactly_one, to_json
 from tfopt_core.recipe.tree import Place
 
 WORKLOAD_CHOICES = ("use", "factory", "script")
-# What only a script has.
+# Only scripts have these.
 SCRIPT_KEYS = ("args", "folder", "isolate", "fit", "max_epochs", "max_steps")
 TARGET_BOUNDS = ("at_least", "at_most")
 
@@ -52,7 +52,7 @@ class Where:
     set_by: Mapping[str, Place] = attrs.field(factory=dict, hash=False)
 
     def problem(self, key: str | None, message: str, mend: str = "") -> Problem:
-        """A problem at a key of the plugin; at the plugin itself for None.
+        """Return a problem at a key of the plugin; None means the plugin itself.
 
         A key that was not given gets the line of the nearest key above it.
         """
@@ -80,7 +80,7 @@ class PluginEntry:
     where: Where = attrs.field(factory=Where, eq=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as plain data, fit for JSON."""
+        """Return the entry as plain data for JSON."""
         return {"use": self.use, **to_json(self.settings)}
 
 
@@ -88,9 +88,9 @@ class PluginEntry:
 class WorkloadSpec(Table):
     """What is trained: a workload by name, a factory, or an unmodified script.
 
-    Of a script: `args` are its arguments; `folder` is where it runs, the recipe's folder if None;
-    `isolate` (None: yes) has each measured run write into a private copy of that folder; `fit` says
-    which of its calls of `fit` is judged, counted from 1, all of them together if None; and
+    For a script: `args` are its arguments; `folder` is its working directory, None for the recipe's
+    folder; with `isolate` (None means yes) each measured run writes to a private copy of that
+    folder; `fit` is the number of the judged call of `fit`, from 1, None for all of them together;
     `max_epochs` and `max_steps` cut each call short, for a quick look.
     """
 
@@ -110,8 +110,8 @@ class WorkloadSpec(Table):
     )
 
     @property
-    def said(self) -> str:
-        """The workload as the recipe calls it."""
+    def label(self) -> str:
+        """The name, factory or script, as in the recipe."""
         return self.use or self.factory or self.script or ""
 
     @property
@@ -121,7 +121,7 @@ class WorkloadSpec(Table):
 
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """One workload; what a script decides itself does not stand beside it."""
+        """Yield a fault unless there is one workload, and for keys that do not apply to it."""
         yield from exactly_one(given, WORKLOAD_CHOICES, "workload")
         if "script" in given:
             for key in ("epochs", "batch_size"):
@@ -160,13 +160,13 @@ class QualitySpec(Table):
 
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """A metric."""
+        """Yield a fault if the metric is missing."""
         return _metric_is_given(given)
 
 
 @attrs.frozen
 class TargetSpec(Table):
-    """The value of a metric that a training is to reach; one of the two bounds is given."""
+    """The value of a metric that a training must reach; exactly one bound is given."""
 
     metric: str = attrs.field(validator=Checked(checks.word))
     at_least: float | None = attrs.field(
@@ -178,7 +178,7 @@ class TargetSpec(Table):
 
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """A metric, and one bound."""
+        """Yield a fault unless there are a metric and one bound."""
         yield from _metric_is_given(given)
         yield from exactly_one(given, TARGET_BOUNDS, "bound")
 
@@ -216,7 +216,7 @@ class Recipe(Table):
 
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """A workload."""
+        """Yield a fault if the workload is missing."""
         if "workload" not in given:
             yield Fault("no workload", "add [workload] with use, factory or script")
 
@@ -232,19 +232,19 @@ class Recipe(Table):
         return self.directory if folder is None else (self.directory / folder)
 
     def to_dict(self) -> dict[str, Any]:
-        """The recipe as plain data, fit for JSON, in the form of a recipe file."""
-        said = {**super().to_dict(), "plugins": [entry.to_dict() for entry in self.plugins]}
+        """Return the recipe as plain data for JSON, in the form of a recipe file."""
+        data = {**super().to_dict(), "plugins": [entry.to_dict() for entry in self.plugins]}
         order = ("name", "description", "workload", "plugins", "measure")
-        return {key: said[key] for key in order if key in said}
+        return {key: data[key] for key in order if key in data}
 
     def sha256(self) -> str:
-        """Hash of what the recipe says, after `extends` and `--set`.
+        """Return the hash of the recipe, after `extends` and `--set`.
 
         Comments, the order of keys, the file's place and the two labels (name and description)
         do not count; the order of the stack does. Raises ValueError for a plugin setting that
         is nan or infinite; a recipe that was read has none.
         """
-        said = self.to_dict()
-        meaning = {key: said[key] for key in ("workload", "plugins", "measure")}
+        data = self.to_dict()
+        meaning = {key: data[key] for key in ("workload", "plugins", "measure")}
         canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode("ascii")).hexdigest()

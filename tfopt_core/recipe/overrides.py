@@ -1,4 +1,4 @@
-"""Values given by `--set path=value`: the last layer over a recipe."""
+"""Parse and apply `--set path=value`, the last layer over a recipe."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _KEYS_OF_PLUGIN = 3  # plugins, NAME and at least one key
 
 @attrs.frozen(eq=False)
 class Override:
-    """One `--set`: where it points and what it sets there. Its place has no line."""
+    """One `--set`: the path and the value. Its place has no line."""
 
     path: tuple[str, ...]
     value: object
     place: Place
 
     def node(self, skip: int = 0) -> Node:
-        """The value within the tables of its path, the first `skip` keys left out."""
+        """Return the value nested in tables for its path, without the first `skip` keys."""
         file = self.place.file
         node = place_values(self.value, file, {})
-        # The nodes of a value that is a table or an array are placed at its path too.
+        # The nodes inside a table or an array get this place too.
         node = _moved(node, self.path)
         for depth in range(len(self.path) - 1, skip - 1, -1):
             place = Place(file, 0, join_path("", self.path[:depth]))
@@ -41,8 +41,8 @@ class Override:
 
 
 def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Override]:
-    """Read the texts of `--set`; those that are no `path=value` are reported."""
-    found = []
+    """Return the parsed `--set` texts; append a problem for each that is no `path=value`."""
+    overrides = []
     for text in texts:
         shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
         file = f"--set {shown}"
@@ -51,15 +51,15 @@ def parse_overrides(texts: Sequence[str], problems: list[Problem]) -> list[Overr
             problems.append(Problem(file, 0, "", "this is no path=value", _FORM))
             continue
         path, value = split
-        found.append(Override(path, value, Place(file, 0, join_path("", path))))
-    return found
+        overrides.append(Override(path, value, Place(file, 0, join_path("", path))))
+    return overrides
 
 
 def apply_overrides(
     layer: Layer, overrides: Sequence[Override], problems: list[Problem], *, complete: bool
 ) -> Layer:
-    """Lay the overrides over a recipe; `complete` is False if plugins of it may be unknown."""
-    # First together, then over the recipe: their order among each other must not matter.
+    """Merge the overrides over a recipe; `complete` is False if it may have unread plugins."""
+    # Collected first, so that the order of the overrides does not matter.
     tables = Node({}, layer.tables.place)
     stack = {plugin.use: plugin for plugin in layer.plugins}
     settings: list[Override] = []
@@ -118,7 +118,7 @@ def _enabled(plugin: PluginLayer, override: Override, problems: list[Problem]) -
 
 
 def _split(text: str) -> tuple[tuple[str, ...], object] | None:
-    """Path and value of `path=value`, or None. The path may hold quoted keys, "=" in them too."""
+    """Return path and value of `path=value`, or None. Quoted keys in the path may hold "="."""
     at = text.find("=")
     while at >= 0:
         path = _parse_path(text[:at])
@@ -145,10 +145,10 @@ def _parse_path(text: str) -> tuple[str, ...] | None:
 
 
 def _parse_value(text: str) -> object:
-    """The TOML value that the text is, else the text itself."""
+    """Return the text as a TOML value, or unchanged if it is none."""
     try:
-        tomllib.loads(f"value = {text}")  # alone: "1," is an element of an array, no value
-        # Within an array nothing can follow the value: no comment, no further line.
+        tomllib.loads(f"value = {text}")  # "1," is an element of an array, but no value
+        # In an array, no comment and no further line can follow the value.
         (within,) = tomllib.loads(f"value = [{text}]")["value"]
     except (ValueError, RecursionError):
         return text

@@ -1,4 +1,4 @@
-"""Key paths: `("plugins", 1, "size")`, and how people write them: `plugins[1].size`."""
+"""Convert key paths: `("plugins", 1, "size")` and the written form `plugins[1].size`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PART = re.compile(r'\[(?P<index>\d+)\]|(?P<quoted>"(?:\\.|[^"\\])*")|(?P<word>[
 
 
 def join_path(prefix: str, rest: KeyPath) -> str:
-    """Write `rest` after `prefix`: keys behind dots (quoted where TOML needs it), indices in []."""
+    """Return `rest` written after `prefix`: keys after dots (quoted if needed), indices in []."""
     for part in rest:
         if isinstance(part, int):
             prefix += f"[{part}]"
@@ -23,7 +23,7 @@ def join_path(prefix: str, rest: KeyPath) -> str:
 
 
 def split_path(path: str) -> KeyPath:
-    """Undo `join_path("", ...)`."""
+    """Return the key path of a written path, the inverse of `join_path("", ...)`."""
     parts: list[str | int] = []
     for match in _PART.finditer(path):
         if match["index"]:

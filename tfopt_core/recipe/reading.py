@@ -1,4 +1,4 @@
-"""Read a recipe: the file, what it extends, and `--set`, to a `Recipe` or its problems."""
+"""Read a recipe file, what it extends, and `--set`, to a `Recipe` or its problems."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tfopt_core.recipe.tree import Node, Place
 
 @attrs.frozen
 class Reading:
-    """What reading a recipe gave.
+    """The result of reading a recipe.
 
     `problems` are ordered by file (the recipe, what it extends, `--set`) and line. `recipe` is
-    None if it could not be structured; with problems that leave its meaning clear, such as an
-    unknown key, it is there nevertheless. `entries` are the plugins of the stack that could be
-    read, so that their settings can be checked even where other parts are broken.
+    None if it could not be structured; a problem such as an unknown key does not prevent that.
+    `entries` are the plugins that could be read, so that their settings can be checked even if
+    other parts are broken.
     """
 
     problems: tuple[Problem, ...]
@@ -35,7 +35,7 @@ class Reading:
     _root: Node = attrs.field(factory=lambda: Node({}, Place("", 0, "")), eq=False, repr=False)
 
     def where(self, path: str) -> Place:
-        """The place of a key: "measure.quality.metric", or "plugins.NAME.key" for a plugin's.
+        """Return the place of a key: "measure.quality.metric", or "plugins.NAME.key".
 
         A key that was not given gets the line of the nearest key above it.
         """
@@ -43,18 +43,18 @@ class Reading:
         if parts[:1] == ("plugins",) and len(parts) > 1:
             for entry in self.entries:
                 if entry.use == parts[1]:
-                    found = entry.where.problem(join_path("", parts[2:]), "")
-                    return Place(found.file, found.line, found.path)
+                    problem = entry.where.problem(join_path("", parts[2:]), "")
+                    return Place(problem.file, problem.line, problem.path)
         return self._root.place_at(parts)
 
     def problem(self, path: str, message: str, mend: str = "") -> Problem:
-        """A problem at a key, see `where`."""
+        """Return a problem at a key, see `where`."""
         return self.where(path).problem(message, mend)
 
     def value(self, path: str) -> Any:
-        """What the recipe says at a key, unchecked; None where it says nothing.
+        """Return the unchecked value of a key, None if it is not given.
 
-        For checks that do not need a whole recipe, so that they can be made beside its problems.
+        For checks that run even if the recipe has problems.
         """
         node = self._root
         for part in split_path(path):
@@ -69,16 +69,16 @@ class Reading:
         return Path(self.files[0] if self.files else ".").absolute().parent
 
     def with_problems(self, more: Iterable[Problem]) -> Reading:
-        """This reading with further problems in their order.
+        """Return this reading with further problems in order.
 
-        A problem at a place that has one already is left out: the first check said what is wrong.
+        A problem at a place that has one already is left out.
         """
         taken = {(known.file, known.line, known.path) for known in self.problems}
         new = [extra for extra in more if (extra.file, extra.line, extra.path) not in taken]
         return attrs.evolve(self, problems=_ordered([*self.problems, *new], self.files))
 
     def require(self) -> Recipe:
-        """The recipe. Raises RecipeError with every problem if there is one."""
+        """Return the recipe. Raises RecipeError with all problems if there are any."""
         if self.problems or self.recipe is None:
             raise RecipeError(self.problems)
         return self.recipe
@@ -90,10 +90,10 @@ def read_recipe(
     *,
     shipped: Mapping[str, Path] | None = None,
 ) -> Reading:
-    """Read the recipe that `target` means: a file's path or, as a string, a shipped recipe's name.
+    """Read a recipe from a path or, for a string, from a shipped recipe's name.
 
-    `overrides` are the texts of `--set`, "plugins.cache.storage=disk"; `shipped` stands in for
-    the shipped recipes. Bad input raises nothing: it is in the reading's problems.
+    `overrides` are the texts of `--set`, "plugins.cache.storage=disk"; `shipped` replaces the
+    shipped recipes. Bad input raises nothing: the reading holds the problems.
     """
     if shipped is None:
         shipped = shipped_recipes()

@@ -1,7 +1,7 @@
-"""The JSON Schema of a recipe, from the classes of model.py: what editors complete and check.
+"""Build the JSON Schema of a recipe, by which editors complete and check it, from model.py.
 
-Draft-07: Taplo, which is behind the TOML support of most editors, reads up to that one. A schema
-cannot say everything (a duration of "0s", a plugin that stands twice): reading a recipe can.
+It is draft-07, the newest that Taplo reads, which most editors use for TOML. Some checks cannot be
+expressed in a schema (a duration of "0s", a duplicate plugin): only reading a recipe makes them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ DRAFT = "http://json-schema.org/draft-07/schema#"
 SCHEMA_FILE = "recipe.schema.json"
 
 DESCRIPTIONS = {
-    "name": "What results are called; the file's name where it is left out.",
-    "description": "When to use this recipe, for people.",
-    "extends": "The file, relative to this one, or the shipped recipe that this one builds on.",
-    "plugins": "The stack, in this order; a plugin stands once.",
+    "name": "Name of the results; the file's name by default.",
+    "description": "When to use this recipe.",
+    "extends": "The recipe that this one extends: a file, relative to it, or a shipped recipe.",
+    "plugins": "The stack, in order; each plugin at most once.",
     "plugins.use": "The plugin's name; `tfopt plugins` lists those that are installed.",
     "plugins.enabled": "Whether the plugin is in the stack; false keeps its place.",
     "workload": "What is trained: one of use, factory and script.",
@@ -40,30 +40,30 @@ DESCRIPTIONS = {
     "workload.factory": '"package.module:callable" or "path/to/file.py:callable".',
     "workload.script": "An unmodified Keras script, relative to this file.",
     "workload.args": "Arguments of the script.",
-    "workload.folder": "Where the script runs, relative to this file; this file's folder if not.",
+    "workload.folder": "Where the script runs, relative to this file; its folder by default.",
     "workload.isolate": "Whether each measured run writes into a private copy of that folder.",
-    "workload.fit": "Which of the script's calls of fit is judged, from 1; all together if not.",
-    "workload.max_epochs": "Cuts each call of fit in the script short, for a quick look.",
-    "workload.max_steps": "Cuts each call of fit in the script short, for a quick look.",
-    "workload.epochs": "How long to train.",
+    "workload.fit": "Number of the judged call of fit, from 1; all calls together by default.",
+    "workload.max_epochs": "Cut each call of fit in the script short, for a quick look.",
+    "workload.max_steps": "Cut each call of fit in the script short, for a quick look.",
+    "workload.epochs": "Number of epochs.",
     "workload.batch_size": "Global batch size, over all replicas.",
     "workload.options": "Keyword arguments of the factory.",
     "measure": "How the stack is measured.",
-    "measure.pairs": "How many pairs of runs; auto looks after 4, 8 and 12.",
-    "measure.length": "How far each run trains: to the end, or until its step time is known.",
-    "measure.budget": 'About how long measuring may take: "10m", "1h30m", or seconds.',
-    "measure.attribution": "How each plugin's part of the gain is found.",
+    "measure.pairs": "Number of pairs of runs; auto looks after 4, 8 and 12.",
+    "measure.length": "Whether each run trains to the end, or until its step time is known.",
+    "measure.budget": 'Approximate time for measuring: "10m", "1h30m", or seconds.',
+    "measure.attribution": "How the share of each plugin is measured.",
     "measure.quality": "Which metric must not get worse, and by how much it may.",
     "measure.quality.metric": "A metric as a finished epoch reports it, such as val_accuracy.",
-    "measure.quality.tolerance": "By how much it may be worse, in the metric's own unit.",
-    "measure.quality.direction": "Which way is better; by the metric's name if left out.",
+    "measure.quality.tolerance": "By how much the metric may be worse, in its own unit.",
+    "measure.quality.direction": "Which direction is better; by default, from the metric's name.",
     "measure.target": "The value to reach; needed where the stack changes the training algorithm.",
     "measure.target.metric": "A metric as a finished epoch reports it, such as val_accuracy.",
-    "measure.target.at_least": "Reached once the metric is this high.",
-    "measure.target.at_most": "Reached once the metric is this low.",
+    "measure.target.at_least": "The target is reached once the metric is this high.",
+    "measure.target.at_most": "The target is reached once the metric is this low.",
 }
 
-# Of which keys a table has exactly one.
+# Keys of which a table has exactly one.
 _ALTERNATIVES: Mapping[type[Table], Sequence[str]] = {
     WorkloadSpec: WORKLOAD_CHOICES,
     TargetSpec: TARGET_BOUNDS,
@@ -87,9 +87,9 @@ _CHECKS: Mapping[Callable[[object], Any], Schema] = {
 
 
 def recipe_schema(plugin: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """The schema of a recipe file, as plain data.
+    """Return the schema of a recipe file, as plain data.
 
-    :param plugin: the schema of one of its `[[plugins]]`, see `tfopt_core.hooks.installed.schema`.
+    :param plugin: schema of a `[[plugins]]` table, see `tfopt_core.hooks.installed.schema`.
     :param definitions: what `plugin` refers to.
     """
     body = _table(Recipe)
@@ -104,7 +104,7 @@ def recipe_schema(plugin: Schema, definitions: Mapping[str, Schema]) -> Schema:
         "description": "A workload, a stack of plugins, and how to measure what they gain.",
         **body,
         "properties": properties,
-        # a recipe that extends another may leave to that one what it does not say itself
+        # a recipe that extends another inherits what it does not give
         "if": {"not": {"required": ["extends"]}},
         "then": {"required": ["workload"], "properties": dict(_complete(Recipe))},
         "definitions": dict(definitions),
@@ -123,7 +123,7 @@ def _table(table: type[Table], path: str = "") -> Schema:
             schema = {**_check(validator.check), **_default(attribute)}
         properties[key] = _described(below, schema)
     schema = {"type": "object", "additionalProperties": False, "properties": properties}
-    # not "allOf" with "if": beside one, Taplo completes no key of the table
+    # with "allOf" and "if" instead, Taplo completes no key of the table
     refused = dict(_exclusions(table))
     return {**schema, "dependencies": refused} if refused else schema
 
@@ -148,7 +148,7 @@ def _default(attribute: attrs.Attribute[Any]) -> Schema:
 
 
 def _exclusions(table: type[Table]) -> Iterator[tuple[str, Schema]]:
-    """What may not stand beside one of the alternatives: the table's own rules are asked."""
+    """Yield for each alternative the keys that the table's rules refuse beside it."""
     for chosen in _ALTERNATIVES.get(table, ()):
         refused: Schema = {
             key: {"not": {}}
@@ -159,7 +159,7 @@ def _exclusions(table: type[Table]) -> Iterator[tuple[str, Schema]]:
 
 
 def _complete(table: type[Table]) -> Iterator[tuple[str, Schema]]:
-    """What the tables below this one need, where no other recipe can give it."""
+    """Yield the required keys of the tables below, for a recipe that extends none."""
     for key, attribute in keys_of(table).items():
         if isinstance(attribute.validator, Nested):
             inner = attribute.validator.table
@@ -169,4 +169,4 @@ def _complete(table: type[Table]) -> Iterator[tuple[str, Schema]]:
                 "properties": dict(_complete(inner)),
                 "anyOf": [{"required": [name]} for name in _ALTERNATIVES.get(inner, ())],
             }
-            yield key, {word: said for word, said in needed.items() if said}
+            yield key, {word: value for word, value in needed.items() if value}

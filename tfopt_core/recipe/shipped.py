@@ -1,4 +1,4 @@
-"""The recipes that come with tfopt, and what a recipe's name or path leads to."""
+"""Find recipes: by path, or by the name of one that ships with tfopt."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _PACKAGE = Path(__file__).parent
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The shipped recipes by name, in alphabetical order.
+    """Return the paths of the shipped recipes by name, in alphabetical order.
 
-    A wheel holds them beside this module; a source checkout, and so an editable install, has
-    them in `recipes/` beside the package `tfopt_core`.
+    They are beside this module in a wheel, and in `recipes/` beside `tfopt_core` in a source
+    checkout or editable install.
     """
     folder = _PACKAGE / "shipped"
     if not folder.is_dir():
@@ -23,20 +23,20 @@ def shipped_recipes() -> dict[str, Path]:
 def find_recipe(
     target: str, *, folder: Path | None = None, shipped: Mapping[str, Path] | None = None
 ) -> Path | None:
-    """The recipe that a file's path or a shipped recipe's name means; None if neither exists.
+    """Return the recipe with this path or shipped name, None if there is none.
 
-    An existing file wins over a shipped recipe. `folder` is where a relative path starts, the
-    working directory if not given; `shipped` stands in for the shipped recipes.
+    A file takes precedence over a shipped recipe. Relative paths start from `folder`, by default
+    the working directory; `shipped` replaces the shipped recipes.
     """
     path = Path(target) if folder is None else folder / target
-    # A folder named like a shipped recipe hides it not; a pipe, as bash makes of <(...), is read.
+    # A folder does not hide a shipped recipe of its name; a pipe, such as bash's <(...), is read.
     if _exists(path) and not path.is_dir():
         return path
     return (shipped_recipes() if shipped is None else shipped).get(target)
 
 
 def names_nearby(folder: Path, shipped: Mapping[str, Path] | None = None) -> list[str]:
-    """What a target may have meant: the shipped names and the TOML files of a folder."""
+    """Return candidates for a "did you mean": shipped names and the TOML files of a folder."""
     known = shipped_recipes() if shipped is None else shipped
     try:
         files = [path.name for path in folder.glob("*.toml")]
@@ -46,10 +46,10 @@ def names_nearby(folder: Path, shipped: Mapping[str, Path] | None = None) -> lis
 
 
 def summary(path: Path) -> str:
-    """The first comment of a recipe, which says when to use it; empty if it has none.
+    """Return the first comment of a recipe, which says when to use it; empty if it has none.
 
-    Lines such as `#:schema ./recipe.schema.json` speak to editors and are passed over. Raises
-    OSError if the file cannot be read.
+    Lines for editors, such as `#:schema ./recipe.schema.json`, are skipped. Raises OSError if the
+    file cannot be read.
     """
     lines: list[str] = []
     for line in path.read_text("utf-8-sig", errors="replace").splitlines():

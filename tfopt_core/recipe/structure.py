@@ -1,4 +1,4 @@
-"""Data with places -> the classes of model.py, and every problem on the way."""
+"""Build the classes of model.py from TOML data, and report every problem."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def structure(
     known: Set[str] = frozenset(),
     **given: Any,
 ) -> T | None:
-    """Build a class from its TOML table, or report why not and return None.
+    """Build a class from its TOML table, or append the problems and return None.
 
-    `known` are further keys of the table that are read elsewhere, and `given` the fields that
-    they lead to. Without `complete`, what is missing is no problem.
+    `known` are keys of the table that are read elsewhere, and `given` the fields made from them.
+    Without `complete`, a missing key is no problem.
     """
     if not isinstance(node.value, dict):
         _report(node, expected("a table", node.value).faults, problems)
@@ -50,14 +50,14 @@ def structure(
             problems.append(child.place.problem("unknown key", mend))
     faults = [fault for fault in table.rules(node.value.keys()) if complete or fault.at]
     _report(node, faults, problems)
-    # Whatever the constructor checks was checked above, key by key.
+    # Everything that the constructor checks was checked above, key by key.
     return table(**values) if whole and not faults else None
 
 
 def entries_of(
     plugins: tuple[PluginLayer, ...], problems: list[Problem]
 ) -> tuple[tuple[PluginEntry, ...], bool]:
-    """The plugins of the stack, and whether their settings hold only what a recipe can hold."""
+    """Return the plugins of the stack, and whether a recipe can hold all of their settings."""
     entries = []
     fit = True
     for plugin in plugins:
@@ -98,7 +98,7 @@ def _mend_unknown(key: str, table: type[Table], known: Set[str]) -> str:
 
 
 def _homes(table: type[Table], path: str = "") -> Iterator[tuple[str, Set[str]]]:
-    """Every table of a recipe, in words, with its keys."""
+    """Yield every table of a recipe, in words, with its keys."""
     keys = keys_of(table)
     if path:
         yield f'under "{path}"', keys.keys()

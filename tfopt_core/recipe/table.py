@@ -1,8 +1,8 @@
-"""What the classes of model.py share: fields that know their TOML key, and rules between them.
+"""Base of the classes of model.py: fields that know their TOML key, and rules between keys.
 
-Structuring is our own and not cattrs'. A recipe's every problem is wanted at once and at its key,
-but cattrs builds a class whose field validators stop at the first that fails, and it has no place
-for rules between keys ("two workloads") that still run when another key is wrong.
+cattrs is not used here: a recipe must report all problems at once, each at its key, but the
+validators of a class stop at the first failure, and rules between keys ("two workloads") must
+run even if another key is wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfopt_core.recipe.checks import Check, Fault, Invalid, listing
 
 @attrs.frozen
 class Checked:
-    """Validator of a field that is a TOML key: `check` says what it accepts.
+    """Validator of a field that is a TOML key, by the function `check`.
 
     `key` is the TOML key where it differs from the field's name.
     """
@@ -27,7 +27,7 @@ class Checked:
     key: str = ""
 
     def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        """Check the value that a class is built with from Python."""
+        """Check a value that is given in Python."""
         if value is None and attribute.default is None:
             return
         try:
@@ -38,12 +38,12 @@ class Checked:
 
 @attrs.frozen
 class Nested:
-    """Validator of a field that is a TOML table with a class of its own."""
+    """Validator of a field that is a TOML table with its own class."""
 
     table: type[Table]
 
     def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        """Check the value that a class is built with from Python."""
+        """Check a value that is given in Python."""
         if value is None and attribute.default is None:
             return
         if not isinstance(value, self.table):
@@ -52,11 +52,11 @@ class Nested:
 
 @attrs.frozen
 class Table:
-    """Base of the classes that mirror a TOML table."""
+    """Base of the classes that represent a TOML table."""
 
     @classmethod
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """What is wrong between the keys that are given, whatever their values."""
+        """Return the faults between the given keys, whatever their values."""
         return ()
 
     def __attrs_post_init__(self) -> None:
@@ -65,28 +65,28 @@ class Table:
             raise ValueError(f"{type(self).__name__}: {fault.message}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data by TOML key, fit for JSON; what is absent or empty is left out."""
-        found = {}
+        """Return plain data by TOML key for JSON, without absent or empty values."""
+        values = {}
         for key, attribute in keys_of(type(self)).items():
             value = getattr(self, attribute.name)
             if value is not None and value not in ((), {}):
-                found[key] = to_json(value)
-        return found
+                values[key] = to_json(value)
+        return values
 
 
 def keys_of(table: type[Table]) -> dict[str, attrs.Attribute[Any]]:
-    """The TOML keys of a class with their fields; fields without a key are left out."""
-    found = {}
+    """Return the fields of a class by TOML key; fields without a key are left out."""
+    fields = {}
     for attribute in attrs.fields(table):
         if isinstance(attribute.validator, Checked):
-            found[attribute.validator.key or attribute.name] = attribute
+            fields[attribute.validator.key or attribute.name] = attribute
         elif isinstance(attribute.validator, Nested):
-            found[attribute.name] = attribute
-    return found
+            fields[attribute.name] = attribute
+    return fields
 
 
 def to_json(value: Any) -> Any:
-    """Recipe values as JSON has them: dates as ISO strings, tuples as lists."""
+    """Return recipe values for JSON: dates as ISO strings, tuples as lists."""
     if isinstance(value, Table):
         return value.to_dict()
     if isinstance(value, Mapping):
@@ -99,11 +99,11 @@ def to_json(value: Any) -> Any:
 
 
 def exactly_one(given: Set[str], names: tuple[str, ...], what: str) -> Iterator[Fault]:
-    """The rule that a table has one of some keys; `what` names the thing they say."""
-    found = [name for name in names if name in given]
-    if not found:
+    """Yield a fault unless exactly one of some keys is given; `what` names them in the message."""
+    present = [name for name in names if name in given]
+    if not present:
         yield Fault(f"no {what}", f"give {listing(names, 'or')}")
-    elif len(found) > 1:
-        both = listing([f'"{name}"' for name in found], "and")
-        count = {2: "two", 3: "three"}[len(found)]
-        yield Fault(f"{count} {what}s: {both}", "keep one of them", at=(found[1],))
+    elif len(present) > 1:
+        both = listing([f'"{name}"' for name in present], "and")
+        count = {2: "two", 3: "three"}[len(present)]
+        yield Fault(f"{count} {what}s: {both}", "keep one of them", at=(present[1],))

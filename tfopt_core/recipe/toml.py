@@ -1,4 +1,4 @@
-"""Bytes of a TOML file -> data with places, or the one problem that prevents it."""
+"""Parse TOML bytes to data with places, or raise the one problem that prevents it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_DEPTH = 100
 
 _BOM = b"\xef\xbb\xbf"
 _BARE_CR = re.compile(r"\r(?!\n)")
-# tomllib needs time that grows with the square of a key's parts: 16,000 of them take 4 s, what
-# fits into 1 MiB more than an hour. So such a key is refused before tomllib sees it.
+# tomllib takes time quadratic in the parts of a key: 4 s for 16,000 parts, more than an hour for
+# 1 MiB. So long keys are refused before tomllib runs.
 _LONG_KEY = re.compile(
     r"""(?<![A-Za-z0-9_-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
     rf"{{{MAX_DEPTH}}}"
@@ -26,15 +26,15 @@ _DEEP_ARRAY = re.compile(rf"(?:\[\s*+){{{MAX_DEPTH}}}")
 _LONG_INTEGER = re.compile(r"[0-9][0-9_]{4300,}")
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _MENDS = (
-    (re.compile(r"^cannot overwrite a value|^duplicate inline"), "a key stands once in its table"),
+    (re.compile(r"^cannot overwrite a value|^duplicate inline"), "give each key once in a table"),
     (re.compile(r"^cannot declare .* twice"), "merge the two tables, or write [[name]] for a list"),
     (re.compile(r"^expected '=' after a key"), 'write key = value, with text in "quotes"'),
-    (re.compile(r"^invalid value"), 'text stands in "quotes", and brackets are closed'),
+    (re.compile(r"^invalid value"), 'put text in "quotes", and close brackets'),
 )
 
 
 class TomlError(Exception):
-    """A file that cannot be read as TOML; `problem` says where and why."""
+    """A file that cannot be read as TOML; `problem` holds place and cause."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -42,7 +42,7 @@ class TomlError(Exception):
 
 
 def read_bytes(path: Path) -> bytes:
-    """At most `MAX_BYTES` + 1 bytes of a file. Raises ValueError with the cause in words."""
+    """Return at most `MAX_BYTES` + 1 bytes of a file. Raises ValueError with the cause."""
     try:
         with open(path, "rb") as stream:
             return stream.read(MAX_BYTES + 1)
@@ -57,15 +57,15 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_toml(data: bytes, file: str) -> Node:
-    """Parse a file's bytes; `file` is its name for messages. Raises `TomlError`."""
+    """Parse the bytes of a file; `file` is its name in messages. Raises `TomlError`."""
     text = _decode(data, file)
-    if found := _BARE_CR.search(text):
+    if match := _BARE_CR.search(text):
         raise _error(
-            file, text, found.start(), "a bare carriage return", "end lines with LF or CR LF"
+            file, text, match.start(), "a bare carriage return", "end lines with LF or CR LF"
         )
     text = text.replace("\r\n", "\n")
-    if found := _LONG_KEY.search(text):
-        raise _error(file, text, found.start(), f"a key of more than {MAX_DEPTH} parts")
+    if match := _LONG_KEY.search(text):
+        raise _error(file, text, match.start(), f"a key of more than {MAX_DEPTH} parts")
     try:
         parsed = tomllib.loads(text)
     except RecursionError:
@@ -74,16 +74,16 @@ def parse_toml(data: bytes, file: str) -> Node:
         raise _syntax_error(file, text, str(error)) from None
     except ValueError:
         # Not a TOMLDecodeError: int() refuses more than 4,300 digits.
-        found = _LONG_INTEGER.search(text)
-        message = "a number has too many digits" if found else "a value cannot be read"
-        raise _error(file, text, found.start() if found else None, message) from None
+        match = _LONG_INTEGER.search(text)
+        message = "a number has too many digits" if match else "a value cannot be read"
+        raise _error(file, text, match.start() if match else None, message) from None
     if nested_too_deep(parsed):
         raise _too_deep(file, text)
     return place_values(parsed, file, locate(text))
 
 
 def nested_too_deep(value: Any) -> bool:
-    """Whether data is nested deeper than `MAX_DEPTH`; does not recurse itself."""
+    """Return whether data is nested deeper than `MAX_DEPTH`, without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []
@@ -104,7 +104,7 @@ def _decode(data: bytes, file: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The codec counts from behind a byte order mark, the user's editor from the file's start.
+        # The codec counts from after a byte order mark, an editor from the file's start.
         offset = error.start + (len(_BOM) if data.startswith(_BOM) else 0)
         line = data.count(b"\n", 0, offset) + 1
         message = f"byte {offset} is not UTF-8"
@@ -112,21 +112,21 @@ def _decode(data: bytes, file: str) -> str:
 
 
 def _syntax_error(file: str, text: str, complaint: str) -> TomlError:
-    found = _POSITION.search(complaint)
-    if found is None:
+    match = _POSITION.search(complaint)
+    if match is None:
         return _error(file, text, None, complaint)
-    message = complaint[: found.start()]
+    message = complaint[: match.start()]
     message = message[:1].lower() + message[1:]
     mend = next((mend for pattern, mend in _MENDS if pattern.search(message)), "")
-    if found[1] is None:
+    if match[1] is None:
         return _error(file, text, len(text), f"{message} at the end of the file", mend)
-    return TomlError(Problem(file, int(found[1]), "", message, mend, column=int(found[2])))
+    return TomlError(Problem(file, int(match[1]), "", message, mend, column=int(match[2])))
 
 
 def _too_deep(file: str, text: str) -> TomlError:
-    found = _DEEP_ARRAY.search(text)  # the likely culprit; tables within tables have no line
+    match = _DEEP_ARRAY.search(text)  # the likely cause; nested tables have no line
     message = f"arrays and tables are nested deeper than {MAX_DEPTH} levels"
-    return _error(file, text, found.start() if found else None, message)
+    return _error(file, text, match.start() if match else None, message)
 
 
 def _error(file: str, text: str, position: int | None, message: str, mend: str = "") -> TomlError:

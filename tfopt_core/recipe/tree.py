@@ -1,4 +1,4 @@
-"""Recipe data in which every value knows its place, so that merging keeps the places."""
+"""Recipe data in which every value carries its place, which merging preserves."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tfopt_core.recipe.paths import KeyPath, join_path
 
 @attrs.frozen
 class Place:
-    """Where a key stands: file as the user wrote it, line from 1 (0: none), path in that file."""
+    """The place of a key: file as the user wrote it, line from 1 (0: none), path in that file."""
 
     file: str
     line: int
     path: str
 
     def problem(self, message: str, mend: str = "") -> Problem:
-        """A problem at this place."""
+        """Return a problem at this place."""
         return Problem(self.file, self.line, self.path, message, mend)
 
 
@@ -32,7 +32,7 @@ class Node:
     place: Place
 
     def plain(self) -> Any:
-        """The value without places."""
+        """Return the value without places."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):
@@ -40,11 +40,11 @@ class Node:
         return self.value
 
     def table(self) -> dict[str, Node]:
-        """The keys of a table; of anything else, none."""
+        """Return the keys of a table; of any other value, none."""
         return self.value if isinstance(self.value, dict) else {}
 
     def place_at(self, path: KeyPath) -> Place:
-        """The place of a key below; of an absent key, the line of the nearest one above it."""
+        """Return the place of a key below; for an absent key, the line of the nearest above it."""
         node = self
         for depth, part in enumerate(path):
             child = node._child(part)
@@ -55,7 +55,7 @@ class Node:
         return node.place
 
     def walk(self, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Node]]:
-        """Every node below this one with its path from here."""
+        """Yield every node below this one with its relative path."""
         children: list[tuple[str | int, Node]] = []
         if isinstance(self.value, dict):
             children.extend(self.value.items())
@@ -75,7 +75,7 @@ class Node:
 
 
 def place_values(value: object, file: str, lines: Mapping[KeyPath, int]) -> Node:
-    """Turn plain data into nodes; `lines` is what `locate` found in the file's text."""
+    """Return plain data as nodes; `lines` is the result of `locate` for the file's text."""
 
     def build(value: object, path: KeyPath) -> Node:
         place = Place(file, lines.get(path, 0), join_path("", path))

@@ -1,4 +1,4 @@
-"""A recipe as the text of a TOML file, with comments that say why each part is there.
+"""Write a recipe as a TOML file, with comments that explain each part.
 
     text = recipe_text(
         name="train",
@@ -11,7 +11,7 @@
     )
     write_file(Path("train.tfopt.toml"), text)
 
-What is written is what `read_recipe` reads back.
+`read_recipe` reads the same values back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COLUMNS = 90
 
 @attrs.frozen
 class PlannedPlugin:
-    """A plugin to write: `why` stands above it; one that is not `enabled` keeps its place."""
+    """A plugin to write: `why` becomes a comment above it; a disabled plugin keeps its place."""
 
     use: str
     settings: Mapping[str, Any] = attrs.field(factory=dict)
@@ -43,7 +43,7 @@ class PlannedPlugin:
 
 @attrs.frozen
 class SpareKey:
-    """A key of "workload" or "measure" that is written as a comment, ready to be switched on."""
+    """A key of "workload" or "measure" that is written as a comment."""
 
     table: str
     key: str
@@ -63,13 +63,13 @@ def recipe_text(
     spare: Sequence[SpareKey] = (),
     schema: str = "",
 ) -> str:
-    """The text of a recipe.
+    """Return the text of a recipe.
 
-    A key whose value is None is left out, for TOML has no null.
+    A key whose value is None is left out.
 
     :param heading: paragraphs at the top of the file; an empty one for an empty line.
-    :param notes: what stands above a table, and above or behind a key, by its path: "measure",
-        "measure.pairs", "plugins" (before the first of them), "plugins.cache.storage".
+    :param notes: comments above a table, and above or after a key, by path: "measure",
+        "measure.pairs", "plugins" (before the first plugin), "plugins.cache.storage".
     :param schema: where editors find the JSON Schema, such as "./recipe.schema.json".
     """
     blocks = [
@@ -88,7 +88,7 @@ def recipe_text(
 
 
 def write_file(path: Path, text: str, *, replace: bool = False) -> None:
-    """Write a new file; an existing one only with `replace`, and then whole or not at all.
+    """Write a new file; with `replace`, replace an existing file atomically.
 
     :raises InputError: if there is such a file already, or it cannot be written.
     """
@@ -108,7 +108,7 @@ def write_file(path: Path, text: str, *, replace: bool = False) -> None:
 
 
 def _create(path: Path, data: bytes) -> None:
-    with path.open("xb") as stream:  # "x": never write over what is there
+    with path.open("xb") as stream:  # "x": never overwrite a file
         try:
             stream.write(data)
             stream.flush()
@@ -144,7 +144,7 @@ def _pairs(
     *,
     header: str = "",
 ) -> Iterator[str]:
-    """The keys of a table, then `extra`, then its tables that are too long for one line."""
+    """Yield the keys of a table, then `extra`, then tables that are too long for one line."""
     long = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and len(_pair(key, value)) > COLUMNS:
@@ -165,7 +165,7 @@ def _spare(spare: SpareKey) -> Iterator[str]:
 
 
 def _noted(line: str, note: str) -> Iterator[str]:
-    """A line with its note behind it where both fit, else with the note above it."""
+    """Yield a line with its note after it if both fit, else with the note above it."""
     comment = _comment(note)
     beside = f"{line:<27} {comment[0]}" if len(comment) == 1 else ""
     if beside and "\n" not in line and len(beside) <= COLUMNS:
@@ -175,7 +175,7 @@ def _noted(line: str, note: str) -> Iterator[str]:
 
 
 def _pair(key: str, value: Any) -> str:
-    """`key = value`; an array that is too long for one line has a line for each element."""
+    """Return `key = value`; a long array gets a line for each element."""
     written = f"{_key(key)} = "
     line = written + _value(value)
     if isinstance(value, list | tuple) and len(line) > COLUMNS:
@@ -185,7 +185,7 @@ def _pair(key: str, value: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """Plain data as TOML on one line. Raises ValueError for what TOML has no form for."""
+    """Return plain data as TOML on one line. Raises ValueError for types that TOML lacks."""
     if isinstance(value, Mapping):
         pairs = (f"{_key(k)} = {_value(item)}" for k, item in value.items() if item is not None)
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
@@ -208,7 +208,7 @@ def _comments(paragraphs: Sequence[str]) -> Iterator[str]:
 
 
 def _comment(text: str) -> list[str]:
-    """A text as comment lines. What TOML forbids in a comment becomes a space."""
+    """Return a text as comment lines, with spaces for characters that TOML forbids."""
     clean = "".join(char if char.isprintable() else " " for char in text)
     lines = textwrap.wrap(clean, COLUMNS - 2, break_long_words=False, break_on_hyphens=False)
     return [f"# {line}" for line in lines]

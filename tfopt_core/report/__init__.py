@@ -1,1 +1,1 @@
-"""What was measured, made readable: console (rich) and JSON. Nothing here prints itself."""
+"""Render results for the console (with rich) and as JSON. Nothing in this package prints."""

@@ -1,4 +1,4 @@
-"""An exported training as the text of a Python file, laid out as ruff's formatter would."""
+"""Render an exported training as a Python file, formatted as ruff would."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tfopt_core.export.program import Became, Program
+from tfopt_core.export.program import ExportedPlugin, Program
 from tfopt_core.hooks.code.layout import wrapped_all
 from tfopt_core.hooks.code.source import WIDTH
 
@@ -17,12 +17,12 @@ _OURS = ("import argparse", "import json", "import os")
 
 
 def render_program(program: Program, folder: Path) -> str:
-    """The file's text.
+    """Return the text of the file.
 
     :param folder: where the file will lie; modules of the workload are found from there.
     """
     if program.script is not None:
-        return _with_heading(program.script, _said(program))
+        return _with_heading(program.script, _description(program))
     blocks = [
         _heading(program),
         "",
@@ -50,12 +50,12 @@ _MAIN = (
 
 def _heading(program: Program) -> str:
     about = "Prints the history of the epochs as JSON in its last line."
-    said = _said(program, about)
-    return "\n".join([f'"""{said[0]}', *said[1:], '"""']).replace("\\", "\\\\")
+    lines = _description(program, about)
+    return "\n".join([f'"""{lines[0]}', *lines[1:], '"""']).replace("\\", "\\\\")
 
 
-def _said(program: Program, about: str = "") -> list[str]:
-    """What is to be known of the file, in lines."""
+def _description(program: Program, about: str = "") -> list[str]:
+    """Return the lines that describe the file."""
     versions = ", ".join(f"{name} {version}" for name, version in program.versions.items())
     lines = [
         f"{program.recipe}: the training of a recipe in plain TensorFlow and Keras.",
@@ -64,15 +64,15 @@ def _said(program: Program, about: str = "") -> list[str]:
         *(line for note in program.notes for line in ["", *_filled(note)]),
     ]
     if program.plugins:
-        lines += ["", "What became of the plugins:"]
-        for became in program.plugins:
-            lines += _filled(f"- {_became(became)}", "  ")
+        lines += ["", "The plugins:"]
+        for plugin in program.plugins:
+            lines += _filled(f"- {_plugin(plugin)}", "  ")
     return lines
 
 
-def _with_heading(text: str, said: list[str]) -> str:
-    """A script's text below comments; behind a line that names its interpreter or encoding."""
-    heading = "".join(f"# {line}".rstrip() + "\n" for line in said)
+def _with_heading(text: str, description: list[str]) -> str:
+    """Return a script with comments on top, below a line that sets its interpreter or encoding."""
+    heading = "".join(f"# {line}".rstrip() + "\n" for line in description)
     lines = text.splitlines(keepends=True)
     kept = 0
     while kept < min(2, len(lines)) and re.match(r"#!|#.*coding[:=]", lines[kept]):
@@ -80,11 +80,11 @@ def _with_heading(text: str, said: list[str]) -> str:
     return "".join([*lines[:kept], heading, "\n", *lines[kept:]])
 
 
-def _became(became: Became) -> str:
-    if became.left_out:
-        return f"{became.plugin}: LEFT OUT, no plain form: {became.left_out}"
-    said = "; ".join(became.changed) or "changed nothing here"
-    return f"{became.plugin}: {'; '.join([said, *became.notes])}"
+def _plugin(plugin: ExportedPlugin) -> str:
+    if plugin.left_out:
+        return f"{plugin.plugin}: LEFT OUT, no plain form: {plugin.left_out}"
+    changes = "; ".join(plugin.changed) or "changed nothing here"
+    return f"{plugin.plugin}: {'; '.join([changes, *plugin.notes])}"
 
 
 def _filled(text: str, indent: str = "") -> list[str]:
@@ -94,7 +94,7 @@ def _filled(text: str, indent: str = "") -> list[str]:
 
 
 def _imports(program: Program, folder: Path) -> Iterator[str]:
-    """Standard library, what must come before TensorFlow, TensorFlow, the workload's modules."""
+    """Yield the imports: standard library, the environment, TensorFlow, the workload's modules."""
     own: list[str] = []
     others: list[str] = []
     for line in dict.fromkeys((*_OURS, *program.imports)):
@@ -129,7 +129,7 @@ def _place(place: Path, folder: Path) -> str:
 
 
 def _sorted(lines: Iterable[str]) -> list[str]:
-    """Plain imports first, then names from modules, those of a module in one line."""
+    """Return plain imports, then `from` imports, one line for each module."""
     plain, names = [], dict[str, set[str]]()
     for line in lines:
         words = line.split(maxsplit=3)
@@ -143,6 +143,6 @@ def _sorted(lines: Iterable[str]) -> list[str]:
 
 def _train(program: Program) -> Iterator[str]:
     yield "\n\ndef main(seed):"
-    yield '    """Train under a seed; each metric of each epoch."""'
+    yield '    """Train with a seed. Return the metrics of each epoch."""'
     yield from wrapped_all(f"    {line}" if line else "" for line in program.body)
     yield "    return history.history"

@@ -1,4 +1,4 @@
-"""What `tfopt diagnose` prints: a step as a bar, bounds, findings, and what is worth trying."""
+"""Render what `tfopt diagnose` prints: the parts of a step, bounds, findings and suggestions."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ UNBOUNDED = "no bound"
 
 
 def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
-    """The whole page.
+    """Return the whole page.
 
-    :param target: the recipe as the command was given it.
+    :param target: the recipe, as the user named it.
     """
     step = units.seconds_text(diagnosed.step_seconds)
     parts: list[RenderableType] = [
@@ -65,7 +65,7 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
     if diagnosed.warnings:
         parts.append(section("Warnings", bullets(diagnosed.warnings)))
     took = units.seconds_text(diagnosed.seconds)
-    parts.append(Group("", words(f"took {took}; nothing is kept", "dim")))
+    parts.append(Group("", words(f"took {took}; nothing is stored", "dim")))
     return Page(tuple(parts))
 
 
@@ -102,10 +102,10 @@ class Bar:
 
 
 def lengths(shares: Mapping[str, float], width: int) -> dict[str, int]:
-    """Whole numbers that sum to the width, each as near to its share as that allows."""
+    """Return whole numbers that sum to the width, in proportion to the shares."""
     exact = {name: share * width for name, share in shares.items()}
     whole = {name: int(length) for name, length in exact.items()}
-    # what is left goes to those that were cut the most
+    # the rounding remainder goes to the parts that lost most
     by_loss = sorted(exact, key=lambda name: whole[name] - exact[name])
     for name in by_loss[: width - sum(whole.values())]:
         whole[name] += 1
@@ -153,7 +153,7 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
 
 
 def _share(part: StepPart) -> str:
-    """`13% (12 to 15%)`: over all rounds, and what single rounds say."""
+    """Return the share over all rounds and the range of single rounds: `13% (12 to 15%)`."""
     low, high = (round(100 * min(1.0, max(0.0, share))) for share in (part.low, part.high))
     between = "" if low == high else f" ({low} to {high}%)"
     return f"{part.share:.0%}{between}"
@@ -178,7 +178,7 @@ def _bounds(diagnosed: Diagnosed) -> RenderableType:
 
 
 def bound_in_words(bound: float | None) -> str:
-    """`1.25x`, or that there is no bound."""
+    """Return a bound such as `1.25x`, or that there is none."""
     return UNBOUNDED if bound is None else units.ratio_text(bound)
 
 
@@ -212,7 +212,7 @@ def _findings(diagnosed: Diagnosed) -> Iterator[RenderableType]:
 
 
 def finding_in_words(finding: Finding) -> str:
-    """What it is, where, and what can be done: one or more lines."""
+    """Return what was found, where, and what to do, in one or more lines."""
     where = [place_in_words(finding.place)] if finding.place else []
     where += [f"{finding.split} data"] if finding.split else []
     kind = finding.kind.replace("-", " ")
@@ -221,7 +221,7 @@ def finding_in_words(finding: Finding) -> str:
 
 
 def place_in_words(place: str, here: str | None = None) -> str:
-    """`file.py:12`, from the working directory where the file lies below it."""
+    """Return `file.py:12`, relative to the working directory if the file is below it."""
     file, colon, line = place.rpartition(":")
     base = here or os.getcwd()
     inside = Path(file).is_absolute() and Path(file).is_relative_to(base)
@@ -250,14 +250,14 @@ def _at_most(suggestion: Suggestion) -> str:
 
 
 def _about(suggestion: Suggestion) -> RenderableType:
-    told = [suggestion.summary.rstrip(".")] if suggestion.summary else []
+    notes = [suggestion.summary.rstrip(".")] if suggestion.summary else []
     if settings := settings_in_words(suggestion.settings):
-        told.append(settings)
+        notes.append(settings)
     if suggestion.math != "exact":
-        told.append(MATHEMATICS.get(suggestion.math, suggestion.math))
+        notes.append(MATHEMATICS.get(suggestion.math, suggestion.math))
     if suggestion.left_out:
-        told.append(f"not below: {suggestion.left_out}")
-    return words("; ".join(told), "dim")
+        notes.append(f"not below: {suggestion.left_out}")
+    return words("; ".join(notes), "dim")
 
 
 def _how(target: str, diagnosed: Diagnosed) -> str:
@@ -268,13 +268,13 @@ def _how(target: str, diagnosed: Diagnosed) -> str:
 
 
 def snippet(suggestions: list[Suggestion]) -> str:
-    """The suggestions as `[[plugins]]` tables of a recipe."""
+    """Return the suggestions as `[[plugins]]` tables of a recipe."""
     tables = tomlkit.aot()
     for suggestion in suggestions:
         table = tomlkit.table()
         table.add("use", suggestion.plugin)
         for key, value in suggestion.settings.items():
-            if value is not None:  # TOML has no nothing
+            if value is not None:  # TOML has no null
                 table.add(key, _plain(value))
         tables.append(table)
     document = tomlkit.document()

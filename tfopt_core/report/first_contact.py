@@ -1,4 +1,4 @@
-"""What `tfopt apply train.py` prints before and after it measures what it proposes."""
+"""Render what `tfopt apply train.py` prints before and after it measures its proposal."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ PARTS = ("input", "dispatch", "compute")
 
 
 def render_look(draft: Draft) -> RenderableType:
-    """Where a step goes, what was compared within the training, and what is proposed."""
-    found = draft.diagnosed
-    shares = {name: getattr(found, name).share for name in PARTS}
+    """Return where a step's time goes, what was compared within the training, and the proposal."""
+    diagnosed = draft.diagnosed
+    shares = {name: getattr(diagnosed, name).share for name in PARTS}
     parts: list[RenderableType] = [
         section(
-            f"A step of {draft.script} takes {units.seconds_text(found.step_seconds)}",
+            f"A step of {draft.script} takes {units.seconds_text(diagnosed.step_seconds)}",
             Bar(shares),
             words("  ".join(f"{name} {share:.0%}" for name, share in shares.items()), "dim"),
         )
     ]
-    if found.findings:
-        parts.append(section("Found", bullets(map(finding_in_words, found.findings))))
-    if found.in_run is not None:
-        parts.append(section("Compared within one training", *_in_run(found.in_run)))
+    if diagnosed.findings:
+        parts.append(section("Found", bullets(map(finding_in_words, diagnosed.findings))))
+    if diagnosed.in_run is not None:
+        parts.append(section("Compared within one training", *_in_run(diagnosed.in_run)))
     parts.append(section("Proposed", *_proposed(draft)))
     return Group(*parts)
 
 
 def _in_run(adapted: Adapted) -> Sequence[RenderableType]:
-    said = [*(contrast.statement for contrast in adapted.contrasts), *adapted.left_out]
-    return [bullets(said or [adapted.reason])]
+    statements = [*(contrast.statement for contrast in adapted.contrasts), *adapted.left_out]
+    return [bullets(statements or [adapted.reason])]
 
 
 def _proposed(draft: Draft) -> Sequence[RenderableType]:
@@ -54,7 +54,7 @@ def _proposed(draft: Draft) -> Sequence[RenderableType]:
 
 
 def render_written(draft: Draft, path: Path) -> RenderableType:
-    """What stays of the proposal and where it was written."""
+    """Return what is left of the proposal and where it was written."""
     lines: list[RenderableType] = []
     if draft.stack:
         lines += _left_out(draft.left_out)
@@ -68,7 +68,7 @@ def render_written(draft: Draft, path: Path) -> RenderableType:
 
 
 def render_nothing(bound: str, left_out: Sequence[LeftOut]) -> RenderableType:
-    """What bounds a step, what was tried, and that nothing is measured.
+    """Return what bounds a step, what was tried, and that nothing is measured.
 
     :param bound: what bounds a step, in a sentence.
     """

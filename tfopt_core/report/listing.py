@@ -1,4 +1,4 @@
-"""Lists: the plugins, one plugin's card, the recipes, what this machine can do."""
+"""Render lists: the plugins, one plugin's card, the recipes, the checks of this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME_WIDTH = 26
 
 @attrs.frozen(kw_only=True)
 class PluginRow:
-    """A plugin that is installed; `error` says why it cannot be imported, None if it can."""
+    """An installed plugin; `error` says why it cannot be imported, None if it can."""
 
     name: str
     summary: str = ""
@@ -50,7 +50,7 @@ class RecipeRow:
 
 @attrs.frozen(kw_only=True)
 class DoctorRow:
-    """One thing about this machine: good, not good (with its mend), or, with None, just so."""
+    """One check of this machine; `ok` is None for plain information."""
 
     subject: str
     ok: bool | None
@@ -59,7 +59,7 @@ class DoctorRow:
 
 
 def render_plugins(rows: Sequence[PluginRow]) -> RenderableType:
-    """One line for each plugin, under the distribution that brings it."""
+    """Return a line for each plugin, grouped by distribution."""
     if not rows:
         return Page((words("no plugins are installed"),))
 
@@ -91,7 +91,7 @@ def _without_first_blank(sections: Sequence[RenderableType]) -> tuple[Renderable
 
 
 def render_card(info: PluginInfo, settings: Sequence[SettingRow]) -> RenderableType:
-    """A plugin's documentation: its card, its settings, and how it stands to others."""
+    """Return a plugin's documentation: its card, settings, and relations to other plugins."""
     known = tuple(_known(info))
     return Page((
         words(info.name, "bold"),
@@ -133,7 +133,7 @@ def _setting(row: SettingRow) -> tuple[RenderableType, ...]:
 
 
 def render_recipes(rows: Sequence[RecipeRow]) -> RenderableType:
-    """The shipped recipes, each with when to use it."""
+    """Return the shipped recipes, each with when to use it."""
     if not rows:
         return Page((words("no recipes are shipped"),))
     hint = words("tfopt apply NAME measures one; tfopt recipes copy NAME makes it yours", "dim")
@@ -142,7 +142,7 @@ def render_recipes(rows: Sequence[RecipeRow]) -> RenderableType:
 
 
 def render_doctor(rows: Sequence[DoctorRow]) -> RenderableType:
-    """What this machine can do, and what to do about what it cannot."""
+    """Return what this machine can do, and how to mend what it cannot."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", max_width=NAME_WIDTH)

@@ -1,4 +1,4 @@
-"""What `tfopt plan` prints: the stack on this workload, before any training."""
+"""Render what `tfopt plan` prints: what the stack would change, before any training."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, bullets, facts, grid, indented, section, words
 from tfopt_core.report.style.vocabulary import setting_in_words
 
-# Below it, the two sides of a data plan stand one above the other.
+# In fewer columns, the two sides of a data plan are printed one above the other.
 SIDE_BY_SIDE_WIDTH = 72
-# Room for "build_dataset, validation", in every plugin alike.
+# Fits "build_dataset, validation"; the same for every plugin.
 HOOK_WIDTHS = (26, 25)
 
 
 def render_plan(prepared: Prepared, recipe_name: str) -> RenderableType:
-    """The plugins in order, what each would change, and the data plan before and after."""
+    """Return the plugins in order, what each would change, and the data plan before and after."""
     splits = tuple(dict.fromkeys((*prepared.data_before, *prepared.data_after)))
     return Page((
         words(recipe_name, "bold"),
@@ -86,13 +86,15 @@ def _plugin(number: int, plugin: PluginPlan) -> RenderableType:
 
 
 def _settings(plugin: PluginPlan) -> str:
-    """`policy: auto -> mixed_bfloat16, keep: []`; an arrow only where "auto" was replaced."""
-    told = []
+    """Return `policy: auto -> mixed_bfloat16, keep: []`; an arrow means a resolved "auto"."""
+    parts = []
     for key, value in plugin.settings.items():
         resolved = setting_in_words(value)
-        asked = setting_in_words(plugin.asked[key]) if key in plugin.asked else resolved
-        told.append(f"{key}: {resolved}" if asked == resolved else f"{key}: {asked} -> {resolved}")
-    return ", ".join(told)
+        before = setting_in_words(plugin.asked[key]) if key in plugin.asked else resolved
+        parts.append(
+            f"{key}: {resolved}" if before == resolved else f"{key}: {before} -> {resolved}"
+        )
+    return ", ".join(parts)
 
 
 def _data(prepared: Prepared, split: str) -> RenderableType:
@@ -106,7 +108,7 @@ def _data(prepared: Prepared, split: str) -> RenderableType:
 
 
 def _stages(split: str, lines: Sequence[StageLine]) -> RenderableType:
-    """What each stage of the plan with the stack yields."""
+    """Return a table of what each stage of the stack's plan yields."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     for _ in range(2):
@@ -132,7 +134,7 @@ def _repeats(line: StageLine) -> RenderableType:
 
 
 def _memory(memory: MemoryPlan) -> Iterator[tuple[str, object]]:
-    yield "process", f"{units.bytes_text(memory.process_bytes)}, started anew, after a few steps"
+    yield "process", f"{units.bytes_text(memory.process_bytes)}, new process, after a few steps"
     for item in memory.held:
         size = "unknown" if item.bytes is None else units.bytes_text(item.bytes)
         yield f"{item.stage}, {item.split}", size
@@ -142,7 +144,7 @@ def _memory(memory: MemoryPlan) -> Iterator[tuple[str, object]]:
 
 @attrs.frozen
 class TwoPlans:
-    """Two lists of stages: side by side where there is room, else as lines gone and new."""
+    """Two lists of stages: side by side if the width allows, else as removed and added lines."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -156,8 +158,8 @@ class TwoPlans:
 
 
 def aligned(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    """Both lists in pairs, in order: equal stages, and those of a kind, beside each other;
-    None where one side has no twin."""
+    """Yield both lists in pairs, in order: equal stages and stages of one kind share a pair;
+    None stands for a missing partner."""
     matcher = SequenceMatcher(a=list(before), b=list(after), autojunk=False)
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag == "equal":
@@ -169,7 +171,7 @@ def aligned(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str |
 def _paired_by_kind(
     gone: Sequence[str], new: Sequence[str]
 ) -> Iterator[tuple[str | None, str | None]]:
-    """Stages that differ in their settings alone stand beside each other."""
+    """Yield the stages in pairs; stages that differ only in their settings share a pair."""
     left = list(gone)
     for stage in new:
         kinds = [_kind(other) for other in left]

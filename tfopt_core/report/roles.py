@@ -1,4 +1,4 @@
-"""What `tfopt launch` prints of the processes of a cluster."""
+"""Render what `tfopt launch` prints about the processes of a cluster."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ TAIL_LINES = 10
 
 
 def render_roles(roles: Sequence[Role]) -> RenderableType:
-    """`on this machine: worker 0 (127.0.0.1:2222), worker 1 (127.0.0.1:2223)`."""
-    told = ", ".join(f"{role.name} ({role.address})" for role in roles)
-    return words(f"on this machine: {told}")
+    """Return `on this machine: worker 0 (127.0.0.1:2222), worker 1 (127.0.0.1:2223)`."""
+    listed = ", ".join(f"{role.name} ({role.address})" for role in roles)
+    return words(f"on this machine: {listed}")
 
 
 def epoch_of_role(role: Role, message: Mapping[str, Any]) -> RenderableType:
-    """`worker 1: epoch 1  loss 0.5100`: what another process than the chief says of an epoch."""
-    told = f"{role.name}: epoch {message['epoch'] + 1}"
+    """Return an epoch of a process other than the chief: `worker 1: epoch 1  loss 0.5100`."""
+    text = f"{role.name}: epoch {message['epoch'] + 1}"
     loss = message["metrics"].get("loss")
-    return words(told if loss is None else f"{told}  loss {units.metric_text(loss)}", "dim")
+    return words(text if loss is None else f"{text}  loss {units.metric_text(loss)}", "dim")
 
 
 def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
-    """How each role ended, the causes of those that failed, and the first one's last words."""
+    """Return how each role ended, the causes of failures, and the first one's last output."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     for name in ("role", "address", "status"):
         table.add_column(name, overflow="fold")
@@ -50,8 +50,8 @@ def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
         parts.append(section("Causes", bullets(end.cause for end in failed)))
         lines = [line for line in plain_lines(tail or "") if line][-TAIL_LINES:]
         if lines:
-            said = Text("\n".join(lines), style="dim", overflow="fold")
-            parts.append(section(f"Last words of {failed[0].role.name}", indented(said, 0)))
+            output = Text("\n".join(lines), style="dim", overflow="fold")
+            parts.append(section(f"Last words of {failed[0].role.name}", indented(output, 0)))
     return Page((Group(*parts),))
 
 

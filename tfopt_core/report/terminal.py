@@ -1,4 +1,4 @@
-"""What a use case shows on a terminal while it works: `tfopt_core.app.view.View`."""
+"""The terminal view of a use case while it runs: `tfopt_core.app.view.View`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tfopt_core.report.style.console import make_console
 
 
 class Terminal:
-    """Draws on standard error; standard output is for results.
+    """A view on standard error; standard output is for results.
 
-    :param quiet: show nothing.
+    :param quiet: whether to show nothing.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -24,7 +24,7 @@ class Terminal:
         self.console = make_console(stderr=True)
 
     def phases(self) -> AbstractContextManager[Callable[[str], None]]:
-        """Return something that is told each phase, for as long as the work goes on."""
+        """Return a context manager that yields a function to call with each phase."""
         return make_phases(self.console, quiet=self.quiet)
 
     def measuring(self) -> LiveObserver:

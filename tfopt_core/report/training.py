@@ -1,4 +1,4 @@
-"""What `tfopt train` prints."""
+"""Render what `tfopt train` prints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tfopt_core.report.style.units import metric_text, seconds_text
 
 
 def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
-    """`epoch 2/5  loss 0.3120  val_accuracy 0.8940`, without a data loss that equals the loss."""
+    """Return `epoch 2/5  loss 0.3120  val_accuracy 0.8940`; a data loss equal to the loss is
+    hidden."""
     hidden = {
         f"{prefix}{DATA_LOSS}" for prefix in ("", "val_") if not differs_from_loss(metrics, prefix)
     }
@@ -30,26 +31,26 @@ def epoch_line(epoch: int, epochs: int, metrics: Mapping[str, float]) -> Text:
 
 
 def render_adapted(adapted: Adapted) -> RenderableType:
-    """Which loops a training compared, with what result, and which one it keeps."""
-    said = [*(contrast.statement for contrast in adapted.contrasts), *adapted.left_out]
-    if adapted.reason not in said:
-        said.append(f"kept: {adapted.kept} ({adapted.reason})")
+    """Return which loops a training compared, the result, and the loop that it keeps."""
+    lines = [*(contrast.statement for contrast in adapted.contrasts), *adapted.left_out]
+    if adapted.reason not in lines:
+        lines.append(f"kept: {adapted.kept} ({adapted.reason})")
     if adapted.steps:
         steps = f"{adapted.steps:,}"
         if adapted.total_steps is not None:
             steps += f" of {adapted.total_steps:,}"
         took = seconds_text(adapted.seconds)
-        said.append(f"comparing took {took} of training and {steps} steps, first calls included")
-    heads = ["loop", *[""] * (len(said) - 1)]
-    return grid([(words(head), paragraph(line)) for head, line in zip(heads, said, strict=True)])
+        lines.append(f"comparing took {took} of training and {steps} steps, first calls included")
+    heads = ["loop", *[""] * (len(lines) - 1)]
+    return grid([(words(head), paragraph(line)) for head, line in zip(heads, lines, strict=True)])
 
 
 def render_training(
-    run: RunResult, prepared: Prepared, saved_to: Path | None, *, went_on: bool = False
+    run: RunResult, prepared: Prepared, saved_to: Path | None, *, resumed: bool = False
 ) -> RenderableType:
-    """How long the training took, and what each plugin of the stack did.
+    """Return how long the training took, and what each plugin of the stack did.
 
-    :param went_on: whether it began from a checkpoint, so that the seconds are not those of all.
+    :param resumed: whether the seconds exclude epochs before a checkpoint.
     """
     if run.status == "served":
         return Text("served the chief until the training had ended")
@@ -59,7 +60,7 @@ def render_training(
         return Group(failed, *notes)
     fit = run.fit
     epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
-    trained = f"went on to the end of {epochs}" if went_on else f"trained {epochs}"
+    trained = f"resumed, trained to the end of {epochs}" if resumed else f"trained {epochs}"
     took = f"{trained} in {seconds_text(run.wall_seconds or 0.0)}"
     if fit.step_seconds:
         took += f", {seconds_text(fit.step_seconds)} a step"
@@ -73,8 +74,7 @@ def render_training(
 
 
 def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:
-    """What became of a script that ran with a stack: its fits, the plugins, and what is to be said
-    of it. What went wrong in it, it has said itself."""
+    """Return the fits, plugins and notes of a script that ran with a stack."""
     lines: list[RenderableType] = []
     for fit in run.fits:
         epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
@@ -100,8 +100,8 @@ def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:
     return Group(*lines)
 
 
-def render_kept(point: ResumePoint) -> RenderableType:
-    """From which checkpoint a training goes on, and what is to be said of it."""
+def render_resume_point(point: ResumePoint) -> RenderableType:
+    """Return which checkpoint a training resumes from, with warnings."""
     lines = [
         Text(f"checkpoint {plain(name)} is damaged and was passed over", "yellow")
         for name in point.damaged
@@ -109,26 +109,26 @@ def render_kept(point: ResumePoint) -> RenderableType:
     if point.moved:
         lines.append(
             Text(
-                f"goes on elsewhere: {plain('; '.join(point.moved))}; losses may differ in "
+                f"resumes elsewhere: {plain('; '.join(point.moved))}; losses may differ in "
                 "rounding",
                 "yellow",
             )
         )
     if point.start is None:
-        lines.append(Text(f"keeps checkpoints in {plain(str(point.folder))}"))
+        lines.append(Text(f"writes checkpoints to {plain(str(point.folder))}"))
     elif point.finished:
         epochs = "1 epoch" if point.epochs == 1 else f"{point.epochs} epochs"
         lines.append(Text(f"the training is finished: {epochs}"))
     else:
         steps = f" and {point.steps:,} steps" if point.steps else ""
-        lines.append(Text(f"goes on after epoch {point.epochs}{steps}, from {plain(point.start)}"))
+        lines.append(Text(f"resumes after epoch {point.epochs}{steps}, from {plain(point.start)}"))
     return Group(*lines)
 
 
 def render_effects(
     effects: Mapping[str, EffectResult], prepared: Prepared
 ) -> tuple[RenderableType, ...]:
-    """A line for each plugin, in recipe order: whether it took effect, and how."""
+    """Return a line for each plugin, in recipe order: whether it took effect, and how."""
     rows = []
     for plugin in prepared.plugins:
         effect = effects[plugin.name]

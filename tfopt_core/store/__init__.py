@@ -1,1 +1,1 @@
-"""Results and where they are kept."""
+"""Store measurements and runs in SQLite."""

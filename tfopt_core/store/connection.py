@@ -1,4 +1,4 @@
-"""Open the SQLite file of a project, and make its tables."""
+"""Open the SQLite file of a project, and create its tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CREATE INDEX IF NOT EXISTS run_of_measurement ON run (measurement, round, positi
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file to read and write; make folder, file and tables where there are none.
+    """Open the file to read and write; create folder, file and tables if they are missing.
 
     :raises StoreError: if the file cannot be opened, is damaged, or is of a newer tfopt.
     """
@@ -51,15 +51,15 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection | None:
-    """Open the file to read alone, and create nothing; None where nothing was ever kept.
+    """Open the file read-only, and create nothing; return None if there is no file.
 
     :raises StoreError: if the file cannot be read, is damaged, or is of a newer tfopt.
     """
     try:
         if not path.is_file():
             return None
-        # not "ro": that one leaves its -wal and -shm behind, and cannot read after a crash;
-        # where these cannot be made there must be none, and then nobody is writing
+        # not "ro": it leaves its -wal and -shm behind, and cannot read after a crash;
+        # if the folder is read-only and there is no -wal, nobody is writing
         written = path.with_name(f"{path.name}-wal").exists()
         how = "rw" if written or os.access(path.parent, os.W_OK) else "ro&immutable=1"
         place = f"{path.absolute().as_uri()}?mode={how}"
@@ -70,7 +70,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection | None:
         if version == 0:  # another process is about to make the tables
             connection.close()
             return None
-        _set_up(connection, path)  # refuses what is newer; there is nothing else left to set up
+        _set_up(connection, path)  # refuses a newer file; the tables exist already
     except (OSError, sqlite3.Error) as error:
         raise failure(path, "cannot be opened", error) from error
     return connection
@@ -89,7 +89,7 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
             f"{DATABASE_VERSION}); upgrade tfopt, or move the file away"
         )
     if version == 0:
-        # one transaction: two processes may come here at once
+        # one transaction: two processes may be here at once
         connection.executescript(
             f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {DATABASE_VERSION}; COMMIT;"
         )

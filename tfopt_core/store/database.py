@@ -1,4 +1,4 @@
-"""The SQLite file of a project: a run is in it before the next one begins."""
+"""Read and write the SQLite file of a project. Each run is written before the next one begins."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _converter = Converter()
 
 @attrs.frozen
 class Unfinished:
-    """A measurement that may be resumed.
+    """A measurement that can be resumed.
 
-    With `damage` it cannot, and whether it was finished may be unknown; `request` is empty where it
-    cannot be read.
+    With `damage` it cannot be resumed, and may even be finished; `request` is empty if it cannot
+    be read.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Unfinished:
 
 
 class Store:
-    """Keeps measurements and their runs; knows nothing of how they are made.
+    """The measurements and runs in a file.
 
     :raises StoreError: if the file cannot be opened, is damaged, or is of a newer tfopt.
     """
@@ -64,7 +64,7 @@ class Store:
         sha256: str,
         request: Mapping[str, Any],
     ) -> None:
-        """Open a measurement; `request` is whatever it takes to understand its runs alone."""
+        """Begin a measurement; `request` holds everything needed to read its runs later."""
         self._write(
             "INSERT INTO measurement (id, created_at, recipe, recipe_sha256, request) "
             "VALUES (?, ?, ?, ?, ?)",
@@ -72,7 +72,7 @@ class Store:
         )
 
     def add_run(self, measurement: str, run: RunResult) -> None:
-        """Keep a run, at once and whole."""
+        """Write a run in one transaction."""
         data = json.dumps(_converter.unstructure(run))
         self._write(
             "INSERT INTO run (id, measurement, round, position, variant, status, data) "
@@ -81,7 +81,7 @@ class Store:
         )
 
     def replace_runs(self, runs: Sequence[RunResult]) -> None:
-        """Keep runs anew that are there already, all of them or none: a round set aside, say."""
+        """Overwrite stored runs, all or none, such as a round that is set aside."""
         rows = [(run.status, json.dumps(_converter.unstructure(run)), run.id) for run in runs]
         try:
             with self._connection:
@@ -92,28 +92,29 @@ class Store:
             raise failure(self.path, "cannot be written", error) from error
 
     def update_request(self, measurement: str, request: Mapping[str, Any]) -> None:
-        """Keep anew what it takes to understand and to resume a measurement."""
+        """Overwrite the request of a measurement."""
         self._write(
             "UPDATE measurement SET request = ? WHERE id = ?", (json.dumps(request), measurement)
         )
 
     def unfinished(self) -> tuple[Unfinished, ...]:
-        """Return the measurements that were begun and never concluded, or interrupted.
+        """Return the measurements that were never concluded, or interrupted.
 
-        The newest comes first. One of which cannot be read what it is or whether it was concluded
-        is among them, with its damage.
+        The newest comes first. Measurements that cannot be read are included, with their damage.
         """
         return tuple(
-            found for begun in reversed(self._begun()) if (found := self._unfinished(*begun))
+            unfinished
+            for begun in reversed(self._begun())
+            if (unfinished := self._unfinished(*begun))
         )
 
     def _unfinished(self, id_: str, created_at: str, recipe: str, sha256: str) -> Unfinished | None:
-        """Return the measurement unless it is known to be finished."""
+        """Return the measurement, or None if it is known to be finished."""
         request: Mapping[str, Any] = {}
         damage = None
         try:
             concluded = self._concluded(id_)
-            # not by SQLite's own JSON, which knows no nan
+            # SQLite's own JSON has no nan
             with reading(id_, self.path, "its results"):
                 if concluded is not None and not concluded["interrupted"]:
                     return None
@@ -126,14 +127,14 @@ class Store:
         return Unfinished(id_, created_at, recipe, sha256, request, damage)
 
     def finish(self, results: Results) -> None:
-        """Keep what was concluded; the runs are there already."""
+        """Write the results of a measurement, without its runs."""
         concluded = _converter.unstructure(attrs.evolve(results, runs=()))
         self._write(
             "UPDATE measurement SET results = ? WHERE id = ?", (json.dumps(concluded), results.id)
         )
 
     def runs(self, measurement: str) -> tuple[RunResult, ...]:
-        """Return the runs of a measurement, in the order in which they were made.
+        """Return the runs of a measurement, in the order in which they ran.
 
         :raises DamagedMeasurement: if one of them cannot be read.
         """
@@ -149,7 +150,7 @@ class Store:
             return _converter.structure(parse(data), RunResult)
 
     def results(self, measurement: str) -> Results | None:
-        """Return a finished measurement whole; None if it is unknown or was never concluded.
+        """Return a finished measurement with its runs; None if it is unknown or never concluded.
 
         :raises DamagedMeasurement: if its results or one of its runs cannot be read.
         :raises InputError: if a newer tfopt concluded it.
@@ -173,7 +174,7 @@ class Store:
 
     @classmethod
     def existing(cls, path: Path) -> Store | None:
-        """What is kept there, for reading only; None where nothing was ever kept.
+        """Open the store of a path read-only; return None if there is no file.
 
         Nothing is created: no file, no folder, no table.
 
@@ -187,14 +188,14 @@ class Store:
         return store
 
     def overview(self) -> tuple[Overview, ...]:
-        """Return every measurement in short, the oldest first; what its runs hold is not read.
+        """Return an overview of every measurement, the oldest first, without reading their runs.
 
-        A damaged one is among them, and says so.
+        Damaged measurements are included and marked.
         """
         return tuple(self._overview_or_damage(*begun) for begun in self._begun())
 
     def overview_of(self, measurement: str) -> Overview:
-        """Return one measurement in short.
+        """Return the overview of one measurement.
 
         :raises DamagedMeasurement: if it cannot be read.
         """
@@ -228,7 +229,7 @@ class Store:
             return attrs.evolve(plain, state="damaged", damage=error.cause)
 
     def request_of(self, measurement: str) -> Mapping[str, Any]:
-        """Return what `begin` was given for it; empty for an unknown measurement.
+        """Return the request of a measurement; empty if it is unknown.
 
         :raises DamagedMeasurement: if it cannot be read.
         """
@@ -250,7 +251,7 @@ class Store:
             return parse_table(rows[0][0])
 
     def _begun(self) -> tuple[tuple[str, str, str, str], ...]:
-        """Return id, time, recipe and its hash of every measurement, the oldest first."""
+        """Return id, time, recipe and recipe hash of every measurement, the oldest first."""
         return tuple(
             self._read(
                 "SELECT id, created_at, recipe, recipe_sha256 FROM measurement "
@@ -269,8 +270,8 @@ class Store:
     def _read(self, statement: str, values: tuple[Any, ...], of: str | None = None) -> list[Any]:
         """Return the rows of a query.
 
-        :param of: the measurement that alone is read.
-        :raises DamagedMeasurement: if SQLite finds what it keeps of that measurement malformed.
+        :param of: the measurement, if only one is read.
+        :raises DamagedMeasurement: if SQLite reports malformed data of that measurement.
         :raises StoreError: if the file cannot be read.
         """
         try:
@@ -283,5 +284,5 @@ class Store:
 
 
 def store_path(project: Path) -> Path:
-    """Where the results of a project are kept."""
+    """Return the path of a project's results file."""
     return project / ".tfopt" / "runs.sqlite"

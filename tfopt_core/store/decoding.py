@@ -1,4 +1,4 @@
-"""Decode stored JSON; whatever is damaged becomes an error that names the measurement."""
+"""Decode stored JSON; damaged data raise an error that names the measurement."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ MENTIONED = 3
 
 @contextlib.contextmanager
 def reading(measurement: str, path: Path, part: str) -> Iterator[None]:
-    """Turn what damaged data raise into an error that names the measurement.
+    """Turn any error of damaged data into one that names the measurement.
 
     :param path: the results file.
-    :param part: what of the measurement is read, in the user's words.
+    :param part: the part of the measurement that is read, for the message.
     :raises DamagedMeasurement: for any exception but those of tfopt itself.
     """
     try:
         yield
     except TfoptError:
         raise
-    # Exception: a stored text may hold anything in the place of a number or a table
+    # Exception: stored text may hold anything in place of a number or a table
     except Exception as error:
         cause = f"{part} cannot be read: {cause_in_words(error)}"
         raise DamagedMeasurement(measurement, str(path), cause) from error
 
 
 def parse(data: bytes) -> Any:
-    """Return what a stored JSON text holds.
+    """Return the value of a stored JSON text.
 
     :raises ValueError: if it is no UTF-8 or no JSON.
     :raises RecursionError: if it is nested too deeply.
@@ -44,9 +44,9 @@ def parse(data: bytes) -> Any:
 
 
 def parse_table(data: bytes) -> Mapping[str, Any]:
-    """Return the table that a stored JSON text holds.
+    """Return the table of a stored JSON text.
 
-    :raises ValueError, RecursionError: as `parse`; and if it holds something else.
+    :raises ValueError, RecursionError: as `parse`, and if it is no table.
     """
     table = parse(data)
     if not isinstance(table, dict):
@@ -55,7 +55,7 @@ def parse_table(data: bytes) -> Mapping[str, Any]:
 
 
 def cause_in_words(error: Exception) -> str:
-    """Return the first few things that are wrong, each with its place, in one phrase."""
+    """Return the first few problems of an error, each with its place, in one phrase."""
     if isinstance(error, BaseValidationError):
         problems = [problem.replace("@ $.", "at ") for problem in transform_error(error)]
         return "; ".join(problems[:MENTIONED])

@@ -1,4 +1,4 @@
-"""Reads back what `tfopt apply --json` wrote."""
+"""Read results that `tfopt apply --json` wrote."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tfopt_core.errors import InputError
 from tfopt_core.records.results import SCHEMA_VERSION, Results
 from tfopt_core.store.decoding import cause_in_words
 
-# Without these it is another kind of JSON; `tfopt runs --json` lacks the first already.
+# A file without these keys is another kind of JSON, such as that of `tfopt runs --json`.
 ESSENTIAL = ("id", "recipe", "runs", "comparison")
 
 _converter = Converter()
-# JSON has no nan, so `--json` writes null where a loss became none
+# JSON has no nan: `--json` writes null for a loss of nan
 _converter.register_structure_hook(
     float, lambda value, _: math.nan if value is None else float(value)
 )
 
 
 def read_results(path: Path) -> Results:
-    """The measurement in a JSON file.
+    """Return the measurement in a JSON file.
 
     :raises InputError: if the file cannot be read, is something else, or is of a newer tfopt.
     """
@@ -43,7 +43,7 @@ def read_results(path: Path) -> Results:
         )
     try:
         return _converter.structure(data, Results)
-    except Exception as error:  # whatever a file may hold in the place of a number or a table
+    except Exception as error:  # a file may hold anything in place of a number or a table
         raise InputError(f'"{path}" is damaged, or was edited: {cause_in_words(error)}') from error
 
 

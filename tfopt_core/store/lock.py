@@ -1,4 +1,4 @@
-"""One process at a time may add to a measurement."""
+"""Lock a measurement, so that only one process at a time adds to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCK_FILE = "measuring.lock"
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold the measurement whose folder this is; the system lets go when the process dies.
+    """Hold the lock of a measurement's folder; the system releases it when the process dies.
 
     :raises StoreError: if another process holds it, or the folder cannot be written.
     """
@@ -36,7 +36,7 @@ def held(folder: Path) -> Iterator[None]:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
         yield
-        # nobody waits for it: who finds it held is refused
+        # nobody waits for the lock: a second process is refused
         (folder / LOCK_FILE).unlink(missing_ok=True)
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""A measurement in short: what there is to list of it without reading its runs."""
+"""The overview of a measurement: what is listed without reading its runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cattrs import Converter
 from tfopt_core.records.results import SCHEMA_VERSION, RunResult
 
 # "unfinished": begun and never concluded, because it was killed or is still under way.
-# "damaged": what is kept of it cannot be read.
+# "damaged": its stored data cannot be read.
 State = Literal["finished", "interrupted", "unfinished", "damaged"]
 
 _converter = Converter()
@@ -21,10 +21,9 @@ _converter = Converter()
 class Overview:
     """One measurement in a line.
 
-    `verdict`, the speedup and its interval are those of its own comparison, None where it was
-    never concluded or gave no number. `pairs` are complete pairs, `runs` all runs, failed ones
-    too. `created_at` is UTC, ISO 8601. `damage` says what cannot be read, None where nothing is
-    damaged.
+    `verdict`, the speedup and its interval are None for a measurement that was never concluded or
+    gave no number. `pairs` counts complete pairs, `runs` all runs, also failed ones. `created_at`
+    is UTC, ISO 8601. `damage` says what cannot be read, None if nothing is damaged.
     """
 
     id: str
@@ -45,7 +44,7 @@ class Overview:
 
 @attrs.frozen
 class _Comparison:
-    """What an overview has of a comparison."""
+    """The part of a comparison that an overview holds."""
 
     verdict: str | None = None
     speedup: float | None = None
@@ -57,7 +56,7 @@ class _Comparison:
 
 @attrs.frozen(kw_only=True)
 class Listing:
-    """What `tfopt runs --json` writes: the measurements of one store, the newest last."""
+    """The data of `tfopt runs --json`: the measurements of one store, the newest last."""
 
     store: str
     measurements: tuple[Overview, ...]
@@ -66,7 +65,7 @@ class Listing:
 
 @attrs.frozen(kw_only=True)
 class Interim:
-    """What `tfopt report --json` writes of a measurement that was never concluded."""
+    """The data of `tfopt report --json` for a measurement that was never concluded."""
 
     measurement: Overview
     runs: tuple[RunResult, ...]
@@ -84,12 +83,12 @@ def make_overview(
     pairs: int,
     runs: int,
 ) -> Overview:
-    """The short form of what is stored.
+    """Return the overview of stored data.
 
-    :param request: as `Store.begin` got it; all that is read of it is the workload.
-    :param concluded: the results as plain data, None where there are none.
+    :param request: as given to `Store.begin`; only the workload is read.
+    :param concluded: the results as plain data, None if there are none.
     :param pairs: complete pairs among the runs, for a measurement without results.
-    :raises Exception: for damaged data, whatever reading them raises.
+    :raises Exception: any, for damaged data.
     """
     results = concluded or {}
     comparison = _converter.structure(results.get("comparison", {}), _Comparison)
@@ -114,5 +113,5 @@ def make_overview(
 
 
 def _workload(request: Mapping[str, Any]) -> str:
-    asked = request.get("recipe", {}).get("workload", {})
-    return str(asked.get("use") or asked.get("factory") or asked.get("script") or "")
+    workload = request.get("recipe", {}).get("workload", {})
+    return str(workload.get("use") or workload.get("factory") or workload.get("script") or "")

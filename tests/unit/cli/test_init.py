@@ -150,7 +150,7 @@ def test_an_older_file_is_replaced_only_by_force(
         (["train.py", "--plugin", "augment"], 'plugin "augment" needs settings'),
         (["train.py", "--plugin", "mirrored", "--plugin", "one-device"], "conflicts with"),
         (["train.py", "-o", "none/a.toml"], "No such file or directory"),
-        ([], "give a script or a factory: tfopt init train.py"),
+        ([], "give a script or a factory to train: tfopt init train.py"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -38,7 +38,7 @@ def test_a_name_is_the_same_name_everywhere() -> None:
         ("", 'such as "loss-watch"'),
         ("é", 'such as "loss-watch"'),
         ("a/b", 'try "a-b"'),
-        ("x" * (LONGEST_NAME + 1), "choose a shorter name"),
+        ("x" * (LONGEST_NAME + 1), "choose a shorter one"),
         ("cache", 'a plugin "cache" is installed already (from tfopt'),
         ("core", "would be the package tfopt_core, and there is one"),
         ("none", "would be the class None"),

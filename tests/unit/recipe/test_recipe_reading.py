@@ -116,7 +116,7 @@ quality = { tolerance = -1, directon = "up" }
         f"recipe.toml:7: workload.clases: unknown key; known keys: {known} "
         '(arguments of a factory stand under "workload.options")',
         "recipe.toml:10: plugins[0].ratio[1]: expected a finite number, got nan",
-        'recipe.toml:11: plugins[1]: plugin "cache" stands twice, at lines 8 and 11; '
+        'recipe.toml:11: plugins[1]: plugin "cache" is listed twice, at lines 8 and 11; '
         "keep one of them",
         "recipe.toml:13: plugins[1].enabled: expected a boolean (true or false), "
         "got 1 (a whole number)",
@@ -275,7 +275,7 @@ def test_two_plugins_of_one_name_name_both_lines(complaints: Complaints) -> None
         MINIMAL + "[[plugins]]\nuse='a'\n[[plugins]]\nuse='b'\n[[plugins]]\nuse='a'"
     )
     assert line == (
-        'recipe.toml:7: plugins[2]: plugin "a" stands twice, at lines 3 and 7; keep one of them'
+        'recipe.toml:7: plugins[2]: plugin "a" is listed twice, at lines 3 and 7; keep one of them'
     )
 
 

@@ -49,7 +49,7 @@ def test_the_verdict_and_the_quality_stand_under_their_heading() -> None:
     flowing = " ".join(page().split())
     assert "Verdict B's stack is faster than A's: 1.2" in flowing
     assert "each against its own baseline) quality" in flowing
-    assert "Mind" not in flowing
+    assert "Notes" not in flowing
 
 
 def test_what_differs_is_named_with_its_settings() -> None:
@@ -71,7 +71,7 @@ def test_the_same_recipe_measured_twice_is_said() -> None:
 
 def test_another_order_is_a_difference() -> None:
     resolved = dict(reversed(make_results().resolved.items()))
-    assert "the plugins of both stand in another order" in page(resolved=resolved)
+    assert "the stacks differ in the order of their plugins" in page(resolved=resolved)
 
 
 def test_a_plugin_that_was_not_applied_is_marked() -> None:
@@ -84,7 +84,7 @@ def test_a_plugin_that_was_not_applied_is_marked() -> None:
 
 def test_what_must_be_known_beside_the_verdict_stands_below_it() -> None:
     doubtful = attrs.evolve(make_results().comparison, verdict="worse", statement="but worse")
-    assert page(comparison=doubtful).endswith("Mind\n  - B's own verdict is: but worse\n")
+    assert page(comparison=doubtful).endswith("Notes\n  - B's own verdict is: but worse\n")
 
 
 @pytest.mark.parametrize("name", [LONG, HOSTILE])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from tfopt_core.export.program import Became, Program
+from tfopt_core.export.program import ExportedPlugin, Program
 from tfopt_core.report.code import render_program
 
 PROGRAM = Program(
@@ -17,9 +17,9 @@ PROGRAM = Program(
     epochs=2,
     versions={"tfopt": "1", "Keras": "3"},
     plugins=(
-        Became(plugin="cache", changed=("cache: in memory",), notes=("slower",)),
-        Became(plugin="remote", left_out="nobody knows how"),
-        Became(plugin="idle"),
+        ExportedPlugin(plugin="cache", changed=("cache: in memory",), notes=("slower",)),
+        ExportedPlugin(plugin="remote", left_out="nobody knows how"),
+        ExportedPlugin(plugin="idle"),
     ),
     notes=("A note on \\ backslashes.",),
     folders=("/project/code",),

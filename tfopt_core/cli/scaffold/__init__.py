@@ -1,7 +1,7 @@
-"""The distribution that `tfopt plugins new` writes, from the templates beside this file.
+"""Write the distribution of `tfopt plugins new`, from the templates beside this file.
 
-A template is a file of the distribution with `$name`, `$package` and the like in it, as
-`string.Template` has them. A test writes one out, checks it with ruff and runs its tests.
+Templates hold `$name`, `$package` and the like, see `string.Template`. A test writes a
+distribution, checks it with ruff and runs its tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfopt_core.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 ENDING = ".template"
-# What a file is called in the distribution, where that is not what its template is called.
+# Names of files in the distribution that differ from those of their templates.
 _RENAMED = {"gitignore": ".gitignore"}
 
 LONGEST_NAME = 32
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 @attrs.frozen
 class ScaffoldNames:
-    """How a plugin is called: in recipes, on an index, on disk, and in Python."""
+    """The names of a plugin: in recipes, on an index, on disk, and in Python."""
 
     name: str
 
@@ -53,10 +53,10 @@ class ScaffoldNames:
 
 
 def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> ScaffoldNames:
-    """The names of a new plugin.
+    """Return the names of a new plugin.
 
     :param known: the plugins that are installed.
-    :raises InputError: if it is no name for a plugin, or is taken.
+    :raises InputError: if the name is invalid or taken.
     """
     rule = "lower-case letters, digits and single dashes, a letter first"
     if not _NAME.fullmatch(name):
@@ -64,7 +64,7 @@ def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> Scaf
         mend = f'try "{better}"' if _NAME.fullmatch(better) else 'such as "loss-watch"'
         raise InputError(f'"{name}" is no name for a plugin: {rule}; {mend}')
     if len(name) > LONGEST_NAME:
-        raise InputError(f'"{name}" is longer than {LONGEST_NAME} signs; choose a shorter name')
+        raise InputError(f'"{name}" is longer than {LONGEST_NAME} characters; choose a shorter one')
     if name in known:
         origin = f"{known[name][0].distribution} {known[name][0].version}"
         raise InputError(
@@ -85,7 +85,7 @@ def check_name(name: str, known: Mapping[str, tuple[Registration, ...]]) -> Scaf
 
 
 def write_distribution(names: ScaffoldNames, folder: Path) -> tuple[Path, ...]:
-    """Write the distribution into a new folder, all of it or nothing; its files.
+    """Write the distribution into a new folder, completely or not at all. Return its files.
 
     :raises InputError: if there is such a folder already, or it cannot be written.
     """
@@ -100,7 +100,7 @@ def write_distribution(names: ScaffoldNames, folder: Path) -> tuple[Path, ...]:
                 target = made / place
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text, encoding="utf-8")
-            # onto nothing or an empty folder only: what appeared there meanwhile is left alone
+            # fails if files have appeared in the folder meanwhile
             made.rename(folder)
     except OSError as error:
         raise InputError(
@@ -110,7 +110,7 @@ def write_distribution(names: ScaffoldNames, folder: Path) -> tuple[Path, ...]:
 
 
 def files_of(names: ScaffoldNames) -> Iterator[tuple[Path, str]]:
-    """Every file of the distribution: its place, and its text."""
+    """Yield every file of the distribution: its path and its text."""
     words = {
         "name": names.name,
         "distribution": names.distribution,
@@ -128,13 +128,13 @@ def files_of(names: ScaffoldNames) -> Iterator[tuple[Path, str]]:
 
 
 def _requirement(version: str) -> str:
-    """This version of tfopt and the later ones of its series: a new one may change a hook."""
+    """Return the requirement on tfopt: this version or a later one of its minor series."""
     major, minor = version.split(".")[:2]
     return f"tfopt>={major}.{minor},<{major}.{int(minor) + 1}"
 
 
 def _imported() -> set[str]:
-    """What the template of the module imports."""
+    """Return the names that the plugin's template imports."""
     text = (TEMPLATES / "package" / f"plugin.py{ENDING}").read_text(encoding="utf-8")
     imports = re.findall(r"^from \S+ import (.+)$", text, re.MULTILINE)
     return {word.strip() for line in imports for word in line.split(",")}

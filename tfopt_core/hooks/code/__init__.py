@@ -1,1 +1,1 @@
-"""What plugins do to a training, as the plain Python code that `tfopt export` writes."""
+"""Plain Python code for the changes of plugins, as `tfopt export` writes it."""

@@ -1,4 +1,4 @@
-"""Long statements laid out as ruff's formatter would. No TensorFlow."""
+"""Wrap long statements as ruff's formatter would. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tfopt_core.hooks.code.source import WIDTH
 
 
 def wrapped_all(statements: Iterable[str]) -> Iterator[str]:
-    """The lines of statements, each of which is one line."""
+    """Yield the lines of one-line statements, wrapped."""
     for statement in statements:
         yield from wrapped(statement)
 
 
 def wrapped(statement: str) -> list[str]:
-    """A statement in lines that are not too long: a call's arguments stand one a line then."""
+    """Return a statement in lines that fit; a long call gets a line for each argument."""
     if len(statement) <= WIDTH:
         return [statement]
     code, separator, comment = statement.partition("  # ")
@@ -25,7 +25,7 @@ def wrapped(statement: str) -> list[str]:
 
 
 def _broken(code: str, indent: str, tail: str = "") -> list[str]:
-    """The code with its last bracket opened, if it is too long; `tail` follows it."""
+    """Return the code with its last bracket opened if it is too long; `tail` follows it."""
     if len(indent) + len(code) + len(tail) <= WIDTH:
         return [f"{indent}{code}{tail}"]
     parts = _outermost(code)
@@ -41,7 +41,7 @@ def _broken(code: str, indent: str, tail: str = "") -> list[str]:
 
 
 def _outermost(code: str) -> tuple[str, Sequence[str], str] | None:
-    """What stands before the last outermost bracket, the items in it, and its end."""
+    """Return the code up to the last outermost bracket, the items in it, and the end."""
     depth, begin, quote = 0, 0, ""
     spans: list[tuple[int, int, list[int]]] = []
     cuts: list[int] = []

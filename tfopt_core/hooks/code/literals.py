@@ -1,4 +1,4 @@
-"""Plain values and calls as Python code, on one line. No TensorFlow."""
+"""Write plain values and calls as Python code, on one line. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tfopt_core.hooks.code.plain_code import NoPlainForm
 
 
 def literal(value: Any) -> str:
-    """A plain value as code, with double quotes.
+    """Return a plain value as code, with double quotes.
 
-    :raises NoPlainForm: for anything that is no plain value.
+    :raises NoPlainForm: for any other value.
     """
     if value is None or isinstance(value, bool | int):
         return repr(value)
@@ -32,13 +32,13 @@ def literal(value: Any) -> str:
 
 
 def call(function: str, *arguments: str, **named: str) -> str:
-    """A call in one line; the arguments are code already."""
-    said = [*arguments, *(f"{key}={value}" for key, value in named.items())]
-    return f"{function}({', '.join(said)})"
+    """Return a call on one line; the arguments are code already."""
+    written = [*arguments, *(f"{key}={value}" for key, value in named.items())]
+    return f"{function}({', '.join(written)})"
 
 
 def keywords(values: Mapping[str, Any]) -> str:
-    """The arguments of a call: `examples=6000`; behind two stars where a key is no name."""
+    """Return the arguments of a call: `examples=6000`; with `**` if a key is no identifier."""
     if all(key.isidentifier() for key in values):
         return ", ".join(f"{key}={literal(value)}" for key, value in values.items())
     return f"**{literal(dict(values))}"

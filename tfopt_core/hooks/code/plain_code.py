@@ -1,9 +1,8 @@
-"""What a plugin did to a training, as plain TensorFlow and Keras: what `export` writes into.
+"""The code that a plugin's `export` method writes, as plain TensorFlow and Keras.
 
-Most of what a plugin does is a value that its hooks return, and such values core writes down by
-itself: `RuntimeOptions`, `PrecisionPolicy`, the stages of a `DataPlan`, and of `TrainingOptions`
-the optimizer, Keras' own schedules, XLA, the loop and its steps. What is left are functions and
-objects, and only their plugin knows how they are written. It may say so in a method:
+Core itself exports the values that hooks return: `RuntimeOptions`, `PrecisionPolicy`, the stages
+of a `DataPlan`, and from `TrainingOptions` the optimizer, Keras' own schedules, XLA, the loop and
+its steps. Functions and other objects are exported by their plugin, in a method:
 
     def export(self, code):
         code.helper(add_l2)
@@ -22,9 +21,9 @@ from tfopt_core.hooks.code.source import plain_source
 
 
 class NoPlainForm(Exception):
-    """Something of a training cannot be written down; the plugin that brought it is left out.
+    """A part of a training has no plain form; its plugin is left out.
 
-    :param plugin: None where it is the workload's own.
+    :param plugin: None if the part is the workload's own.
     """
 
     def __init__(self, plugin: str | None, reason: str) -> None:
@@ -33,18 +32,18 @@ class NoPlainForm(Exception):
 
 
 class Names(Protocol):
-    """Finds out how objects are called in the file that is written."""
+    """Expressions for the workload's objects in the exported file."""
 
     def reference(self, thing: Any) -> str:
-        """An expression for something of the workload's. :raises NoPlainForm: if there is none."""
+        """Return an expression for an object of the workload. :raises NoPlainForm: if none."""
 
     def load(self, place: str) -> str:
-        """Import what "module:name" or "file.py:name" means; its name."""
+        """Import "module:name" or "file.py:name". Return its name."""
 
 
 @attrs.define(eq=False)
 class Written:
-    """What all plugins together have written so far, each kind in the order of the stack."""
+    """The code that all plugins have written, each kind in the order of the stack."""
 
     imports: dict[str, None] = attrs.field(factory=dict)
     helpers: dict[str, None] = attrs.field(factory=dict)
@@ -61,15 +60,15 @@ class Written:
 
 @attrs.frozen(eq=False)
 class PlainCode:
-    """One plugin's view of the file that is written. Expressions and statements are one line of
-    code each; what is too long is wrapped.
+    """One plugin's view of the exported file. Expressions and statements are one line of code; long
+    lines are wrapped.
 
-    In the file stand `tf`, `keras`, the names `seed`, `workload` and, once it is built, `model`.
+    The file defines `tf`, `keras`, `seed`, `workload` and, once it is built, `model`.
 
     :param plugin: the name of the plugin.
     :param changes: what its value hooks changed in a dry build.
     :param model: the model of that build.
-    :param epochs: planned; `replicas` are those of the strategy.
+    :param epochs: the planned epochs; `replicas` is the number of replicas of the strategy.
     """
 
     plugin: str
@@ -81,21 +80,21 @@ class PlainCode:
     written: Written
 
     def stages(self, split: str = "train") -> tuple[Any, ...]:
-        """The stages that this plugin put into the plan of a split."""
-        found = [c for c in self.changes if c.hook == "build_dataset" and c.split == split]
+        """Return the stages that this plugin added to the plan of a split."""
+        changes = [c for c in self.changes if c.hook == "build_dataset" and c.split == split]
         return tuple(
             stage
-            for change in found
+            for change in changes
             for stage in change.after.stages
             if all(stage is not other for other in change.before.stages)
         )
 
     def all_stages(self) -> tuple[Any, ...]:
-        """The same of both splits."""
+        """Return the stages that this plugin added to either split."""
         return (*self.stages("train"), *self.stages("validation"))
 
     def reference(self, thing: Any) -> str:
-        """An expression for something of the workload's: a function of its pipeline.
+        """Return an expression for an object of the workload, such as a function of its pipeline.
 
         :raises NoPlainForm: if it cannot be reached from the workload.
         """
@@ -113,9 +112,9 @@ class PlainCode:
         self.written.imports.update(dict.fromkeys(lines))
 
     def helper(self, *things: Any) -> None:
-        """Write functions or classes out above the training: themselves, or their source.
+        """Write functions or classes, or their given source, above the training.
 
-        Their annotations are taken out, and so is a lazy import of TensorFlow or Keras.
+        Annotations and lazy imports of TensorFlow or Keras are removed.
         """
         self.written.helpers.update((plain_source(thing), None) for thing in things)
 
@@ -124,25 +123,25 @@ class PlainCode:
         self.written.before_data.append(statement)
 
     def function(self, function: Any, expression: str) -> None:
-        """Say how a function that this plugin put into a stage is written."""
+        """Set the expression for a function that this plugin put into a stage."""
         self.written.functions.append((function, expression))
 
     def strategy(self, expression: str) -> None:
-        """Say how the distribution strategy is made."""
+        """Set the expression that makes the distribution strategy."""
         self.written.strategy = expression
         self._show(expression)
 
     def on_model(self, statement: str) -> None:
-        """Add a statement on the `model` between its build and `compile`."""
+        """Add a statement on the `model`, between its build and `compile`."""
         self.written.on_model.append(statement)
         self._show(statement)
 
     def compile(self, argument: str, expression: str) -> None:
-        """Say what `compile` is given as an argument."""
+        """Set an argument of `compile`."""
         self.written.compile[argument] = expression
 
     def schedule(self, expression: str) -> None:
-        """Say how a learning-rate schedule that is none of Keras' own is made."""
+        """Set the expression that makes a learning-rate schedule that is not one of Keras' own."""
         self.written.schedule = expression
 
     def callback(self, expression: str) -> None:
@@ -151,15 +150,15 @@ class PlainCode:
         self._show(expression)
 
     def note(self, text: str) -> None:
-        """Say in the file's heading in what the plain form is not the same."""
+        """Describe in the file's heading how the plain form differs."""
         self.written.notes.setdefault(self.plugin, []).append(text)
 
     def _show(self, code: str) -> None:
-        """Code that stands for the plugin in the file's heading, if no change of a value does."""
+        """Show code for the plugin in the file's heading, unless it changed a value."""
         self.written.shown.setdefault(self.plugin, []).append(code)
 
     def no_plain_form(self, reason: str) -> NoReturn:
-        """Give up: the file trains without this plugin, and says why.
+        """Leave this plugin out of the file, with the reason.
 
         :raises NoPlainForm: always.
         """

@@ -1,4 +1,4 @@
-"""The source of a function or class as a file without types would hold it. No TensorFlow."""
+"""Extract the source of a function or class, without types. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 WIDTH = 100
 
 _PRAGMA = re.compile(r"[ ]{2}# (?:type: ignore|noqa)\b.*$", re.MULTILINE)
-# The house imports these where they are needed; a file that trains imports them at its top.
+# tfopt imports these inside functions; an exported file imports them at the top.
 _LAZY = {("tensorflow", "tf"), ("keras", None)}
 
 Edit = tuple[int, int, str]
 
 
 def plain_source(thing: Any) -> str:
-    """The source text of a function or class, or a text as it is, without what only types need.
+    """Return the source of a function or class, or a given text, without types.
 
-    Annotations, pragmas and lazy imports of TensorFlow and Keras are taken out; comments, names
-    and layout stay.
+    Annotations, pragmas and lazy imports of TensorFlow and Keras are removed; comments, names and
+    layout are kept.
 
-    :raises OSError: if the source is not to be had.
+    :raises OSError: if there is no source.
     """
     text = textwrap.dedent(thing if isinstance(thing, str) else inspect.getsource(thing))
     text = _PRAGMA.sub("", text.strip("\n")) + "\n"
@@ -31,7 +31,7 @@ def plain_source(thing: Any) -> str:
 
 
 def edited(text: str, edits: list[Edit]) -> str:
-    """The text with each span of characters replaced; spans do not overlap."""
+    """Return the text with spans of characters replaced; spans must not overlap."""
     for begin, end, new in sorted(edits, reverse=True):
         text = text[:begin] + new + text[end:]
     return text
@@ -45,7 +45,7 @@ def _untyped(text: str) -> list[Edit]:
             edits.append(_signature(offsets, node))
         elif isinstance(node, ast.AnnAssign):
             begin, end = offsets.end(node.target), offsets.end(node.annotation)
-            # a field of a class without a value says nothing that counts
+            # a class field without a value is only an annotation
             edits.append((begin, end, "") if node.value else (*offsets.lines(node), ""))
         elif isinstance(node, ast.Import) and _is_lazy(node) and node.col_offset:
             begin, end = offsets.lines(node)
@@ -61,7 +61,7 @@ def _is_lazy(node: ast.Import) -> bool:
 
 
 def _signature(offsets: Offsets, node: ast.FunctionDef) -> Edit:
-    """The line `def name(arguments):`, or its arguments one a line where it would be too long."""
+    """Return the line `def name(arguments):`, with a line for each argument if it is too long."""
     begin = offsets.begin(node)
     parts = [part for part in ast.walk(node.args) if isinstance(part, ast.expr | ast.arg)]
     behind = max(
@@ -71,17 +71,17 @@ def _signature(offsets: Offsets, node: ast.FunctionDef) -> Edit:
     for part in parts:
         if isinstance(part, ast.arg):
             part.annotation = None
-    said = ast.unparse(node.args)
+    arguments = ast.unparse(node.args)
     indent = " " * node.col_offset
-    one_line = f"def {node.name}({said}):"
+    one_line = f"def {node.name}({arguments}):"
     if len(indent) + len(one_line) > WIDTH:
-        each_line = "".join(f"{indent}    {part},\n" for part in said.split(", "))
+        each_line = "".join(f"{indent}    {part},\n" for part in arguments.split(", "))
         one_line = f"def {node.name}(\n{each_line}{indent}):"
     return begin, end, f"{one_line}\n"
 
 
 class Offsets:
-    """Where the nodes of a syntax tree stand in their text, counted in characters."""
+    """The positions of syntax tree nodes in their text, in characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -91,19 +91,19 @@ class Offsets:
             self._starts.append(self._starts[-1] + len(line))
 
     def begin(self, node: Any) -> int:
-        """The first character of a node; of a function that is decorated, that of its `def`."""
+        """Return the first character of a node; of a decorated function, that of its `def`."""
         return self._at(node.lineno, node.col_offset)
 
     def end(self, node: Any) -> int:
-        """The character behind a node."""
+        """Return the position after a node."""
         return self._at(node.end_lineno, node.end_col_offset)
 
     def lines(self, node: Any) -> tuple[int, int]:
-        """The lines of a node, from the first character of the first to that behind the last."""
+        """Return the start of a node's first line and the end of its last."""
         return self._starts[node.lineno - 1], self._starts[node.end_lineno]
 
     def line_start(self, line: int) -> int:
-        """The first character of a line, counted from 1."""
+        """Return the first character of a line, counted from 1."""
         return self._starts[line - 1]
 
     def _at(self, line: int, column: int) -> int:

@@ -1,1 +1,1 @@
-"""The plugins that are installed: found by entry points, inspected, configured and chosen."""
+"""The installed plugins: found by entry points, inspected, configured and chosen."""

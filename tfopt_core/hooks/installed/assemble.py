@@ -1,4 +1,4 @@
-"""From a recipe's entries to configured plugins, with every problem of the stack at once."""
+"""Configure the plugins of a recipe, and report every problem of the stack at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tfopt_core.hooks.installed.settings import configure
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import PluginEntry
 
-# What ships with tfopt is tested to import; everybody else's is looked at in another process.
+# Plugins that ship with tfopt are tested to import; others are first imported in another process.
 OWN_DISTRIBUTION = "tfopt"
 
 
@@ -51,10 +51,10 @@ def assemble(
 def _configured(
     entry: PluginEntry, known: dict[str, tuple[Registration, ...]]
 ) -> tuple[Any | None, list[Problem]]:
-    """One plugin, or what is wrong with its settings.
+    """Return a plugin, or the problems of its settings.
 
-    :raises PluginLoadError, PluginDefinitionError, PluginError: for what is wrong with the class;
-        whatever its own code raises becomes one of them.
+    :raises PluginLoadError, PluginDefinitionError, PluginError: for an invalid class; any error of
+        its own code becomes one of these.
     """
     registration = find(entry.use, known)
     if registration.distribution != OWN_DISTRIBUTION:
@@ -74,8 +74,8 @@ def _configured(
 
 
 def _survives_import(registration: Registration) -> None:
-    """Import a plugin that is not ours in a process of its own first: one that aborts must not
-    take the command with it.
+    """Import a third-party plugin in another process first, so that an abort does not end the
+    command.
 
     :raises PluginLoadError: naming how its import ended.
     """
@@ -87,29 +87,29 @@ def _survives_import(registration: Registration) -> None:
 
 
 def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    """What the plugins say of each other: requires, conflicts, before, after, one owner."""
+    """Return the problems between plugins: requires, conflicts, before, after, one owner."""
     problems = []
     place = {entry.use: index for index, entry in enumerate(entries)}
     where = {entry.use: entry.where for entry in entries}
     for stacked in plugins:
-        name, said = stacked.name, traits(stacked.name, type(stacked.plugin))
+        name, rules = stacked.name, traits(stacked.name, type(stacked.plugin))
         here = where[name]
-        for other in said.requires:
+        for other in rules.requires:
             if other not in place:
                 problems.append(
                     here.problem("use", f'"{name}" needs "{other}" in the stack', f'add "{other}"')
                 )
-        for other in said.conflicts:
+        for other in rules.conflicts:
             if other in place:
                 problems.append(
                     here.problem("use", f'"{name}" conflicts with "{other}"', "keep one of them")
                 )
-        for other in said.before:
+        for other in rules.before:
             if other in place and place[other] < place[name]:
                 problems.append(
                     here.problem("use", f'"{name}" must stand before "{other}"', "move it up")
                 )
-        for other in said.after:
+        for other in rules.after:
             if other in place and place[other] > place[name]:
                 problems.append(
                     here.problem("use", f'"{name}" must stand after "{other}"', "move it down")

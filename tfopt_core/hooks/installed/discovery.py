@@ -1,4 +1,4 @@
-"""Plugins are found by entry points and imported only when they are named."""
+"""Find plugins by their entry points; a plugin is imported only when it is named."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Registration:
     def load(self) -> type[Any]:
         """Import the plugin class.
 
-        :raises PluginLoadError: whatever the import raises, SystemExit included.
+        :raises PluginLoadError: for any error of the import, SystemExit included.
         :raises PluginDefinitionError: if it is no class that can be a plugin.
         """
         plugin_class = self.load_any()
@@ -45,11 +45,11 @@ class Registration:
 
 
 def registrations(group: str = GROUP) -> dict[str, tuple[Registration, ...]]:
-    """Every registered name, sorted, with its registrations; nothing is imported.
+    """Return every registered name, sorted, with its registrations; nothing is imported.
 
-    More than one registration for a name is an ambiguity that `find` reports.
+    If a name has several registrations, `find` reports it.
     """
-    found: dict[str, list[Registration]] = {}
+    by_name: dict[str, list[Registration]] = {}
     for entry_point in entry_points(group=group):
         distribution = entry_point.dist
         registration = Registration(
@@ -58,15 +58,15 @@ def registrations(group: str = GROUP) -> dict[str, tuple[Registration, ...]]:
             distribution.name if distribution else "unknown",
             distribution.version if distribution else "unknown",
         )
-        known = found.setdefault(entry_point.name, [])
+        known = by_name.setdefault(entry_point.name, [])
         # an editable install can list the same distribution twice
         if registration not in known:
             known.append(registration)
-    return {name: tuple(found[name]) for name in sorted(found)}
+    return {name: tuple(by_name[name]) for name in sorted(by_name)}
 
 
 def find(name: str, known: dict[str, tuple[Registration, ...]]) -> Registration:
-    """The one registration of a plugin.
+    """Return the only registration of a plugin.
 
     :raises PluginLoadError: if there is none, or if two distributions register the name.
     """

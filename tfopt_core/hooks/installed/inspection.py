@@ -1,4 +1,4 @@
-"""All plugins looked at, in a process of their own: a broken one is listed and harms nobody."""
+"""Inspect the installed plugins in a separate process, so that a broken one does no harm."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ TIME_LIMIT_SECONDS = 30.0
 
 @attrs.frozen(kw_only=True)
 class Setting:
-    """One TOML key of a plugin: its type in words, its default in TOML, its help, and all of this
-    as JSON Schema. A `default` of None means that the key must be given."""
+    """One TOML key of a plugin: its type in words, its default in TOML, its help, and its JSON
+    Schema. A `default` of None means that the key is required."""
 
     name: str
     type: str
@@ -37,10 +37,9 @@ class Setting:
 
 @attrs.frozen(kw_only=True)
 class PluginInfo:
-    """What is known of a registered plugin. With an `error`, only where it comes from.
+    """The description of a registered plugin. With an `error`, only its origin is known.
 
-    `math` is what it does with its default settings to the mathematics of training, "" where it
-    cannot be made from defaults.
+    `math` is `math()` with default settings, "" if the plugin has required settings.
     """
 
     name: str
@@ -56,10 +55,10 @@ class PluginInfo:
 
 
 def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...]:
-    """Import the plugins of these names (all where None) in guarded processes and describe them.
+    """Import the plugins of these names (None: all) in guarded processes and describe them.
 
-    A plugin that raises, exits, aborts or hangs while it is imported has that as its `error`;
-    the process is started anew for the rest.
+    A plugin that raises, exits, aborts or hangs during import gets that as its `error`; a new
+    process handles the rest.
     """
     known = registrations()
     waiting = [name for name in known if names is None or name in names]
@@ -72,7 +71,7 @@ def inspect_plugins(names: Sequence[str] | None = None) -> tuple[PluginInfo, ...
 
 
 def _described(names: Sequence[str]) -> Iterator[PluginInfo]:
-    """Those that one process could describe, and the one that ended it."""
+    """Yield the plugins that one process described, and the one that ended it."""
     from cattrs import structure
 
     command = [sys.executable, "-P", "-m", "tfopt_core.hooks.installed.inspection", *names]
@@ -116,16 +115,16 @@ def _with_origin(info: PluginInfo, origins: Sequence[Registration]) -> PluginInf
 
 
 def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
-    """A plugin class in words."""
+    """Return the description of a plugin class."""
     types = field_types(plugin_class)
-    said = card(plugin_class)
+    documentation = card(plugin_class)
     blank = object.__new__(plugin_class)
     return PluginInfo(
         name=name,
         distribution="",
         version="",
-        summary=said.summary,
-        sections=said.sections,
+        summary=documentation.summary,
+        sections=documentation.sections,
         traits=traits(name, plugin_class),
         hooks=tuple(implementations(blank)),
         settings=tuple(
@@ -145,7 +144,7 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
 def _math(name: str, plugin_class: type[Any]) -> str:
     try:
         return math_of(name, plugin_class())
-    except Exception:  # somebody else's code; without it the plugin can be described all the same
+    except Exception:  # third-party code; the rest of the plugin can still be described
         return ""
 
 
@@ -164,10 +163,10 @@ def _default(value: Any) -> str | None:
 
 
 def _main(names: Sequence[str]) -> None:
-    """The guarded process: says before each plugin whose turn it is."""
+    """Describe plugins in the guarded process, each after a line with its name."""
     from cattrs import unstructure
 
-    # what a plugin prints while it is imported must not stand between our lines
+    # output of a plugin during import must not mix with our lines
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     known = registrations()

@@ -1,4 +1,4 @@
-"""A plugin's settings as JSON Schema: its fields' types, bounds, defaults and help."""
+"""A plugin's settings as JSON Schema: types, bounds, defaults and help of its fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BOUNDS = {
 
 
 def setting_schema(attribute: attrs.Attribute[Any], annotation: Any) -> Schema:
-    """The schema of one setting."""
+    """Return the schema of one setting."""
     schema = {**of_annotation(annotation), **of_validator(attribute.validator)}
     if attribute.metadata.get("help"):
         schema = {"description": str(attribute.metadata["help"]), **schema}
@@ -34,13 +34,13 @@ def setting_schema(attribute: attrs.Attribute[Any], annotation: Any) -> Schema:
 
 
 def of_annotation(annotation: Any) -> Schema:
-    """The schema of the TOML values that fit a type, as `hooks.settings.mismatch` has it.
+    """Return the schema of the TOML values that fit a type, as in `hooks.settings.mismatch`.
 
-    A type that TOML has no word for takes anything.
+    A type that TOML lacks accepts any value.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        # TOML has no null: a setting that may be None is left out
+        # TOML has no null: an optional setting is left out instead
         parts = [of_annotation(part) for part in arguments if part is not type(None)]
         return parts[0] if len(parts) == 1 else {"anyOf": parts}
     if origin is Literal:
@@ -53,11 +53,10 @@ def of_annotation(annotation: Any) -> Schema:
 
 
 def of_validator(validator: Any) -> Schema:
-    """What attrs' own validators say; what a plugin checks in another way is left to it.
+    """Return the bounds of attrs' own validators; other checks of a plugin are not expressed.
 
-    A bound holds for numbers and a length for strings and arrays only, so each stands beside the
-    types. attrs documents its validators, but not the fields that they keep this in: a validator
-    that keeps it elsewhere says nothing here.
+    Bounds apply to numbers, lengths to strings and arrays, so they can be combined with any type.
+    attrs does not document the fields of its validators: if they change, the bound is left out.
     """
     match type(validator).__name__:
         case "_AndValidator":

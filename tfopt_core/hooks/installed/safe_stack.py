@@ -1,4 +1,4 @@
-"""The plugins that a stack can begin with, without a diagnosis: chosen by their cards."""
+"""Choose the plugins of a first stack by their traits, without a diagnosis."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.specs import OWNER_HOOK
 
-# Of a step's parts those that can be made faster without touching a number of the training.
+# The parts of a step that can become faster without changing a number of the training.
 AROUND_THE_MODEL = frozenset({"input", "dispatch"})
 
 
 @attrs.frozen
 class SafePlugin:
-    """A plugin in the order of a stack, and whether it is in it or only ready to be tried."""
+    """A plugin in the order of a stack, enabled or only ready to be tried."""
 
     info: PluginInfo
     enabled: bool
 
 
 def safe_stack(infos: Sequence[PluginInfo]) -> tuple[SafePlugin, ...]:
-    """Return every plugin that can be tried on one machine without further words, in order.
+    """Return every plugin that can be tried on one machine without settings, in order.
 
-    In the stack are those that leave the training as it is, exactly, and only change how input
-    and steps come. Left out are plugins that need more devices or processes, that change the
-    training algorithm (they need a target), or that must be given a setting.
+    Plugins that leave the training exactly as it is, and only change input and dispatch, are
+    enabled. Plugins that need more devices or processes, change the training algorithm (they need a
+    target) or have required settings are left out.
     """
     candidates = [info for info in infos if _stands_alone(info)]
     on: list[PluginInfo] = []
@@ -35,23 +35,23 @@ def safe_stack(infos: Sequence[PluginInfo]) -> tuple[SafePlugin, ...]:
         if _harmless(info) and not any(_conflict(info, other) for other in on):
             on.append(info)
     rest = [info for info in candidates if info not in on]
-    said = {info.name: info.traits for info in (*on, *rest) if info.traits is not None}
+    stack_traits = {info.name: info.traits for info in (*on, *rest) if info.traits is not None}
     by_name = {info.name: info for info in candidates}
-    return tuple(SafePlugin(by_name[name], by_name[name] in on) for name in in_order(said))
+    return tuple(SafePlugin(by_name[name], by_name[name] in on) for name in in_order(stack_traits))
 
 
-def in_order(said: Mapping[str, Traits]) -> tuple[str, ...]:
-    """Return the names as `before` and `after` want them, else as they come.
+def in_order(traits: Mapping[str, Traits]) -> tuple[str, ...]:
+    """Return the names ordered by `before` and `after`, otherwise in the given order.
 
-    Where these contradict each other, they come as they are: assembling the stack reports it.
+    Contradictions are ignored here: assembling the stack reports them.
     """
-    left, placed = list(said), []
+    left, placed = list(traits), []
     while left:
         ready = (
             name
             for name in left
             if not any(
-                other in said[name].after or name in said[other].before
+                other in traits[name].after or name in traits[other].before
                 for other in left
                 if other != name
             )

@@ -1,4 +1,4 @@
-"""The JSON Schema of a recipe with the plugins that are installed."""
+"""Build the JSON Schema of recipes with the installed plugins."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tfopt_core.recipe.schema import DESCRIPTIONS, recipe_schema
 
 
 def installed_schema(infos: Sequence[PluginInfo]) -> Schema:
-    """The schema of recipes whose plugins are these; a broken one is left out.
+    """Return the schema of recipes with these plugins; broken ones are left out.
 
-    An unknown plugin is refused at `use`, and a wrong setting at its key, by the conditions of
-    "allOf". Editors complete what "anyOf" offers, since Taplo looks for keys there and not behind
-    conditions; the empty schema in it has it refuse nothing.
+    The conditions of "allOf" refuse an unknown plugin at `use`, and a wrong setting at its key.
+    "anyOf" is for completion, since Taplo does not look for keys behind conditions; its empty
+    schema accepts everything.
     """
     whole = [info for info in infos if info.error is None]
     keys = {info.name: _key(info.name, place) for place, info in enumerate(whole)}
@@ -37,7 +37,7 @@ def installed_schema(infos: Sequence[PluginInfo]) -> Schema:
 
 
 def plugin_schema(info: PluginInfo) -> Schema:
-    """The schema of one plugin's table."""
+    """Return the schema of one plugin's table."""
     enabled = {"description": DESCRIPTIONS["plugins.enabled"], "type": "boolean", "default": True}
     schema: Schema = {
         "title": info.name,
@@ -57,7 +57,7 @@ def plugin_schema(info: PluginInfo) -> Schema:
 
 
 def _key(name: str, place: int) -> str:
-    # an entry point may have any name, but in a reference few signs stand for themselves
+    # an entry point may have any name, but references allow few characters
     return name if re.fullmatch(r"[A-Za-z0-9._-]+", name) else f"plugin:{place}"
 
 

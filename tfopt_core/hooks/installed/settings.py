@@ -1,4 +1,4 @@
-"""A plugin's fields are its TOML keys: their types and validators check what a recipe says."""
+"""Check a plugin's settings by the types and validators of its fields, and configure it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _WORDS = {
 
 
 def field_types(plugin_class: type[Any]) -> dict[str, Any]:
-    """The annotation of every setting, by TOML key."""
+    """Return the annotation of every setting, by TOML key."""
     hints = typing.get_type_hints(plugin_class)
     return {a.name: hints.get(a.name, Any) for a in attrs.fields(plugin_class)}
 
 
 def configure(plugin_class: type[Any], entry: PluginEntry) -> tuple[Any | None, list[Problem]]:
-    """The configured plugin, or None and everything that is wrong with its settings."""
+    """Return the configured plugin, or None and all problems of its settings."""
     problems = [
         *_unknown(plugin_class, entry),
         *_missing(plugin_class, entry),
@@ -65,7 +65,7 @@ def _missing(plugin_class: type[Any], entry: PluginEntry) -> list[Problem]:
 def _wrong(plugin_class: type[Any], entry: PluginEntry) -> list[Problem]:
     problems = []
     annotations = field_types(plugin_class)
-    # Validators run on a blank instance, so that each setting's own problem is found.
+    # Validators run on a blank instance, so that the problem of each setting is found.
     blank = object.__new__(plugin_class)
     for attribute in attrs.fields(plugin_class):
         if attribute.name not in entry.settings:
@@ -83,10 +83,10 @@ def _wrong(plugin_class: type[Any], entry: PluginEntry) -> list[Problem]:
 
 
 def mismatch(value: Any, annotation: Any) -> str | None:
-    """What is wrong with a TOML value where this type is expected, None if it fits.
+    """Return how a TOML value does not fit a type, None if it fits.
 
-    TOML tells booleans, whole numbers and numbers apart, and so do we: `true` is no number.
-    A whole number is fine where a number is expected; nan and inf never are.
+    Booleans are no numbers, as in TOML. A whole number is accepted as a number; nan and inf are
+    not.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return f"expected a finite number, got {value}"
@@ -116,7 +116,7 @@ def _fits(value: Any, annotation: Any) -> bool:
 
 
 def expectation(annotation: Any) -> str:
-    """A type in the words of TOML: `"auto" or a whole number`."""
+    """Return a type in the words of TOML: `"auto" or a whole number`."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         parts = [expectation(a) for a in arguments if a is not type(None)]
@@ -140,16 +140,16 @@ def _shown(value: Any) -> str:
 
 
 def _converted(value: Any) -> Any:
-    """Arrays become tuples, so that a frozen plugin holds nothing that can change."""
+    """Return the value with arrays as tuples, so that a frozen plugin is immutable."""
     return tuple(_converted(item) for item in value) if isinstance(value, list) else value
 
 
 def _tidy(error: BaseException) -> str:
-    """The first line of what a validator says; attrs appends the attribute's whole definition."""
+    """Return the first line of a validator's message; attrs appends the attribute's definition."""
     message = str(error.args[0]) if error.args else str(error)
     return " ".join(message.split()).rstrip(".").replace("'", '"')
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as plain data, as TOML would hold them."""
+    """Return settings as plain data, with lists for tuples."""
     return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}

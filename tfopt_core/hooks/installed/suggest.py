@@ -1,4 +1,4 @@
-"""Plugins asked what they would do about a diagnosis. Core names none of them. No TensorFlow."""
+"""Ask the installed plugins for suggestions on a diagnosis. Core names no plugin. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tfopt_core.hooks.installed.settings import configure, plain
 from tfopt_core.recipe import PluginEntry
 from tfopt_core.recipe.model import Where
 
-# What can gain less is not worth a measurement.
+# Smaller gains are not worth a measurement.
 LEAST_BOUND = 1.02
-# A plugin that has not answered by then is named, and the others are asked.
+# A plugin that takes longer is reported, and the next one is asked.
 ANSWER_SECONDS = 10.0
 
 
 @attrs.frozen(kw_only=True)
 class Suggestion:
-    """A plugin worth trying, with the settings that it proposes; {} leaves its defaults.
+    """A plugin worth trying, with its proposed settings; {} means its defaults.
 
-    `bound` is the most that it can gain, None where nothing bounds it. `left_out` says why it
-    stands in no stack with those before it, "" if it may.
+    `bound` is the most that it can gain, None if unbounded. `left_out` says why it cannot be
+    stacked with the suggestions before it, "" if it can.
     """
 
     plugin: str
@@ -44,7 +44,7 @@ class Suggestion:
 
 @attrs.frozen(kw_only=True)
 class NoAnswer:
-    """A plugin that could not be asked, and why."""
+    """A plugin that gave no answer, and why."""
 
     plugin: str
     distribution: str
@@ -53,8 +53,8 @@ class NoAnswer:
 
 @attrs.frozen(kw_only=True)
 class Proposal:
-    """What all plugins propose: the most promising first; the names of those that can be stacked
-    together, in the order in which they must stand; and those that gave no answer."""
+    """The suggestions of all plugins, the most promising first; the names of those that can be
+    stacked together, in stack order; and the plugins that gave no answer."""
 
     suggestions: tuple[Suggestion, ...] = ()
     stack: tuple[str, ...] = ()
@@ -74,13 +74,12 @@ def propose(
     in_effect: Sequence[str] = (),
     tell: Callable[[str], None] = lambda plugin: None,
 ) -> Proposal:
-    """Ask these plugins.
+    """Ask plugins for suggestions.
 
-    What is proposed is sorted by how much it can gain; among equals those that change the training
-    least go first.
+    Suggestions are sorted by their bound; equal ones by how little they change the training.
 
-    :param in_effect: the plugins of the stack that was diagnosed; they are not asked.
-    :param tell: told of each plugin before it is imported and asked.
+    :param in_effect: the plugins of the diagnosed stack, which are not asked.
+    :param tell: called with each plugin before it is imported.
     """
     candidates: list[_Candidate] = []
     silent: list[NoAnswer] = []
@@ -92,7 +91,7 @@ def propose(
         origin = known[name][0].distribution if known.get(name) else "unknown"
         try:
             candidate = _within_time(functools.partial(_asked, name, known, diagnosis))
-        except (Exception, SystemExit) as error:  # somebody else's code: it harms nobody
+        except (Exception, SystemExit) as error:  # third-party code must do no harm
             cause = str(error) if isinstance(error, TfoptError) else describe(error)
             silent.append(NoAnswer(plugin=name, distribution=origin, cause=cause))
             continue
@@ -112,12 +111,12 @@ def _asked(
 ) -> _Candidate | None:
     registration = find(name, known)
     plugin_class = registration.load()
-    said = traits(name, plugin_class)
-    bound = diagnosis.bound(said.targets)
-    if not hasattr(plugin_class, "suggest") or said.role != "optimization" or bound < LEAST_BOUND:
+    own = traits(name, plugin_class)
+    bound = diagnosis.bound(own.targets)
+    if not hasattr(plugin_class, "suggest") or own.role != "optimization" or bound < LEAST_BOUND:
         return None
     default, _ = _configured(plugin_class, name, {})
-    # what has no defaults is asked all the same: its settings are what it is asked for
+    # a plugin without defaults is asked too: `suggest` returns its settings
     blank = object.__new__(plugin_class) if default is None else default
     settings = blank.suggest(diagnosis)
     if settings is None:
@@ -132,12 +131,12 @@ def _asked(
         plugin=name,
         settings=plain(settings),
         bound=None if bound == float("inf") else bound,
-        targets=said.targets,
+        targets=own.targets,
         math=math_of(name, plugin),
         summary=card(plugin_class).summary,
         distribution=registration.distribution,
     )
-    return _Candidate(suggestion, said, hasattr(plugin_class, "build_strategy"))
+    return _Candidate(suggestion, own, hasattr(plugin_class, "build_strategy"))
 
 
 def _configured(plugin_class: Any, name: str, settings: Mapping[str, Any]) -> tuple[Any, list[Any]]:
@@ -146,7 +145,7 @@ def _configured(plugin_class: Any, name: str, settings: Mapping[str, Any]) -> tu
 
 def _rank(candidate: _Candidate) -> tuple[float, int, str]:
     one = candidate.suggestion
-    # differences below a hundredth are none; the least change to the training decides then
+    # below a hundredth, bounds are equal: the least change to the training goes first
     bound = float("inf") if one.bound is None else round(one.bound, 2)
     return (-bound, MATHS.index(one.math), one.plugin)
 
@@ -154,7 +153,7 @@ def _rank(candidate: _Candidate) -> tuple[float, int, str]:
 def _stackable(
     candidates: Sequence[_Candidate], in_effect: Sequence[str]
 ) -> tuple[tuple[Suggestion, ...], list[_Candidate]]:
-    """All suggestions, those marked that cannot join the ones before them; and the others."""
+    """Return all suggestions, with `left_out` set where needed, and those that can be stacked."""
     names = [*in_effect, *(candidate.suggestion.plugin for candidate in candidates)]
     taken: list[_Candidate] = []
     marked = []
@@ -168,7 +167,7 @@ def _stackable(
 
 
 def _against(candidate: _Candidate, taken: Sequence[_Candidate], in_effect: Sequence[str]) -> str:
-    """Why a plugin cannot join these, "" if it can."""
+    """Return why a plugin cannot be stacked with these, "" if it can."""
     name = candidate.suggestion.plugin
     for other in (*in_effect, *(earlier.suggestion.plugin for earlier in taken)):
         if other in candidate.traits.conflicts:
@@ -182,9 +181,9 @@ def _against(candidate: _Candidate, taken: Sequence[_Candidate], in_effect: Sequ
 
 
 def _within_time(ask: Callable[[], _Candidate | None]) -> _Candidate | None:
-    """The answer; whatever the plugin raises.
+    """Return the answer, or raise what the plugin raises.
 
-    :raises TimeoutError: if it takes too long; it is left alone then.
+    :raises TimeoutError: if it takes too long; its thread is abandoned.
     """
     answer: list[_Candidate | None] = []
     raised: list[BaseException] = []

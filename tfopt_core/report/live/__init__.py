@@ -1,1 +1,1 @@
-"""What is shown while a measurement is under way: the live display, or plain lines."""
+"""The display during a measurement: live on a terminal, plain lines elsewhere."""

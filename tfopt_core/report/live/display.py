@@ -1,4 +1,4 @@
-"""The live view of a measurement on a terminal, and plain lines where there is none."""
+"""Show a measurement as it runs: a live view on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CERTIFYING = "replaying fixed batches without and with the stack"
 
 
 class LiveObserver(Protocol):
-    """An observer that is entered before the measurement and left after it."""
+    """An observer that is entered before the measurement and exited after it."""
 
     def __call__(self, event: Event) -> None: ...
 
@@ -48,9 +48,9 @@ class LiveObserver(Protocol):
 
 
 def make_observer(console: Console, quiet: bool = False) -> LiveObserver:
-    """The live view on a terminal that can redraw, one line per event elsewhere, or nothing.
+    """Return the live view, plain lines if the terminal cannot redraw, or no output.
 
-    :param console: the one of standard error; standard output is for results.
+    :param console: of standard error; standard output is for results.
     """
     if quiet:
         return Silence()
@@ -60,7 +60,7 @@ def make_observer(console: Console, quiet: bool = False) -> LiveObserver:
 
 
 class Silence:
-    """Tells nothing."""
+    """An observer that prints nothing."""
 
     def __call__(self, event: Event) -> None:
         pass
@@ -78,22 +78,21 @@ class Silence:
 
 
 class PlainLines(Silence):
-    """One line for each event that matters; no progress."""
+    """Print one line for each event that matters, without progress."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def __call__(self, event: Event) -> None:
         for line in lines_of(event):
-            # the lines of a log are not wrapped
+            # log lines are not wrapped
             self._console.print(Text(line), soft_wrap=True)
 
 
 class LiveView(Silence):
-    """A few lines that are redrawn once a second and gone afterwards.
+    """Show a few lines that are redrawn once a second and removed at the end.
 
-    Events only change what is shown next; the redrawing is rich's one thread, so that a fast
-    stream of events costs the machine under measurement nothing.
+    Events only change the state; one thread of rich redraws, so that many events cost little.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -110,7 +109,7 @@ class LiveView(Silence):
     def __call__(self, event: Event) -> None:
         self._state = after(self._state, event, self._clock())
         if isinstance(event, Ready | Noted):
-            # what is worth knowing all along stays above what is redrawn
+            # these lines stay on screen, above the redrawn ones
             for line in lines_of(event):
                 self._live.console.print(words(line, "dim"))
 
@@ -127,12 +126,12 @@ class LiveView(Silence):
         self._live.stop()
 
     def render(self) -> RenderableType:
-        """What is shown now."""
+        """Return what is shown now."""
         return render_state(self._state, self._clock())
 
 
 def lines_of(event: Event) -> Iterator[str]:
-    """The lines that an event is worth: none for the start and the progress of a run."""
+    """Yield the lines to print for an event; none for the start and the progress of a run."""
     match event:
         case Preparing():
             yield PREPARING
@@ -170,17 +169,17 @@ def _ended(event: RunEnded) -> str:
     which = plain(which_run(event.index, event.total_runs, run.variant))
     if not run.ok:
         return f"{which}: {run.status}" + (f": {plain(run.error)}" if run.error else "")
-    told = [
+    parts = [
         "" if run.wall_seconds is None else units.seconds_text(run.wall_seconds),
         plain(validation_in_words(run)),
         "" if event.speedup_so_far is None else f"{units.ratio_text(event.speedup_so_far)} so far",
         "" if not event.seconds_left else f"about {seconds_in_words(event.seconds_left)} left",
     ]
-    return f"{which}: " + (", ".join(part for part in told if part) or "done")
+    return f"{which}: " + (", ".join(part for part in parts if part) or "done")
 
 
 def render_state(state: State, now: float) -> RenderableType:
-    """The live view as a pure function of what is known and of the time."""
+    """Return the live view, as a pure function of the state and the time."""
     if state.run is None:
         text = CERTIFYING if state.certifying else PREPARING
         return Page((words(text if state.ready is None else "starting the first run", "dim"),))
@@ -207,12 +206,12 @@ def _bar(name: str, done: int, total: int | None) -> tuple[RenderableType, ...]:
 
 
 def _overall(state: State, now: float) -> str:
-    told = []
+    parts = []
     if state.speedup_so_far is not None:
-        told.append(f"{units.ratio_text(state.speedup_so_far)} so far")
+        parts.append(f"{units.ratio_text(state.speedup_so_far)} so far")
     if state.ends_at is not None:
         left = round(state.ends_at - now)
-        told.append(f"about {seconds_in_words(left)} left" if left > 0 else "nearly done")
+        parts.append(f"about {seconds_in_words(left)} left" if left > 0 else "nearly done")
     if state.failed:
-        told.append(f"{state.failed} failed")
-    return ", ".join(told)
+        parts.append(f"{state.failed} failed")
+    return ", ".join(parts)

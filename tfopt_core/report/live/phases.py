@@ -1,4 +1,4 @@
-"""What is being done just now, in words: a line that is redrawn, or a line each."""
+"""Show the current phase of a command: one redrawn line, or a line for each phase."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfopt_core.report.style.layout import words
 def make_phases(
     console: Console, quiet: bool = False, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str], None]]:
-    """Something that is told each phase, for as long as the work goes on.
+    """Yield a function to call with each phase, while the work goes on.
 
     :param console: the one of standard error; standard output is for results.
     """

@@ -1,4 +1,4 @@
-"""What is known while a measurement is under way: the state behind the live view."""
+"""The state behind the live view, updated by the events of a measurement."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tfopt_core.report.style.vocabulary import variant_in_words
 
 @attrs.frozen(kw_only=True)
 class State:
-    """What the events have told so far. `runs_done` counts those that ended well or not;
-    `ends_at` is when, by the clock of the view, the measurement may be done."""
+    """What the events have reported so far. `runs_done` counts failed runs too; `ends_at` is the
+    expected end, in seconds of the view's clock."""
 
     certifying: bool = False
     ready: Ready | None = None
@@ -37,7 +37,7 @@ class State:
 
 
 def after(state: State, event: Event, now: float) -> State:
-    """The state once the event has happened. Any event may come at any time.
+    """Return the state after an event. Events may come in any order.
 
     :param now: seconds of a monotonic clock.
     """
@@ -67,18 +67,18 @@ def after(state: State, event: Event, now: float) -> State:
 
 
 def which_run(index: int, total: int, variant: str) -> str:
-    """`run 3 of 8, with the stack`; more runs than were planned are counted on."""
+    """Return `run 3 of 8, with the stack`; the total grows with runs beyond those planned."""
     return f"run {index + 1} of {max(total, index + 1)}, {variant_in_words(variant)}"
 
 
 def metrics_in_words(metrics: Mapping[str, float]) -> str:
-    """`loss 0.3120, val_accuracy 0.9012`, those of the validation last."""
+    """Return `loss 0.3120, val_accuracy 0.9012`, validation metrics last."""
     ordered = sorted(metrics.items(), key=lambda item: item[0].startswith("val_"))
     return ", ".join(f"{name} {units.metric_text(value)}" for name, value in ordered)
 
 
 def validation_in_words(run: RunResult) -> str:
-    """The metric by which a reader knows the run: validation's own one, else its loss, or ""."""
+    """Return the first validation metric that is no loss, else the validation loss, else ""."""
     metrics = run.fit.metrics if run.fits else {}
     losses = ("val_loss", "val_data_loss")
     own = [name for name in metrics if name.startswith("val_") and name not in losses]

@@ -1,1 +1,1 @@
-"""What was measured, as text and JSON: the summary, the verdict, comparisons, the list of runs."""
+"""Render results as text and JSON: the summary, the verdict, comparisons, the list of runs."""

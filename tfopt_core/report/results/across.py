@@ -1,4 +1,4 @@
-"""The page of `tfopt compare`: two measurements side by side, and the verdict on their stacks."""
+"""Render the page of `tfopt compare`: two measurements, and the verdict on their stacks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tfopt_core.statistics.across.contrast import Across, PluginDifference, Side
 
 
 def render_across(across: Across) -> RenderableType:
-    """Both sides, which plugins differ, the verdict, and what must be known beside it."""
+    """Return both sides, the plugins that differ, the verdict, and the caveats."""
     title = words("B's stack against A's", "bold")
     if across.workload:
         title.append_text(words(" on ", "dim")).append_text(words(across.workload, "bold"))
-    notes = (section("Mind", bullets(across.notes)),) if across.notes else ()
+    notes = (section("Notes", bullets(across.notes)),) if across.notes else ()
     return Page((
         title, "", indented(_sides(across)), section("Plugins that differ", _plugins(across)),
         section(
@@ -93,7 +93,9 @@ def _plugins(across: Across) -> RenderableType:
     if across.same_recipe:
         rows.insert(0, (words("recipe", "dim"), words("the same recipe measured twice")))
     if not across.same_order:
-        rows.append((words("order", "dim"), words("the plugins of both stand in another order")))
+        rows.append(
+            (words("order", "dim"), words("the stacks differ in the order of their plugins"))
+        )
     if not rows:
         return words("none")
     return grid(rows, NAME_WIDTH)
@@ -102,8 +104,8 @@ def _plugins(across: Across) -> RenderableType:
 def _difference(item: PluginDifference) -> str:
     if item.a is None or item.b is None:
         label, settings = ("A", item.a) if item.b is None else ("B", item.b)
-        said = settings_in_words(settings or {})
-        return f"in {label} only: {said}" if said else f"in {label} only"
+        shown = settings_in_words(settings or {})
+        return f"in {label} only: {shown}" if shown else f"in {label} only"
     return "; ".join(_settings(item.a, item.b))
 
 

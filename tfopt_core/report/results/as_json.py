@@ -1,4 +1,4 @@
-"""`--json`: the results as plain data with the field names of docs/guide/json.md."""
+"""Convert results to plain data for `--json`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ STANDARD_OUTPUT = "-"
 
 
 def to_json(results: attrs.AttrsInstance) -> dict[str, Any]:
-    """Results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
+    """Return results, or other frozen data, as dicts, lists, strings, numbers, booleans and None.
 
-    JSON knows no NaN and no infinity: such a number (the loss of a run that diverged) becomes
-    None, `null` in the file. Anything that JSON has no form for becomes its text.
+    JSON has no NaN and no infinity: such a number (the loss of a run that diverged) becomes
+    None, `null` in the file. Any other type that JSON lacks becomes a string.
     """
     data = _plain_data(results)
     assert isinstance(data, dict)
@@ -34,8 +34,8 @@ def write_json(
 ) -> None:
     """Write the results to a file, or to standard output for "-".
 
-    A file is there whole or not at all: an old one stays as it was until the new one is on disk.
-    What is no regular file (`/dev/stdout`, a pipe) is written to directly.
+    A file is replaced only once the new one is complete on disk. What is not a regular file
+    (`/dev/stdout`, a pipe) is written to directly.
 
     :raises InputError: if the file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""What each plugin of the stack did, in words: applied, or not and why."""
+"""Render what each plugin of the stack did: applied, or not applied and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfopt_core.report.style.vocabulary import settings_in_words
 
 State = Literal["applied", "not applied", "mixed", "unknown"]
 
-# A longer name is folded, so that there is room for what the plugin did.
+# Longer names are folded, to leave room for the effect.
 NAME_WIDTH = 26
 NO_REASON = "no reason was given"
 _MARKS = {"applied": ("✓", "green"), "not applied": ("✗", "yellow"), "mixed": ("!", "yellow"),
@@ -35,7 +35,7 @@ class PluginLine:
 
 
 def plugin_lines(results: Results) -> tuple[PluginLine, ...]:
-    """The plugins in the order of the stack, from the runs with the whole stack that count."""
+    """Return the plugins in stack order, as the counted runs with the full stack report them."""
     runs = results.of_variant(FULL)
     names = dict.fromkeys((*results.resolved, *(name for run in runs for name in run.effects)))
     return tuple(_line(results, name) for name in names)
@@ -64,7 +64,7 @@ def _line(results: Results, name: str) -> PluginLine:
 
 
 def _distinct(details: list[str]) -> str:
-    """What was read back, each once; what differs from run to run is not listed in full."""
+    """Return what was read back, without repeats; three or more different texts are abbreviated."""
     first, *others = [*dict.fromkeys(detail for detail in details if detail)] or [""]
     match others:
         case []:
@@ -76,7 +76,7 @@ def _distinct(details: list[str]) -> str:
 
 
 def render_plugin_lines(results: Results) -> tuple[RenderableType, ...]:
-    """The section on the stack's plugins; nothing where the stack is empty."""
+    """Return the section on the stack's plugins, empty for an empty stack."""
     lines = plugin_lines(results)
     if not lines:
         return ()
@@ -90,21 +90,21 @@ def _marked(lines: tuple[PluginLine, ...]) -> Table:
     table.add_column(overflow="fold")
     for line in lines:
         mark, style = _MARKS[line.state]
-        said = words(line.text)
+        text = words(line.text)
         if line.settings:
-            said = Group(said, words(line.settings, "dim"))  # type: ignore[assignment]
-        table.add_row(Text(mark, style=style), words(line.name), said)
+            text = Group(text, words(line.settings, "dim"))  # type: ignore[assignment]
+        table.add_row(Text(mark, style=style), words(line.name), text)
     return table
 
 
 def render_attribution(results: Results) -> tuple[RenderableType, ...]:
-    """What each plugin contributes, where that was measured. Who was not applied gets no number."""
+    """Return the measured share of each plugin; one that was not applied gets no number."""
     if not results.attribution:
         return ()
     states = {line.name: line for line in plugin_lines(results)}
     rows = [(words(item.plugin), _contribution(item, states)) for item in results.attribution]
     rest = (results.unattributed, results.unattributed_low, results.unattributed_high)
-    # where the interval holds 1, nothing is known to be left
+    # an interval that holds 1 shows no remainder
     if _is_shown(*rest):
         text = f"{_with_interval(*rest)}, which no single plugin's credit explains"
         rows.append((words("unattributed", "dim"), words(text, "dim")))
@@ -115,7 +115,7 @@ def _contribution(item: Attribution, states: dict[str, PluginLine]) -> Renderabl
     line = states.get(item.plugin)
     if line is not None and line.state == "not applied":
         return words(line.text)
-    # without the name, which stands beside it
+    # the name is in the first column
     statement = words(item.statement.removeprefix(f"{item.plugin}: "))
     parts = [
         f"{name} {_with_interval(*figures)}"
@@ -126,16 +126,16 @@ def _contribution(item: Attribution, states: dict[str, PluginLine]) -> Renderabl
         if _is_shown(*figures)
     ]
     if item.alone is None or not parts:
-        return statement  # it holds the only figure there is
+        return statement  # it holds the only figure
     return Group(statement, words("; ".join(parts), "dim"))
 
 
 def _is_shown(ratio: float | None, low: float | None, high: float | None) -> bool:
-    """Whether there is an interval, and it excludes no difference."""
+    """Return whether there is an interval and it excludes 1."""
     return ratio is not None and low is not None and high is not None and not low <= 1 <= high
 
 
 def _with_interval(ratio: float | None, low: float | None, high: float | None) -> str:
-    """`1.25x (1.20 to 1.31)`."""
+    """Return a ratio and its interval: `1.25x (1.20 to 1.31)`."""
     texts = [units.ratio_text(end or 0.0) for end in (ratio, low, high)]
     return f"{texts[0]} ({texts[1].removesuffix('x')} to {texts[2].removesuffix('x')})"

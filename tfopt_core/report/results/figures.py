@@ -1,4 +1,4 @@
-"""The rows of the summary's table: medians of what the runs of both sides took."""
+"""Rows of the summary's table: medians over the runs of both sides."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tfopt_core.statistics.figures import not_projected, total_seconds
 Read = Callable[[RunResult], float | None]
 Show = Callable[[float], str]
 
-# What Keras logs beside the metrics.
+# Keras logs these with the metrics.
 _NO_METRICS = frozenset({"lr", "learning_rate"})
 
 
 @attrs.frozen
 class Row:
-    """One line of the table, in words; `gain` is empty where the pairs do not show one."""
+    """One line of the table as text; `gain` is empty where the pairs show none."""
 
     label: str
     baseline: str
@@ -31,7 +31,7 @@ class Row:
 
 
 def figure_groups(results: Results) -> tuple[tuple[Row, ...], ...]:
-    """The rows in their groups: time, memory, quality, model. Groups without a row are left out."""
+    """Return the rows in groups: time, memory, quality, model. Empty groups are left out."""
     sides = results.of_variant(BASELINE), results.of_variant(FULL)
     groups = (_times(sides, results), _memory(sides, results), _quality(sides), _model(sides))
     return tuple(rows for rows in groups if rows)
@@ -39,7 +39,7 @@ def figure_groups(results: Results) -> tuple[tuple[Row, ...], ...]:
 
 @attrs.frozen
 class _Side:
-    """One variant's runs, read by one figure."""
+    """The values of one figure over the runs of a variant."""
 
     values: tuple[float, ...]
     runs: int
@@ -59,7 +59,7 @@ Sides = tuple[Sequence[RunResult], Sequence[RunResult]]
 
 
 def _row(sides: Sides, label: str, read: Read, show: Show, gain: str = "") -> tuple[Row, ...]:
-    """The row of a figure, or nothing where no run has it."""
+    """Return the row of a figure, or an empty tuple if no run has it."""
     before, after = (_side(runs, read) for runs in sides)
     if not before.values and not after.values:
         return ()
@@ -77,7 +77,7 @@ def _of_fit(read: Callable[[FitResult], float | None]) -> Read:
 
 @attrs.frozen
 class _Gains:
-    """The ratios of a measurement, in words; empty where the interval of one holds 1."""
+    """The ratios of a measurement as text; empty if the interval of a ratio holds 1."""
 
     by_figure: Mapping[str, FigureRatio]
 
@@ -86,17 +86,17 @@ class _Gains:
         return cls({ratio.figure: ratio for ratio in results.ratios if ratio.shown})
 
     def less(self, figure: str) -> str:
-        """Of a figure that is better low: `1.25x`."""
+        """Return the gain in a figure where less is better: `1.25x`."""
         ratio = self.by_figure.get(figure)
         return "" if ratio is None else units.ratio_text(ratio.ratio)
 
     def more(self, figure: str) -> str:
-        """Of a figure that is better high: `1.25x`."""
+        """Return the gain in a figure where more is better: `1.25x`."""
         ratio = self.by_figure.get(figure)
         return "" if ratio is None else units.ratio_text(1 / ratio.ratio)
 
     def change(self, figure: str) -> str:
-        """`+12%`."""
+        """Return the change of a figure: `+12%`."""
         ratio = self.by_figure.get(figure)
         return "" if ratio is None else units.percent_text(1 / ratio.ratio - 1)
 
@@ -133,7 +133,7 @@ def _wall_time(sides: Sides, kind: str, gains: _Gains) -> tuple[Row, ...]:
     gain = gains.less("wall_seconds")
     if kind not in ("steady", "steps"):
         return _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, gain)
-    # such runs end when the step time is known: how long they took compares nothing
+    # these runs end once the step time is known, so their lengths cannot be compared
     stopped = _row(sides, "until stopped", lambda run: run.wall_seconds, units.seconds_text)
     if kind == "steps":
         mean = _of_fit(lambda fit: fit.mean_step_seconds)
@@ -187,7 +187,7 @@ def _quality(sides: Sides) -> tuple[Row, ...]:
 
 
 def _apart(sides: Sides, read: Read) -> str:
-    """How far the medians of a metric lie apart; empty where not every run has it."""
+    """Return the difference of a metric's medians, empty if a run lacks it."""
     before, after = (_side(runs, read) for runs in sides)
     if not before.complete or not after.complete:
         return ""
@@ -199,7 +199,7 @@ def _metric(name: str) -> Read:
 
 
 def _penalized(sides: Sides, split: str) -> bool:
-    """Whether the loss holds more than the data's: penalties of weights, say."""
+    """Return whether the loss holds penalties besides the data loss."""
     fits = (run.fit for runs in sides for run in runs if run.fits)
     return any(differs_from_loss(fit.metrics, split) for fit in fits)
 
@@ -214,7 +214,7 @@ def _model(sides: Sides) -> tuple[Row, ...]:
 
 
 def _parameters(before: float, after: float) -> str:
-    """How much larger the stack's model is: a count, which needs no interval."""
+    """Return how much larger the stack's model is; a count needs no interval."""
     if before == after:
         return "same"
     change = units.percent_text(after / before - 1) if before > 0 else ""

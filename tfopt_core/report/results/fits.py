@@ -1,4 +1,4 @@
-"""A script's calls of `fit`, one by one, where there are several."""
+"""Render a script's calls of `fit`, where there are several."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import section, words
 
-# A script may call `fit` in a loop: so many are shown.
+# A script may call `fit` in a loop: at most this many are shown.
 MOST = 12
 
 
 def render_fits(results: Results) -> tuple[RenderableType, ...]:
-    """A line for each fit, with medians of both sides' runs; nothing where there is one fit."""
+    """Return a line for each fit with the medians of both sides, empty if there is only one fit."""
     sides = results.of_variant(BASELINE), results.of_variant(FULL)
     counts = {len(run.fits) for side in sides for run in side}
     if not counts or max(counts) < 2 or not all(sides):

@@ -1,4 +1,4 @@
-"""The end of the summary: failed runs, the verdict, what to try next, what was kept."""
+"""Render the end of the summary: failed runs, the verdict, advice, and the closing line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUALITY_STYLES = {"worse": "red", "not established": "yellow"}
 
 
 def render_failures(results: Results) -> tuple[RenderableType, ...]:
-    """Which runs failed, each cause once, and the end of the first one's output."""
+    """Return which runs failed, each cause once, and the end of the first one's output."""
     failed = results.failed
     if not failed:
         return ()
@@ -38,7 +38,7 @@ def _cause(run: RunResult) -> str:
 
 
 def _of_whom(runs: list[RunResult]) -> str:
-    """`baseline, with the stack 3 times`."""
+    """Return the variants of runs with their counts: `baseline, with the stack 3 times`."""
     counts = Counter(variant_in_words(run.variant) for run in runs)
     return ", ".join(f"{name} {n} times" if n > 1 else name for name, n in counts.items())
 
@@ -52,7 +52,7 @@ def _output(run: RunResult) -> Iterator[RenderableType]:
 
 
 def render_verdict(comparison: Comparison) -> RenderableType:
-    """What was tested, and with what outcome: the only place that claims a gain."""
+    """Return what was tested and the result. Only this section claims a gain."""
     body: list[RenderableType] = [
         paragraph(comparison.statement, f"bold {verdict_color(comparison.verdict)}")
     ]
@@ -69,7 +69,7 @@ def render_verdict(comparison: Comparison) -> RenderableType:
 
 
 def render_rest(results: Results) -> tuple[RenderableType, ...]:
-    """What else was seen, warnings, advice, and one line on what was kept."""
+    """Return further observations, warnings, advice, and one line on what was stored."""
     parts: list[RenderableType] = []
     if results.observations:
         parts.append(section("Also measured", bullets(results.observations)))

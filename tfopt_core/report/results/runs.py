@@ -1,4 +1,4 @@
-"""The list of what was measured, and a measurement that was never concluded."""
+"""Render the list of measurements, and a measurement that was never concluded."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tfopt_core.report.style.layout import Page, facts, grid, indented, section,
 from tfopt_core.report.style.vocabulary import variant_in_words, verdict_color, verdict_in_words
 from tfopt_core.store.overview import Interim, Listing, Overview
 
-# Widths that keep an id, and a speedup with its interval, on one line. What is left goes to the
-# recipe; where that is too little, everything is folded.
+# Widths that keep an id, and a speedup with its interval, on one line. The rest goes to the
+# recipe; if that is too little, every column is folded.
 WIDTHS = {"id, when": 20, "recipe": None, "verdict": 20, "measured": 8, "state": 11}
 TAKEN = sum(width or 0 for width in WIDTHS.values()) + 2 * (len(WIDTHS) - 1)
 LEAST_LEFT = 10
@@ -25,7 +25,7 @@ UNFINISHED = "begun and never concluded: it was killed, or is still under way"
 
 
 def render_runs(listing: Listing) -> RenderableType:
-    """Two lines for each measurement, the newest last; or that there is none."""
+    """Return two lines for each measurement, the newest last, or that there is none."""
     if not listing.measurements:
         text = f'nothing was measured yet: there is no measurement in "{listing.store}"'
         return Page((words(text),))
@@ -42,7 +42,7 @@ def render_runs(listing: Listing) -> RenderableType:
 
 @attrs.frozen
 class _Rows:
-    """The table, which looks at the room that it gets."""
+    """The table, whose column widths depend on the available width."""
 
     measurements: tuple[Overview, ...]
 
@@ -60,21 +60,21 @@ class _Rows:
 def _cells(overview: Overview) -> tuple[RenderableType, ...]:
     when = words(when_in_words(overview.created_at), "dim")
     verdict = overview.verdict
-    said = words("-", "dim")
+    shown = words("-", "dim")
     if verdict is not None:
-        said = words(verdict_in_words(verdict), verdict_color(verdict))
+        shown = words(verdict_in_words(verdict), verdict_color(verdict))
     state = words(overview.state, "" if overview.state == "finished" else "yellow")
     return (
         Group(words(overview.id), when),
         Group(words(overview.recipe), words(overview.workload, "dim")),
-        Group(said, words(speedup_in_words(overview))),
+        Group(shown, words(speedup_in_words(overview))),
         Group(_counted(overview.pairs, "pair"), _counted(overview.runs, "run")),
         state,
     )
 
 
 def when_in_words(created_at: str) -> str:
-    """`2026-11-21 13:04`, in local time; a text that is no time as it is."""
+    """Return a time as `2026-11-21 13:04`, local; other text unchanged."""
     try:
         return f"{datetime.fromisoformat(created_at).astimezone():%Y-%m-%d %H:%M}"
     except (ValueError, OverflowError):
@@ -82,7 +82,7 @@ def when_in_words(created_at: str) -> str:
 
 
 def speedup_in_words(overview: Overview) -> str:
-    """`1.91x (1.72 to 2.11)`, empty without a number."""
+    """Return `1.91x (1.72 to 2.11)`, or "" without a speedup."""
     if overview.speedup is None or overview.low is None or overview.high is None:
         return ""
     low, high = (units.ratio_text(end).removesuffix("x") for end in (overview.low, overview.high))
@@ -94,7 +94,7 @@ def _counted(count: int, what: str) -> Text:
 
 
 def render_interim(interim: Interim) -> RenderableType:
-    """What there is of a measurement without a verdict: its runs, a line each."""
+    """Return the runs of a measurement without a verdict, a line each."""
     overview = interim.measurement
     title = words(overview.recipe, "bold")
     if overview.workload:
@@ -108,5 +108,5 @@ def render_interim(interim: Interim) -> RenderableType:
 
 def _run(run: RunResult) -> tuple[RenderableType, ...]:
     took = "" if run.wall_seconds is None else units.seconds_text(run.wall_seconds)
-    said = took if run.ok else f"{run.status}: {(run.error or 'no cause is known').strip()}"
-    return words(variant_in_words(run.variant)), Text(f"pair {run.round + 1}"), words(said)
+    text = took if run.ok else f"{run.status}: {(run.error or 'no cause is known').strip()}"
+    return words(variant_in_words(run.variant)), Text(f"pair {run.round + 1}"), words(text)

@@ -1,4 +1,4 @@
-"""What more replicas brought, in words."""
+"""Render the gain from several replicas."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import bullets, section
 
-# A smaller part explains nothing.
+# A smaller share of the lost time is not reported as a cause.
 WORTH_SAYING = 0.1
 
 
 def render_scaling(results: Results) -> tuple[RenderableType, ...]:
-    """The section of a stack that trains on several replicas; nothing for another."""
+    """Return the section of a stack with several replicas, empty for any other."""
     if results.scaling is None:
         return ()
     return (section("Scaling", bullets(_lines(results.scaling, results))),)
@@ -36,22 +36,22 @@ def _lines(scaling: Scaling, results: Results) -> Iterator[str]:
         )
     step, communication = scaling.step_seconds, scaling.communication_step_seconds
     if communication is not None:
-        told = f"communication: {units.seconds_text(communication)}"
+        text = f"communication: {units.seconds_text(communication)}"
         if step is not None and scaling.communication_share is not None:
             share = f"{scaling.communication_share:.0%}"
-            told += f", at most {share} of a step's {units.seconds_text(step)}"
-        yield f"{told}, an all-reduce timed alone"
+            text += f", at most {share} of a step's {units.seconds_text(step)}"
+        yield f"{text}, an all-reduce timed alone"
     # a point below 1 is no loss where the interval holds 1: the headline then claims none either
     if scaling.high is not None and scaling.high < 1:
         yield _why_slower(scaling, results)
 
 
 def _of_what(scaling: Scaling, results: Results) -> str:
-    """What else is in the figure."""
-    said = ", in time to the target" if results.comparison.kind == "time-to-target" else ""
+    """Return what else the figure includes."""
+    text = ", in time to the target" if results.comparison.kind == "time-to-target" else ""
     if scaling.plugin is None and len(results.resolved) > 1:
-        said += ", all plugins of the stack together"
-    return said
+        text += ", all plugins of the stack together"
+    return text
 
 
 def _why_slower(scaling: Scaling, results: Results) -> str:
@@ -65,7 +65,7 @@ def _why_slower(scaling: Scaling, results: Results) -> str:
 
 
 def _once(results: Results) -> str | None:
-    """How much of the time lost is paid once, and weighs less in a longer training."""
+    """Return how much of the lost time is one-time cost, None if too little of it."""
     sides = [results.of_variant(variant) for variant in (BASELINE, FULL)]
     if results.comparison.kind != "end-to-end" or not all(sides):
         return None
@@ -79,7 +79,7 @@ def _once(results: Results) -> str | None:
 
 
 def _shared(scaling: Scaling, results: Results) -> str | None:
-    """What the replicas have to share, which one device has to itself. All of them ran here."""
+    """Return which device the replicas share; one device would have it alone. None if none."""
     several = scaling.workers > 1
     count, who = (scaling.workers, "workers") if several else (scaling.replicas, "replicas")
     all_of_them = f"both {who}" if count == 2 else f"all {count} {who}"

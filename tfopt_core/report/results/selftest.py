@@ -1,4 +1,4 @@
-"""What `tfopt selftest` found."""
+"""Render the result of `tfopt selftest`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXPECTED = {
 
 
 def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
-    """Each control with what was expected of it and what came out, and what that means here."""
+    """Return the expected and actual result of each control, and the conclusion."""
     rows: list[tuple[RenderableType, ...]] = []
     for name in dict.fromkeys(trial.control for trial in trials):
         of_control = [trial for trial in trials if trial.control == name]
@@ -39,16 +39,16 @@ def render_selftest(trials: Sequence[ControlTrial]) -> RenderableType:
 
 
 def _resolution(trials: Sequence[ControlTrial]) -> tuple[Text, ...]:
-    """`a gain of 3% would be seen in 9 of 10 cases, in 95 s`, from the trials of the no-op."""
-    found = [
+    """Return the gain that would be detected here, from the trials of the no-op."""
+    noop_trials = [
         (trial.results.comparison.detectable, trial.results.seconds)
         for trial in trials
         if trial.control == "nothing"
     ]
-    gains = [gain for gain, _ in found if gain is not None]
+    gains = [gain for gain, _ in noop_trials if gain is not None]
     if not gains:
         return ()
-    seconds = units.seconds_text(median([seconds for _, seconds in found]))
+    seconds = units.seconds_text(median([seconds for _, seconds in noop_trials]))
     gain = gain_in_words(median(gains))
     return (paragraph(f"a gain of {gain} would be seen in 9 of 10 cases, in {seconds}"),)
 
@@ -62,17 +62,17 @@ def _verdict(trials: Sequence[ControlTrial]) -> tuple[str, str]:
         ), "bold green"
     missed = sum(trial.control == "sleeps" for trial in wrong)
     alarms = len(wrong) - missed
-    said = []
+    sentences = []
     if missed:
-        said.append(
+        sentences.append(
             f"a loss of 5% was not found in {missed} of the selftests: this machine is too noisy "
             f"for differences of that size in {PAIRS} pairs; close what else runs, or trust larger "
             "differences only"
         )
     if alarms:
-        said.append(
+        sentences.append(
             f"a plugin that does nothing came out faster or slower {alarms} times: by chance that "
             f"happens in {NOMINAL_RATE:.0%} of all measurements; more often than that, figures of "
             "this machine are not to be trusted"
         )
-    return "; ".join(said), "bold red"
+    return "; ".join(sentences), "bold red"

@@ -1,4 +1,4 @@
-"""The summary of a measurement, as `tfopt apply` prints it."""
+"""Render the summary of a measurement, as `tfopt apply` prints it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tfopt_core.report.style.layout import Page, facts, indented, words
 
 
 def render_summary(results: Results) -> RenderableType:
-    """The whole page: who was measured, the figures, the plugins, the verdict, what is next."""
+    """Return the whole page: what was measured, the figures, the plugins, the verdict, advice."""
     return Page((
         _title(results),
         indented(facts(_facts(results))),
@@ -38,7 +38,7 @@ def render_summary(results: Results) -> RenderableType:
 
 
 def machine_in_words(machine: Mapping[str, Any]) -> str:
-    """`Xeon Platinum 8481C, 2 CPUs, 8 GiB, no GPU`, from what the results keep of a machine."""
+    """Return a stored machine as `Xeon Platinum 8481C, 2 CPUs, 8 GiB, no GPU`."""
     model = str(machine.get("cpu_model") or "unknown CPU")
     parts = [" ".join(model.replace("(R)", "").replace("(TM)", "").split())]
     if cpus := machine.get("cpu_count"):

@@ -1,1 +1,1 @@
-"""What every page is made of: the console, layout, units and words."""
+"""Building blocks of every page: the console, layout, units and vocabulary."""

@@ -1,4 +1,4 @@
-"""The console that everything is printed on, and the inertness of what others named."""
+"""The console for all output, and the escaping of control characters in text from others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_WIDTH = 80
 
 # Unicode categories that steer a terminal or break a line instead of showing a sign.
 _CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-# They reorder what stands beside them: "Trojan Source", Boucher & Anderson 2021.
+# These reorder the text beside them: "Trojan Source", Boucher & Anderson 2021.
 _BIDIRECTIONAL = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
@@ -23,15 +23,15 @@ _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def plain(text: object) -> str:
-    """The text with every control character spelled out, as one line: ESC becomes `\\x1b`.
+    """Return the text as one line with control characters escaped: ESC becomes `\\x1b`.
 
-    Whatever a plugin, a metric or a workload named goes through here before it is printed.
+    Every name that comes from a plugin, a metric or a workload is escaped before it is printed.
     """
     return "".join(_visible(character) for character in str(text))
 
 
 def plain_lines(text: object) -> tuple[str, ...]:
-    """The lines of a text, each made plain; tabs become spaces, trailing blanks go."""
+    """Return the lines of a text, each escaped; tabs become spaces, trailing blanks are removed."""
     lines = (plain(line.expandtabs(4)).rstrip() for line in str(text).splitlines())
     return tuple(lines)
 
@@ -54,27 +54,27 @@ def make_console(
     file: IO[str] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Console:
-    """A console for standard output or standard error.
+    """Return a console for standard output or standard error.
 
-    Plain text without an escape where it does not go to a terminal, with TERM=dumb and with
-    NO_COLOR. Where it goes to no terminal, it is as wide as COLUMNS says, else 80.
+    The output has no escape codes if the stream is no terminal, with TERM=dumb or with NO_COLOR.
+    Without a terminal, the width is COLUMNS, else 80.
 
     :param width: in columns; None for the terminal's own.
     :param file: what to write to instead, in tests.
-    :param environ: the environment variables to heed; None for this process' own.
+    :param environ: environment variables; None for those of this process.
     """
-    heeded: dict[str, str] = dict(os.environ if environ is None else environ)
+    variables: dict[str, str] = dict(os.environ if environ is None else environ)
     stream: IO[str] = file if file is not None else (sys.stderr if stderr else sys.stdout)
-    _never_fail_on_a_sign(stream)
-    options: dict[str, Any] = {"force_jupyter": False, "_environ": heeded}
-    if heeded.get("NO_COLOR"):
+    _escape_unencodable(stream)
+    options: dict[str, Any] = {"force_jupyter": False, "_environ": variables}
+    if variables.get("NO_COLOR"):
         options["color_system"] = None  # rich's own NO_COLOR still writes bold and dim
     console = Console(
         file=stream, highlight=False, markup=False, emoji=False, width=width, **options
     )
     if width is None and not console.is_terminal:
         # rich would take the width of any terminal among the three streams
-        console.width = _columns(heeded)
+        console.width = _columns(variables)
     return console
 
 
@@ -83,8 +83,8 @@ def _columns(environ: Mapping[str, str]) -> int:
     return int(value) if value.isdecimal() and int(value) > 0 else DEFAULT_WIDTH
 
 
-def _never_fail_on_a_sign(stream: IO[str]) -> None:
-    """A stream that cannot encode "µ" shows its escape instead of ending the program."""
+def _escape_unencodable(stream: IO[str]) -> None:
+    """Make a stream that cannot encode "µ" write an escape instead of raising."""
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
     if isinstance(stream, io.TextIOWrapper) and not encoding.startswith("utf"):
         stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""The few shapes that every page is made of: headings, facts, bullets, indents."""
+"""Layout of every page: headings, facts, bullets, indents."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from rich.text import Text
 
 from tfopt_core.report.style.console import plain, plain_lines
 
-# Prose that is wider than this is hard to read, however wide the terminal is.
+# Wider text is hard to read, even on a wide terminal.
 PAGE_WIDTH = 100
 
 
 def words(text: object, style: str = "") -> Text:
-    """A text that others may have written, as it is: no markup, no control characters."""
+    """Return text from any source as one line, without markup or control characters."""
     return Text(plain(text), style=style, overflow="fold")
 
 
 def paragraph(text: object, style: str = "") -> Text:
-    """A text of possibly several lines, each of them plain."""
+    """Return text of one or more lines, each without control characters."""
     return Text("\n".join(plain_lines(text)), style=style, overflow="fold")
 
 
 def indented(body: RenderableType, by: int = 2) -> Padding:
-    """The body, moved to the right."""
+    """Return the body, indented."""
     return Padding(body, (0, 0, 0, by))
 
 
 def section(title: object, *body: RenderableType) -> Group:
-    """A blank line, a bold title, and what stands beneath it."""
+    """Return a blank line, a bold title, and the body below it, indented."""
     return Group("", words(title, "bold"), *(indented(part) for part in body))
 
 
@@ -42,7 +42,7 @@ def grid(
     first_width: int | None = None,
     least_width: int | None = None,
 ) -> Table:
-    """Aligned columns without lines; the last wraps beneath itself.
+    """Return aligned columns without borders.
 
     :param first_width: the most that the first column may take; a longer word is folded.
     :param least_width: the least that it takes, so that several grids share their alignment.
@@ -62,12 +62,12 @@ def grid(
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Names, dim, and beside each what is known."""
+    """Return a grid of dim names and their values."""
     return grid((words(name, "dim"), paragraph(value)) for name, value in pairs)
 
 
 def bullets(items: Iterable[object]) -> Table:
-    """One item a line, those that wrap indented beneath themselves."""
+    """Return one bullet for each item."""
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -78,7 +78,7 @@ def bullets(items: Iterable[object]) -> Table:
 
 @attrs.frozen
 class Page:
-    """A whole output: never wider than is readable, and without blanks at the ends of lines."""
+    """A whole output, at most `PAGE_WIDTH` wide and without trailing blanks."""
 
     parts: tuple[RenderableType, ...]
 

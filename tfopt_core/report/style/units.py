@@ -1,4 +1,4 @@
-"""Numbers as a person reads them. Pure: a number in, a text out."""
+"""Format numbers for people. Every function is pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def seconds_text(value: float) -> str:
-    """A duration: `530 µs`, `12.3 ms`, `1 min 23 s`, `2 h 5 min`."""
+    """Return a duration: `530 µs`, `12.3 ms`, `1 min 23 s`, `2 h 5 min`."""
     if not math.isfinite(value):
         return UNKNOWN
     if value < 0:
@@ -32,7 +32,7 @@ def seconds_text(value: float) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """An amount of memory in bytes: `812 MiB`, `1.24 GiB`."""
+    """Return an amount of memory: `812 MiB`, `1.24 GiB`."""
     if not math.isfinite(count):
         return UNKNOWN
     if count < 0:
@@ -46,19 +46,19 @@ def bytes_text(count: float) -> str:
 
 
 def count_text(value: float) -> str:
-    """A count with thousands separators; a median of counts may be half-way: `4.5`."""
+    """Return a count with thousands separators; a median of counts may be `4.5`."""
     if not math.isfinite(value):
         return UNKNOWN
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def rate_text(value: float) -> str:
-    """Something a second, with three digits or all before the point: `12.3`, `104,310`."""
+    """Return a rate with at least three digits: `12.3`, `104,310`."""
     return UNKNOWN if not math.isfinite(value) else _three_digits(value)
 
 
 def ratio_text(value: float) -> str:
-    """A factor: `1.25x`, `0.0071x`, `120x`."""
+    """Return a factor: `1.25x`, `0.0071x`, `120x`."""
     if not math.isfinite(value):
         return UNKNOWN
     if 0 < value < 0.095:
@@ -67,7 +67,7 @@ def ratio_text(value: float) -> str:
 
 
 def percent_text(share: float) -> str:
-    """A signed change as a share of the whole: `+12%`, `-8%`, `0%`."""
+    """Return a signed relative change: `+12%`, `-8%`, `0%`."""
     if not math.isfinite(share):
         return UNKNOWN
     rounded = round(100 * share)
@@ -75,9 +75,9 @@ def percent_text(share: float) -> str:
 
 
 def metric_text(value: float) -> str:
-    """A metric's value with four significant digits: `0.9012`, `12.34`, `1.234e-07`."""
+    """Return a metric's value with four significant digits: `0.9012`, `12.34`, `1.234e-07`."""
     if not math.isfinite(value):
-        return str(value)  # a loss that became nan or inf is what a reader must see
+        return str(value)  # a reader must see that a loss became nan or inf
     if value == 0:
         return "0"
     if not 1e-4 <= abs(value) < 1e7:
@@ -86,7 +86,7 @@ def metric_text(value: float) -> str:
 
 
 def difference_text(before: float, after: float) -> str:
-    """A signed change of a metric, to the digits that its values are printed with: `+0.0012`."""
+    """Return the signed change of a metric, with the digits of its values: `+0.0012`."""
     change = after - before
     if not math.isfinite(change):
         return NOTHING
@@ -100,7 +100,7 @@ def difference_text(before: float, after: float) -> str:
 
 
 def _three_digits(value: float) -> str:
-    """Three significant digits, or all digits before the point."""
+    """Return three significant digits, or all digits before the point."""
     return f"{value:,.{max(0, 2 - _exponent(value, 2))}f}"
 
 
@@ -109,7 +109,7 @@ def _decimals(value: float) -> int:
 
 
 def _exponent(value: float, digits: int) -> int:
-    """The power of ten of the first digit, after rounding to so many digits past it."""
+    """Return the power of ten of the first digit, after rounding to `digits` more."""
     return int(f"{value:.{digits}e}".partition("e")[2])
 
 

@@ -1,4 +1,4 @@
-"""How variants, settings and mathematics are called in everything that is printed."""
+"""Words for verdicts, variants, settings and mathematics, in everything that is printed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tfopt_core.records.variants import BASELINE, FULL
 
-# How a verdict of the JSON is called where there is no room for its whole sentence.
+# Short names of verdicts, for tables.
 VERDICTS = {
     "faster": "faster",
     "slower": "slower",
@@ -25,7 +25,7 @@ VERDICTS = {
     "none": "no verdict",
 }
 
-# Good green, bad red; whatever is open is yellow.
+# Any other verdict is yellow.
 VERDICT_COLORS = {
     "faster": "green",
     "steps faster": "green",
@@ -41,12 +41,12 @@ def verdict_color(verdict: str) -> str:
 
 
 def verdict_in_words(verdict: str) -> str:
-    """`no measurable difference`; a verdict of a later version as it is."""
+    """Return the short name of a verdict; that of a later version unchanged."""
     return VERDICTS.get(verdict, verdict)
 
 
 def variant_in_words(variant: str) -> str:
-    """`baseline`, `with the stack`, `without cache`, `cache alone`."""
+    """Return `baseline`, `with the stack`, `without cache` or `cache alone`."""
     if variant == FULL:
         return "with the stack"
     if variant.startswith("alone "):
@@ -55,7 +55,7 @@ def variant_in_words(variant: str) -> str:
 
 
 def setting_in_words(value: Any) -> str:
-    """A setting's value as a recipe would write it, without the quotes of a single string."""
+    """Return a setting's value as in a recipe, without the quotes of a single string."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -70,7 +70,7 @@ def setting_in_words(value: Any) -> str:
 
 
 def settings_in_words(settings: Mapping[str, Any]) -> str:
-    """`policy = mixed_bfloat16, keep = [softmax]`; settings that are unset or empty say nothing."""
+    """Return `policy = mixed_bfloat16, keep = [softmax]`, without unset or empty settings."""
     return ", ".join(
         f"{key} = {setting_in_words(value)}"
         for key, value in settings.items()

@@ -200,8 +200,8 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
         shown = ", ".join(list(written)[:WRITTEN_SHOWN])
         more = f", and {len(written) - WRITTEN_SHOWN} more" if len(written) > WRITTEN_SHOWN else ""
         said.append(
-            f"the script writes files; each run wrote into a private copy of its folder, which is "
-            f"gone: {shown}{more}"
+            f"the script writes files; each run wrote into a private folder, which is gone: "
+            f"{shown}{more}"
         )
     return tuple(sentence for sentence in said if sentence is not None)
 

@@ -89,9 +89,9 @@ class WorkloadSpec(Table):
     """What is trained: a workload by name, a factory, or an unmodified script.
 
     Of a script: `args` are its arguments; `folder` is where it runs, the recipe's folder if None;
-    `isolate` (None: yes) has each measured run write into a private copy of that folder; `fit` says
-    which of its calls of `fit` is judged, counted from 1, all of them together if None; and
-    `max_epochs` and `max_steps` cut each call short, for a quick look.
+    `isolate` (None: yes) has each measured run write into a private folder; `fit` says which of its
+    calls of `fit` is judged, counted from 1, all of them together if None; and `max_epochs` and
+    `max_steps` cut each call short, for a quick look.
     """
 
     use: str | None = attrs.field(default=None, validator=Checked(checks.word))

@@ -41,7 +41,7 @@ DESCRIPTIONS = {
     "workload.script": "An unmodified Keras script, relative to this file.",
     "workload.args": "Arguments of the script.",
     "workload.folder": "Where the script runs, relative to this file; this file's folder if not.",
-    "workload.isolate": "Whether each measured run writes into a private copy of that folder.",
+    "workload.isolate": "Whether a measured run writes into a private folder, not into that one.",
     "workload.fit": "Which of the script's calls of fit is judged, from 1; all together if not.",
     "workload.max_epochs": "Cuts each call of fit in the script short, for a quick look.",
     "workload.max_steps": "Cuts each call of fit in the script short, for a quick look.",

@@ -25,6 +25,8 @@ from tfopt_core.statistics.timing.summary import summed_up
 from tfopt_core.training.checkpoint_config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
+from tfopt_core.training.script.overlay_folder import OverlayMounts, why_no_overlay
+from tfopt_core.training.script.private_folder import PRIVATE
 from tfopt_core.workers.clusters.roles import is_role_folder
 from tfopt_core.workers.spawn import OUTPUT_FILE, ProcessOutcome, Runner
 from tfopt_core.workers.task import Task
@@ -132,9 +134,11 @@ class Processes:
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
         # what a killed run left there, the lock of a disk cache say, would harm this one
         shutil.rmtree(folder, ignore_errors=True)
-        task, environment = self._task("run", turn.variant, turn.seed, folder)
+        task, environment = self._task(
+            "run", turn.variant, turn.seed, folder, measured=not as_it_is
+        )
         task = attrs.evolve(task, longest_seconds=longest_seconds, adapt=adapt, keeping=keeping)
-        task = attrs.evolve(task, facts=facts or {}, measured=not as_it_is, own_seeds=own_seeds)
+        task = attrs.evolve(task, facts=facts or {}, own_seeds=own_seeds)
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)
@@ -194,7 +198,14 @@ class Processes:
         return outcome
 
     def _task(
-        self, kind: Any, variant: Variant, seed: int, folder: Path, look: str = ""
+        self,
+        kind: Any,
+        variant: Variant,
+        seed: int,
+        folder: Path,
+        look: str = "",
+        *,
+        measured: bool = True,
     ) -> tuple[Task, dict[str, str]]:
         stack = Stack(variant.plugins, Defaults())
         runtime = stack.configure_runtime(self.machine, self.recipe)
@@ -210,8 +221,14 @@ class Processes:
         )
         function = FACTORY if self.recipe.workload.script is None else SCRIPT
         task = Task(
-            kind=kind, job=job, function=function, look=look, debug=self.debug, alike=self.alike
-        )
+            kind=kind, job=job, function=function, look=look, debug=self.debug, alike=self.alike,
+            measured=measured,
+        )  # fmt: skip
+        if task.is_private:
+            of = self.recipe.working_directory.resolve()
+            why = why_no_overlay(of, self.folder)
+            overlay = OverlayMounts.of(of, folder / PRIVATE, self.folder) if why is None else None
+            task = attrs.evolve(task, overlay=overlay, why_no_overlay=why or "")
         return task, process_environment(self.environment, runtime, debug=self.debug)
 
 

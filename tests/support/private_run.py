@@ -17,15 +17,15 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 
-from tfopt_core.training.script import copied_folder, overlay_folder, write_watch
+from tfopt_core.training.script.private_folder import PrivateFolder
+from tfopt_core.training.script import copied_folder, write_watch
 
-way, original, place, results, code, constants = json.loads(sys.argv[1])
+way, original, place, folders, code, constants = json.loads(sys.argv[1])
 for name, value in constants.items():
     setattr(copied_folder, name, value)
 original = Path(original)
 if way == "overlay":
-    mounts = overlay_folder.OverlayMounts.of(original, Path(place), Path(results))
-    private = overlay_folder.OverlayFolder(original, mounts)
+    private = PrivateFolder(original, write_watch.WriteWatch(tuple(folders), str(original)))
 else:
     private = copied_folder.CopiedFolder.make(original, Path(place), "a test")
 os.chdir(private.path_of(original))
@@ -36,7 +36,7 @@ with private.watch.on():
     except OSError as raised:
         error = private.in_words(str(raised))
 sys.stdout.flush()
-print(json.dumps([dict(private.written()), list(private.notes()), error]))
+print(json.dumps([private.written(), list(private.notes()), error]))
 """
 # Put before code whose writes to temporary folders, in which tests work, are to be noted.
 NOTED = """
@@ -62,17 +62,18 @@ def run_privately(way: str, original: Path, code: str, **constants: int) -> Priv
     """
     results = original / ".tfopt"
     place = results / f"run-{len(list(results.glob('*')))}"
-    command = [sys.executable]
+    mounts, command = OverlayMounts.of(original, place, results), [sys.executable]
     if way == "overlay":
-        why = why_no_overlay(original, results)
-        if why is not None:
+        if (why := why_no_overlay(original, results)) is not None:
             pytest.skip(f"no overlay can be mounted here: {why}")
-        place.mkdir()
-        command = [*OverlayMounts.of(original, place, results).command(), sys.executable]
-    given = json.dumps([way, str(original), str(place), str(results), code, constants])
+        command = [*mounts.command(), sys.executable]
+    given = json.dumps([way, str(original), str(place), mounts.folders, code, constants])
     done = subprocess.run(
         [*command, "-P", "-c", PROGRAM, given], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     *printed, last = done.stdout.splitlines()
-    return PrivateRun(*json.loads(last), "\n".join(printed))
+    written, notes, error = json.loads(last)
+    texts = mounts.written() if way == "overlay" else written
+    changes = dict(text.removesuffix(")").rsplit(" (", 1) for text in texts)
+    return PrivateRun(changes, notes, error, "\n".join(printed))

@@ -142,12 +142,13 @@ class Processes:
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)
+        written = () if task.overlay is None else task.overlay.written()
         _tidy(folder)
         result = RunResult(
             id=run_id, variant=turn.variant.name, round=turn.round, position=turn.position,
             seed=turn.seed, status="failed", process_seconds=outcome.seconds,
             started=outcome.started,
-            output_path=str(outcome.output_path) if outcome.output_path else None,
+            output_path=str(outcome.output_path) if outcome.output_path else None, written=written,
         )  # fmt: skip
         result = _with_outcome(result, outcome, self.recipe.measure.target)
         return attrs.evolve(result, notes=(*result.notes, *_ended(outcome, "a run")))
@@ -225,9 +226,10 @@ class Processes:
             measured=measured,
         )  # fmt: skip
         if task.is_private:
-            of = self.recipe.working_directory.resolve()
-            why = why_no_overlay(of, self.folder)
-            overlay = OverlayMounts.of(of, folder / PRIVATE, self.folder) if why is None else None
+            work, own = folder / PRIVATE, self.recipe.working_directory.resolve()
+            shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
+            why = why_no_overlay(own, self.folder)
+            overlay = OverlayMounts.of(own, work, self.folder) if why is None else None
             task = attrs.evolve(task, overlay=overlay, why_no_overlay=why or "")
         return task, process_environment(self.environment, runtime, debug=self.debug)
 

@@ -18,6 +18,7 @@ from tfopt_core.training.script.private_folder import (
     Change,
     PrivateFolder,
     entries_of,
+    told,
 )
 from tfopt_core.training.script.write_watch import WriteWatch, is_within
 
@@ -81,8 +82,11 @@ class CopiedFolder(PrivateFolder):
         """Return a message or traceback with the user's own paths."""
         return text.replace(f"{self.root}/", "/")
 
-    def changes(self) -> Iterator[tuple[str, Change]]:
-        """Yield what differs from the copy as it was made."""
+    def written(self) -> tuple[str, ...]:
+        """Return what differs from the copy as it was made."""
+        return told(self.original, self._changes())
+
+    def _changes(self) -> Iterator[tuple[str, Change]]:
         gone = dict(self._made)
         for place in _files_below(self.root):
             is_new = place not in gone

@@ -16,19 +16,21 @@ import attrs
 import psutil
 
 from tfopt_core.training.script import overlay_mount
-from tfopt_core.training.script.private_folder import Change, PrivateFolder, entries_of
-from tfopt_core.training.script.write_watch import WriteWatch, is_within, system_folders
+from tfopt_core.training.script.private_folder import Change, entries_of, told
+from tfopt_core.training.script.write_watch import is_within, system_folders
 
 
 @attrs.frozen
 class OverlayMounts:
     """What is mounted for a run before its process starts.
 
+    :param original: the folder in which the script runs, a real path.
     :param folders: the overlaid ones; real paths.
     :param place: an empty folder, or none yet, for what is written to them.
     :param through: folders inside of them in which writes are real: those of tfopt, and caches.
     """
 
+    original: Path
     folders: tuple[str, ...]
     place: str
     through: tuple[str, ...]
@@ -38,7 +40,7 @@ class OverlayMounts:
         """Return the mounts for a script that runs in this folder.
 
         Overlaid are the folder, or the Git checkout that it is part of; what is mounted inside; and
-        the folders that symlinks in its folder lead to.
+        the folders of this user that symlinks in its folder lead to.
 
         :param results: where tfopt's own processes write.
         """
@@ -49,22 +51,29 @@ class OverlayMounts:
         linked = [
             os.path.realpath(entry.path)
             for entry in os.scandir(folder)
-            if entry.is_symlink() and entry.is_dir() and os.access(entry.path, os.W_OK)
+            if entry.is_symlink() and entry.is_dir() and entry.stat().st_uid == os.geteuid()
         ]
         beside = [path for path in linked if not is_within(path, top) and not is_within(top, path)]
         folders = (top, *sorted(path for path in {*inside, *beside} if not is_within(path, own)))
         through = (own, *(path for path in system_folders() if os.path.isdir(path)))
-        return cls(folders, str(place), tuple(p for p in through if _is_below(p, folders)))
+        passed = tuple(path for path in through if _is_below(path, folders))
+        return cls(folder, folders, str(place), passed)
 
     def command(self) -> list[str]:
         """Return the command that mounts them; the program that is to find them so follows."""
-        overlays = list(zip(self.folders, self.places(), strict=True))
-        mounts = json.dumps({"overlays": overlays, "through": self.through})
-        return [sys.executable, "-I", "-S", overlay_mount.__file__, mounts]
+        mounts = attrs.asdict(self, filter=attrs.filters.exclude("original"))
+        return [sys.executable, "-I", "-S", overlay_mount.__file__, json.dumps(mounts)]
 
-    def places(self) -> list[str]:
-        """Return the folder for what is written to each of the folders."""
-        return [f"{self.place}/{number}" for number in range(len(self.folders))]
+    def written(self) -> tuple[str, ...]:
+        """Return what the run has written, as `told` does; for a process without the mounts."""
+        return told(
+            self.original,
+            (
+                change
+                for number, folder in enumerate(self.folders)
+                for change in _changes(overlay_mount.upper_folder(self.place, number), folder)
+            ),
+        )
 
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:
@@ -85,25 +94,6 @@ def why_no_overlay(folder: Path, results: Path) -> str | None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
     return None if done.returncode == 0 else lines[-1]
-
-
-@attrs.frozen(eq=False)
-class OverlayFolder(PrivateFolder):
-    """The user's folder itself, as a process sees it that was started behind its mounts."""
-
-    mounts: OverlayMounts
-    watch: WriteWatch = attrs.field(init=False)
-
-    @watch.default
-    def _make_watch(self) -> WriteWatch:
-        return WriteWatch(self.mounts.folders, str(self.original))
-
-    def changes(self) -> Iterator[tuple[str, Change]]:
-        """Yield what lies in the upper folders of the overlays."""
-        for folder, place in zip(self.mounts.folders, self.mounts.places(), strict=True):
-            upper, lower = f"{place}/{overlay_mount.UPPER}", f"{place}/{overlay_mount.LOWER}"
-            for path, how in _changes(upper, lower):
-                yield folder + path.removeprefix(lower), how
 
 
 def _changes(upper: str, lower: str) -> Iterator[tuple[str, Change]]:

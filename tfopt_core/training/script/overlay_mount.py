@@ -2,11 +2,11 @@
 
     python -I -S overlay_mount.py MOUNTS [PROGRAM...]
 
-MOUNTS is JSON: "overlays", pairs of a folder and an empty one for what is written to it, and
-"through", the folders inside of them that stay as they are. The mounts belong to a namespace of
-this process and of those that it starts, and end with them. Without PROGRAM it tries whether all of
-that works. It imports the standard library only, and has one thread: Linux gives no user namespace
-to a process that has more.
+MOUNTS is JSON: "folders", which are overlaid; "place", an empty folder for what is written to each,
+which the program does not see; and "through", the folders inside of "folders" that stay as they
+are. The mounts belong to a namespace of this process and of those that it starts, and end with
+them. Without PROGRAM it tries whether all of that works. It imports the standard library only, and
+has one thread: Linux gives no user namespace to a process that has more.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from collections.abc import Sequence
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
-# In the second folder of a pair: what was written, the folder as it was, and the kernel's own.
-UPPER, LOWER, SCRATCH = "upper", "lower", "scratch"
-
 
 def main(arguments: list[str]) -> int:
     """Mount, and become the program. Return 1, with the reason on standard error, if that fails."""
@@ -32,7 +29,7 @@ def main(arguments: list[str]) -> int:
     try:
         mount_overlays(**mounts)
         if not program:
-            for folder, _ in mounts["overlays"]:
+            for folder in mounts["folders"]:
                 _try_out(folder)
     except OSError as error:
         print(*filter(None, (error.strerror, error.filename)), sep=": ", file=sys.stderr)
@@ -42,22 +39,24 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def mount_overlays(overlays: Sequence[tuple[str, str]], through: Sequence[str]) -> None:
+def upper_folder(place: str, number: int) -> str:
+    """Return where the kernel puts what is written to the folder with this number."""
+    return f"{place}/upper-{number}"
+
+
+def mount_overlays(folders: Sequence[str], place: str, through: Sequence[str]) -> None:
     """Mount each overlay in a namespace of this process' own.
 
     :raises OSError: if the kernel, or a rule of this machine, refuses it.
     """
     _enter_namespace()
     _mount("none", "/", MS_REC | MS_PRIVATE)
-    for folder, place in overlays:
-        for name in (UPPER, LOWER, SCRATCH):
-            os.makedirs(f"{place}/{name}")
-        _mount(folder, f"{place}/{LOWER}", MS_BIND | MS_REC)
     # by descriptors: once a folder is overlaid, paths lead into the overlay
+    nothing = _made(f"{place}/nothing")
     passed = [(_opened(path), path) for path in through]
     opened = [
-        (folder, *(_opened(f"{place}/{name}") for name in (LOWER, UPPER, SCRATCH)))
-        for folder, place in overlays
+        (folder, _opened(folder), _made(upper_folder(place, n)), _made(f"{place}/scratch-{n}"))
+        for n, folder in enumerate(folders)
     ]
     for folder, lower, upper, scratch in opened:
         options = f"userxattr,lowerdir={lower},upperdir={upper},workdir={scratch}"
@@ -66,6 +65,7 @@ def mount_overlays(overlays: Sequence[tuple[str, str]], through: Sequence[str]) 
         os.chmod(f"{scratch}/work", 0o700)
     for original, path in passed:
         _mount(original, path, MS_BIND | MS_REC)
+    _mount(nothing, place, MS_BIND)  # or a script that collects files would find all of them twice
     with contextlib.suppress(FileNotFoundError):
         os.chdir(os.getcwd())
 
@@ -89,6 +89,12 @@ def _enter_namespace() -> None:
 def _opened(path: str) -> str:
     """Return a path of this folder that stays, whatever is mounted on it; no comma is in it."""
     return f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_CLOEXEC)}"
+
+
+def _made(path: str) -> str:
+    """Make a folder, and return a path of it as `_opened` does."""
+    os.makedirs(path)
+    return _opened(path)
 
 
 def _mount(source: str, target: str, flags: int = 0, kind: str = "", options: str = "") -> None:

@@ -5,9 +5,8 @@ So a run finds what the first one found.
 
 from __future__ import annotations
 
-import abc
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -25,22 +24,15 @@ PATHS_SHOWN = 5
 
 
 @attrs.frozen(eq=False)
-class PrivateFolder(abc.ABC):
-    """A folder in which a script works, and what it writes stays apart.
+class PrivateFolder:
+    """The folder in which a script works, as its process sees it: here the one of an overlay.
 
     :param original: the user's folder, a real path.
+    :param watch: what notes the writes to elsewhere.
     """
 
     original: Path
-
-    @property
-    @abc.abstractmethod
-    def watch(self) -> WriteWatch:
-        """What notes the writes to elsewhere."""
-
-    @abc.abstractmethod
-    def changes(self) -> Iterator[tuple[str, Change]]:
-        """Yield the original path of each file that was written, and how."""
+    watch: WriteWatch
 
     def path_of(self, path: Path) -> Path:
         """Return where the script finds a file of the folder; itself if it lies elsewhere."""
@@ -50,19 +42,24 @@ class PrivateFolder(abc.ABC):
         """Return a message or traceback with the user's own paths."""
         return text
 
-    def written(self) -> Mapping[str, Change]:
-        """Return what was written, by path: relative to the folder, or absolute elsewhere.
-
-        A folder that was removed whole ends with "/".
-        """
-        within = f"{self.original}/"
-        return dict(sorted((path.removeprefix(within), how) for path, how in self.changes()))
+    def written(self) -> tuple[str, ...] | None:
+        """Return what was written, as `told` does; None if another process tells it."""
+        return None
 
     def notes(self) -> Iterator[str]:
         """Yield what the user is to know of writes that were not kept apart."""
         if self.watch.outside:
             shown = ", ".join(list(self.watch.outside)[:PATHS_SHOWN])
             yield f"the script writes outside of its folder, which is not kept apart: {shown}"
+
+
+def told(original: Path, changes: Iterable[tuple[str, Change]]) -> tuple[str, ...]:
+    """Return changes as texts, "log.txt (new)", sorted: paths in the folder relative to it.
+
+    :param changes: each path, with a "/" at its end for a whole folder, and what became of it.
+    """
+    within = f"{original}/"
+    return tuple(sorted(f"{path.removeprefix(within)} ({how})" for path, how in changes))
 
 
 def entries_of(folder: str) -> list[os.DirEntry[str]]:

@@ -64,12 +64,12 @@ class ScriptRun(abc.ABC):
 
     def _private_folder(self, folder: Path) -> PrivateFolder:
         from tfopt_core.training.script.copied_folder import CopiedFolder
-        from tfopt_core.training.script.overlay_folder import OverlayFolder
-        from tfopt_core.training.script.private_folder import PRIVATE
+        from tfopt_core.training.script.private_folder import PRIVATE, PrivateFolder
+        from tfopt_core.training.script.write_watch import WriteWatch
 
         task = self.task
         if task.overlay is not None:
-            return OverlayFolder(folder, task.overlay)
+            return PrivateFolder(folder, WriteWatch(task.overlay.folders, str(folder)))
         return CopiedFolder.make(folder, task.job.folder / PRIVATE, task.why_no_overlay)
 
     def to_its_end(self, path: Path) -> ScriptEnd:

@@ -43,8 +43,9 @@ class ScriptTraining(ScriptRun):
             said["after_fits"] = self.in_words(trouble)
         elif end.error is not None:
             said["script_error"] = self.in_words(end.error)
-        if self.private is not None:
-            said["written"] = [f"{path} ({how})" for path, how in self.private.written().items()]
+        written = None if self.private is None else self.private.written()
+        if written is not None:
+            said["written"] = list(written)
         return said
 
     def _fits_are_done(self) -> bool:

@@ -61,6 +61,15 @@ def test_what_tfopt_writes_for_itself_gets_through(project):
     assert (project / ".tfopt/model").exists()
 
 
+def test_a_script_that_collects_files_finds_each_once(project):
+    code = """
+from pathlib import Path
+Path("new.py").touch()
+print(sorted(str(path) for path in Path().rglob("*.py")))
+"""
+    assert run_privately("overlay", project, code).printed == "['new.py', 'scripts/train.py']"
+
+
 def test_a_folder_that_was_removed_is_told_as_one(project):
     run = run_privately("overlay", project, 'import shutil; shutil.rmtree("scripts")')
     assert run.written == {"scripts/": "removed"}
@@ -76,7 +85,7 @@ def test_a_killed_run_leaves_no_mount_and_what_it_wrote_can_be_removed(project):
     before = Path("/proc/self/mountinfo").read_text()
     done = subprocess.run([*mounts.command(), sys.executable, "-c", code], cwd=project, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert (results / "run/0/upper/new").exists()
+    assert (results / "run/upper-0/new").exists()
     assert Path("/proc/self/mountinfo").read_text() == before
     shutil.rmtree(results / "run")
     assert [path.name for path in project.iterdir() if path.name != ".tfopt"] == ["scripts"]
@@ -97,6 +106,6 @@ def test_where_it_cannot_be_mounted_the_reason_is_found_once(project, monkeypatc
 def test_what_fails_to_mount_says_what_and_why(project, tmp_path, capfd):
     if (why := why_no_overlay(project, tmp_path / "results")) is not None:
         pytest.skip(f"no overlay can be mounted here: {why}")
-    command = OverlayMounts((str(project),), "/proc/nowhere", ()).command()
+    command = OverlayMounts(project, (str(project),), "/proc/nowhere", ()).command()
     assert subprocess.run(command, check=False).returncode == 1
     assert capfd.readouterr().err == "No such file or directory: /proc/nowhere\n"

@@ -11,12 +11,15 @@ import attrs
 import pytest
 from support.cases import mostly_thorough
 from support.forked_command import runs_forked
+from support.private_run import WAYS
 from support.real_process import Done, environment, run, tfopt
 
 from tfopt_core.app.first_contact import NewScript, first_contact
 from tfopt_core.app.request import make_request
 from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.report.terminal import Terminal
+from tfopt_core.training.scripts.overlay_folder import why_no_overlay
+from tfopt_core.trials import processes
 from tfopt_core.trials.request import processes_of
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
@@ -174,9 +177,16 @@ def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
     assert len({losses[round_, "baseline"] for round_ in range(4)}) == 4
 
 
-def test_what_a_script_writes_does_not_reach_its_folder_or_the_next_run(forked, tmp_path):
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_script_writes_does_not_reach_its_folder_or_the_next_run(
+    forked, tmp_path, monkeypatch, way
+):
+    why = why_no_overlay(tmp_path, tmp_path / ".tfopt/runs") if way == "overlay" else "a test"
+    if way == "overlay" and why is not None:
+        pytest.skip(f"no overlay can be mounted here: {why}")
+    monkeypatch.setattr(processes, "why_no_overlay", lambda folder, results: why)
     recipe = recipe_for(placed(tmp_path, "bad/resumes_if_saved"))
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     request, _ = make_request(str(recipe), [], compares=False, keeps=False)
     request = attrs.evolve(request, folder=tmp_path / ".tfopt" / "runs")
     runs = [

@@ -194,10 +194,14 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
     if "-m" not in words:
         return None
     number = words.index("-m")
+    mounts = words[4] if words[3].endswith("/overlay_mount.py") else None
     module, arguments = words[number + 1], words[number + 2 :]
     own = [] if "-P" in words[:number] else [os.getcwd()]
 
     def as_a_program() -> int:
+        if mounts is not None:  # a fork has one thread, as a program that begins
+            overlay_mount = importlib.import_module("tfopt_core.training.scripts.overlay_mount")
+            overlay_mount.mount_overlays(**json.loads(mounts))
         sys.path[:] = [*own, *import_path]
         if module == CHILD:
             return int(importlib.import_module(module).main(int(arguments[0])))

@@ -202,7 +202,7 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
         shown = ", ".join(list(written)[:WRITTEN_SHOWN])
         more = f", and {len(written) - WRITTEN_SHOWN} more" if len(written) > WRITTEN_SHOWN else ""
         warnings.append(
-            f"the script writes files; each run wrote into a private copy of its folder, which is "
+            f"the script writes files; each run wrote into a private folder, which is "
             f"gone: {shown}{more}"
         )
     return tuple(warning for warning in warnings if warning is not None)

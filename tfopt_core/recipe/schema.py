@@ -41,7 +41,7 @@ DESCRIPTIONS = {
     "workload.script": "An unmodified Keras script, relative to this file.",
     "workload.args": "Arguments of the script.",
     "workload.folder": "Where the script runs, relative to this file; its folder by default.",
-    "workload.isolate": "Whether each measured run writes into a private copy of that folder.",
+    "workload.isolate": "Whether each measured run writes into a private folder instead.",
     "workload.fit": "Number of the judged call of fit, from 1; all calls together by default.",
     "workload.max_epochs": "Cut each call of fit in the script short, for a quick look.",
     "workload.max_steps": "Cut each call of fit in the script short, for a quick look.",

@@ -25,6 +25,8 @@ from tfopt_core.statistics.timing.summary import with_figures
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
+from tfopt_core.training.scripts.overlay_folder import OverlayMounts, why_no_overlay
+from tfopt_core.training.scripts.private_folder import PRIVATE
 from tfopt_core.workers.clusters.roles import is_role_folder
 from tfopt_core.workers.spawn import OUTPUT_FILE, ProcessOutcome, Runner
 from tfopt_core.workers.task import Task
@@ -131,18 +133,21 @@ class Processes:
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
         # a killed run may have left files that harm this one, such as the lock of a disk cache
         shutil.rmtree(folder, ignore_errors=True)
-        task, environment = self._task("run", turn.variant, turn.seed, folder)
+        task, environment = self._task(
+            "run", turn.variant, turn.seed, folder, measured=not as_it_is
+        )
         task = attrs.evolve(task, longest_seconds=longest_seconds, adapt=adapt, keeping=keeping)
-        task = attrs.evolve(task, facts=facts or {}, measured=not as_it_is, own_seeds=own_seeds)
+        task = attrs.evolve(task, facts=facts or {}, own_seeds=own_seeds)
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)
+        written = () if task.overlay is None else task.overlay.written()
         _tidy(folder)
         result = RunResult(
             id=run_id, variant=turn.variant.name, round=turn.round, position=turn.position,
             seed=turn.seed, status="failed", process_seconds=outcome.seconds,
             started=outcome.started,
-            output_path=str(outcome.output_path) if outcome.output_path else None,
+            output_path=str(outcome.output_path) if outcome.output_path else None, written=written,
         )  # fmt: skip
         result = _with_outcome(result, outcome, self.recipe.measure.target)
         return attrs.evolve(result, notes=(*result.notes, *_ended(outcome, "a run")))
@@ -193,7 +198,14 @@ class Processes:
         return outcome
 
     def _task(
-        self, kind: Any, variant: Variant, seed: int, folder: Path, look: str = ""
+        self,
+        kind: Any,
+        variant: Variant,
+        seed: int,
+        folder: Path,
+        look: str = "",
+        *,
+        measured: bool = True,
     ) -> tuple[Task, dict[str, str]]:
         stack = Stack(variant.plugins, Defaults())
         runtime = stack.configure_runtime(self.machine, self.recipe)
@@ -209,8 +221,15 @@ class Processes:
         )
         function = FACTORY if self.recipe.workload.script is None else SCRIPT
         task = Task(
-            kind=kind, job=job, function=function, look=look, debug=self.debug, alike=self.alike
-        )
+            kind=kind, job=job, function=function, look=look, debug=self.debug, alike=self.alike,
+            measured=measured,
+        )  # fmt: skip
+        if task.is_private:
+            work, own = folder / PRIVATE, self.recipe.working_directory.resolve()
+            shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
+            why = why_no_overlay(own, self.folder)
+            overlay = OverlayMounts.of(own, work, self.folder) if why is None else None
+            task = attrs.evolve(task, overlay=overlay, why_no_overlay=why or "")
         return task, process_environment(self.environment, runtime, debug=self.debug)
 
 

@@ -80,7 +80,8 @@ class SpawnRunner:
                 stack.enter_context(ours)
                 with theirs:
                     channel = theirs.fileno()
-                    program = [*self.program, str(channel)]
+                    behind = [] if task.overlay is None else task.overlay.command()
+                    program = [*behind, *self.program, str(channel)]
                     process = start_process(program, environment, channel, output)
                 stack.callback(end_group, process)
                 message, cause = converse(process, ours, task, self.limits, tell)

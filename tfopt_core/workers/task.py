@@ -12,6 +12,7 @@ import attrs
 from tfopt_core.errors import TfoptError, describe
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.overlay_folder import OverlayMounts
 
 Kind = Literal["prepare", "run", "replay", "diagnose"]
 
@@ -38,7 +39,10 @@ class Task:
     :param keeping: where a run keeps checkpoints, and from which one it goes on; None for none.
     :param replay_folder: where a replay reads and writes what is compared.
     :param measured: whether a run is one of a measurement, and not a training of the user's own: a
-        script writes into a private copy of its folder, and the end may be cut short.
+        script writes into a private folder, and the end may be cut short.
+    :param overlay: the mounts of that folder, which the process starts behind; None for a copy of
+        it, or none.
+    :param why_no_overlay: why this machine mounts none.
     :param own_seeds: whether a script's own seeds stay, and none are set for it.
     :param quick: a diagnosis takes seconds, and compares loops within the training too; a
         preparation also times some steps with the stack.
@@ -59,11 +63,19 @@ class Task:
     keeping: CheckpointConfig | None = None
     replay_folder: Path | None = None
     measured: bool = True
+    overlay: OverlayMounts | None = None
+    why_no_overlay: str = ""
     own_seeds: bool = False
     quick: bool = False
     facts: Mapping[str, str] = attrs.field(factory=dict)
     asked: tuple[str, ...] = ()
     debug: bool = False
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a script writes into a private folder."""
+        workload = self.job.recipe.workload
+        return self.measured and workload.script is not None and workload.isolate is not False
 
 
 # What each type of message must hold; anything else on the pipe is a failure of the run.

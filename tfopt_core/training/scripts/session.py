@@ -47,7 +47,6 @@ class Session:
     precision: PrecisionPolicy = attrs.field(factory=PrecisionPolicy)
     changes: tuple[Change, ...] = ()
     calls: int = 0
-    fits_in_threads: int = 0
     _run: RunContext | None = None
     _scope: Any = None
     _surface: Surface = attrs.field(init=False)

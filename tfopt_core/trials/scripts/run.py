@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 Send = Callable[[dict[str, Any]], None]
 
-PRIVATE = "work"
-
 
 @attrs.define(eq=False)
 class ScriptRun(abc.ABC):
@@ -53,18 +51,25 @@ class ScriptRun(abc.ABC):
         assert recipe.workload.script is not None
         path = (recipe.directory / recipe.workload.script).absolute()
         folder = recipe.working_directory.resolve()
-        if not self.task.measured or recipe.workload.isolate is False:
+        with contextlib.ExitStack() as stack:
+            if self.task.is_private:
+                self.private = self._private_folder(folder)
+                stack.enter_context(self.private.watch.on())
+                folder, path = self.private.path_of(folder), self.private.path_of(path)
             os.chdir(folder)
+            # what shells, and scripts that ask the environment, take for the working directory
+            os.environ["PWD"] = str(folder)
             yield path
-            return
-        from tfopt_core.training.scripts.private_folder import PrivateFolder
 
-        private = self.private = PrivateFolder.make(folder, self.task.job.folder / PRIVATE)
-        private.enter()
-        try:
-            yield private.path_of(path.resolve())
-        finally:
-            private.leave()
+    def _private_folder(self, folder: Path) -> PrivateFolder:
+        from tfopt_core.training.scripts.copied_folder import CopiedFolder
+        from tfopt_core.training.scripts.private_folder import PRIVATE, PrivateFolder
+        from tfopt_core.training.scripts.write_watch import WriteWatch
+
+        task = self.task
+        if task.overlay is not None:
+            return PrivateFolder(folder, WriteWatch(task.overlay.folders, str(folder)))
+        return CopiedFolder.make(folder, task.job.folder / PRIVATE, task.why_no_overlay)
 
     def to_its_end(self, path: Path) -> ScriptEnd:
         """Run the script and return how it ended."""

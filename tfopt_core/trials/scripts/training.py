@@ -43,8 +43,9 @@ class ScriptTraining(ScriptRun):
             figures["after_fits"] = self.in_words(trouble)
         elif end.error is not None:
             figures["script_error"] = self.in_words(end.error)
-        if self.private is not None:
-            figures["written"] = [f"{w.path} ({w.change})" for w in self.private.written()]
+        written = None if self.private is None else self.private.written()
+        if written is not None:
+            figures["written"] = list(written)
         return figures
 
     def _fits_are_done(self) -> bool:
@@ -74,13 +75,8 @@ class ScriptTraining(ScriptRun):
             yield f"fit() was called in a thread ({', '.join(sorted(surface.threads))})"
         if surface is not None and self.fits and (surface.updates or surface.batches_alone):
             yield "the script also trains outside of fit(), in a loop that is not measured"
-        if self.private is not None and self.private.outside:
-            shown = ", ".join(self.private.outside[:5])
-            yield f"the script writes outside of its folder, which is not kept apart: {shown}"
-        changed = () if self.private is None else self.private.changed_originals()
-        if changed:
-            shown = ", ".join(map(str, changed[:5]))
-            yield f"files of the folder itself were changed, by another program perhaps: {shown}"
+        if self.private is not None:
+            yield from self.private.notes()
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
         from tfopt_core.statistics.timing.cutting import cut_rule

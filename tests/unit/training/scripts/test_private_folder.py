@@ -1,260 +1,212 @@
-"""The private folder: where a script works, what it is told, what it has written."""
+"""The private folder, both ways: what is written stays apart and is told."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import threading
-from pathlib import Path
+import sqlite3
+from contextlib import closing
 
+import h5py
+import numpy as np
 import pytest
+from support.private_run import NOTED, WAYS, run_privately
 
-from tfopt_core.training.scripts.mirroring import CopyLimits
-from tfopt_core.training.scripts.private_folder import PrivateFolder
-from tfopt_core.training.scripts.written import WrittenFiles
+both_ways = pytest.mark.parametrize("way", WAYS)
 
 
 @pytest.fixture
 def original(tmp_path):
+    """A script's folder; after the test it must be what it was."""
     original = tmp_path / "above/project"
-    (original / "runs").mkdir(parents=True)
+    (original / "data/below").mkdir(parents=True)
     (original / "train.py").write_text("print()")
-    (original / "runs/last").write_text("1")
-    for number in range(20):
-        (original / f"large-{number}").write_text("a large file")
-    return original
+    (original / "large.bin").write_bytes(b"0123456789" * 10)
+    (original / "data/below/file").write_text("as it was")
+    np.save(original / "array.npy", np.zeros(10))
+    with closing(sqlite3.connect(original / "runs.db")) as database:
+        database.execute("create table runs (name)")
+    with h5py.File(original / "weights.h5", "w") as file:
+        file["layer"] = np.zeros(3)
+    before = contents(original)
+    yield original
+    assert contents(original) == before
 
 
-@pytest.fixture
-def private(tmp_path, original):
-    private = PrivateFolder.make(
-        original,
-        tmp_path / "private",
-        limits=CopyLimits(copy_bytes=5, beside=50),
-        unnoted=("/dev",),
-    )
-    yield private
-    private.leave()
+def contents(folder):
+    files = [path for path in folder.rglob("*") if path.is_file() and ".tfopt" not in path.parts]
+    return {
+        path: (path.stat().st_mtime_ns, path.stat().st_mode, path.read_bytes()) for path in files
+    }
 
 
-def test_a_script_starts_in_it_and_ends_where_it_came_from(private):
-    before = os.getcwd(), os.environ.get("PWD")
-    private.enter()
-    assert os.getcwd() == os.environ["PWD"] == str(private.private)
-    private.leave()
-    assert (os.getcwd(), os.environ.get("PWD")) == before
+WRITES = {
+    "open w": ("large.bin", 'open("large.bin", "w").write("new")'),
+    "open a": ("large.bin", 'open(b"large.bin", "ab").write(b"new")'),
+    "open r+": ("large.bin", 'open("large.bin", "r+b").write(b"new")'),
+    "truncate": ("large.bin", 'import os; os.truncate("large.bin", 3)'),
+    "copy": ("large.bin", 'import shutil; shutil.copy("train.py", "large.bin")'),
+    "replace": ("large.bin", 'import os; os.replace("train.py", "large.bin")'),
+    "resolved": (
+        "large.bin",
+        'from pathlib import Path; Path("large.bin").resolve().write_text("")',
+    ),
+    "shell": ("large.bin", 'import os; assert os.system("echo more >> large.bin") == 0'),
+    "zip": ("large.bin", 'import zipfile; zipfile.ZipFile("large.bin", "w").writestr("a", "b")'),
+    "memmap": ("array.npy", 'import numpy as np; np.load("array.npy", mmap_mode="r+")[:] = 1'),
+    "np.save": ("array.npy", 'import numpy as np; np.save("array", [1.0])'),
+    "h5py w": ("weights.h5", 'import h5py; h5py.File("weights.h5", "w")["a"] = 1.0'),
+    "h5py a": ("weights.h5", 'import h5py; h5py.File("weights.h5", "a")["a"] = 1.0'),
+    "sqlite": ("runs.db", "import sqlite3; sqlite3.connect('runs.db').execute('drop table runs')"),
+    "in a folder": ("data/below/file", 'import os; os.chdir("data/below"); open("file", "w")'),
+    "fork": (
+        "large.bin",
+        'import os; os.fork() or (open("large.bin", "w").close(), os._exit(0)); os.wait()',
+    ),
+}
 
 
-def test_a_script_may_start_in_a_folder_below(private, original):
-    private.enter(at=original / "runs")
-    assert os.getcwd() == str(private.private / "runs")
+@both_ways
+@pytest.mark.parametrize("write", WRITES)
+def test_a_file_is_written_in_the_private_folder_alone(original, way, write):
+    path, code = WRITES[write]
+    run = run_privately(way, original, code)
+    assert run.error is None
+    assert run.written[path] == "changed"
+    assert run.notes == []
 
 
-def test_a_folder_to_start_in_that_is_not_there_is_an_error(private, original):
-    before = os.getcwd()
-    with pytest.raises(FileNotFoundError):
-        private.enter(at=original / "nowhere")
-    assert os.getcwd() == before
-    private.enter()
-
-
-def test_only_one_can_be_entered_at_a_time(private, original, tmp_path):
-    second = PrivateFolder.make(original, tmp_path / "second")
-    private.enter()
-    with pytest.raises(RuntimeError, match="entered already"):
-        second.enter()
-    Path("still watched").touch()
-    open(original / "noted", "w").close()
-    assert private.outside == (str(original / "noted"),)
-
-
-def test_a_file_of_the_original_is_found_in_it(private, original):
-    assert private.path_of(original / "train.py") == private.private / "train.py"
-    assert private.path_of(Path("runs/last")) == private.private / "runs/last"
-    assert private.path_of(original) == private.private
-
-
-def test_a_file_elsewhere_is_itself(private, tmp_path):
-    assert private.path_of(tmp_path / "data.csv") == tmp_path / "data.csv"
-
-
-def test_a_file_is_found_by_another_name_of_the_original(tmp_path, original):
-    (tmp_path / "name").symlink_to(original)
-    private = PrivateFolder.make(tmp_path / "name", tmp_path / "private")
-    assert private.path_of(tmp_path / "name/train.py") == private.private / "train.py"
-    assert private.path_of(original / "train.py") == private.private / "train.py"
-
-
-def test_a_message_names_the_original_files(private, original, tmp_path):
-    beside = original.parent / "data"
-    message = f'File "{private.private}/train.py" reads {private.private.parent}/data.'
-    assert private.in_words(message) == f'File "{original}/train.py" reads {beside}.'
-    other = f"{tmp_path}/private/files-of-another/x"
-    assert private.in_words(other) == other
-
-
-def test_all_changes_are_listed_once_sorted_and_nothing_else(private):
-    private.enter()
-    Path("new").write_text("12")
-    Path("runs/last").write_text("2")
-    Path("large-3").write_text("3")
-    os.remove("large-4")
-    Path("large-5").open("r+").close()
-    Path("../beside").write_text("b")
-    private.leave()
-    beside = str(private.original.parent / "beside")
-    assert private.written() == (
-        WrittenFiles(beside, 1, "new"),
-        WrittenFiles("large-3", 1, "changed"),
-        WrittenFiles("large-4", 0, "removed"),
-        WrittenFiles("new", 2, "new"),
-        WrittenFiles("runs/last", 1, "changed"),
-    )
-
-
-def test_a_run_that_wrote_nothing_lists_nothing(private):
-    private.enter()
-    assert [path.read_text() for path in Path().glob("large-*")] == ["a large file"] * 20
-    private.leave()
-    assert private.written() == ()
-
-
-def test_a_second_run_finds_what_the_first_one_found(private, original, tmp_path):
-    private.enter()
-    Path("runs/last").write_text("2")
-    Path("large-3").write_text("trained")
-    private.leave()
-    second = PrivateFolder.make(
-        original, tmp_path / "second", limits=CopyLimits(copy_bytes=5, beside=50)
-    )
-    second.enter()
-    found = Path("runs/last").read_text(), Path("large-3").read_text()
-    second.leave()
-    assert found == ("1", "a large file")
-
-
-def test_writes_outside_are_noted_once_in_their_order(private, original, tmp_path):
-    private.enter()
-    for path in (original / "b", tmp_path / "a", original / "b"):
-        path.write_text("outside")
-    os.mkdir(tmp_path / "folder")
-    os.chdir(tmp_path)
-    Path("relative").write_text("outside")
-    os.remove("relative")
-    Path("/dev/null").write_text("nobody's")
-    (tmp_path / "a").read_text()
-    private.leave()
-    names = [original / "b", tmp_path / "a", tmp_path / "folder", tmp_path / "relative"]
-    assert private.outside == tuple(map(str, names))
-
-
-def test_at_most_fifty_writes_outside_are_noted(private, tmp_path):
-    private.enter()
-    for number in range(60):
-        (tmp_path / str(number)).touch()
-    assert len(private.outside) == 50
-
-
-def test_temporary_files_are_not_noted_but_the_original_is_wherever_it_lies(original, tmp_path):
-    private = PrivateFolder.make(original, tmp_path / "private", unnoted=(str(tmp_path),))
-    private.enter()
-    (tmp_path / "temporary").touch()
-    (original / "noted").touch()
-    private.leave()
-    assert private.outside == (str(original / "noted"),)
-
-
-def test_what_tfopt_writes_for_itself_is_not_noted(private, original):
-    (original / ".tfopt").mkdir()
-    private.enter()
-    (original / ".tfopt/report").touch()
-    assert private.outside == ()
-
-
-def test_nothing_is_noted_or_copied_once_it_is_left(private, original):
-    private.enter()
-    private.leave()
-    (original / "noted").touch()
-    (private.private / "large-0").write_text("through the link")
-    assert private.outside == ()
-    assert (original / "large-0").read_text() == "through the link"
-
-
-def test_an_original_that_was_written_past_python_is_named(private, original):
-    private.enter()
-    subprocess.run(["sh", "-c", "echo more >> large-7"], check=True)
-    private.leave()
-    assert private.changed_originals() == (str(original / "large-7"),)
-
-
-def test_forked_processes_write_privately_too(private, original):
-    private.enter()
-    children = []
-    for number in range(4):
-        child = os.fork()
-        if child == 0:
-            with open("large-0", "a") as file:
-                file.write(str(number))
-            with open(f"from-{number}", "w") as file:
-                file.write(os.getcwd())
-            os._exit(0)
-        children.append(child)
-    statuses = [os.waitpid(child, 0)[1] for child in children]
-    private.leave()
-    assert statuses == [0] * 4
-    assert (original / "large-0").read_text() == "a large file"
-    text = (private.private / "large-0").read_text()
-    assert sorted(text.removeprefix("a large file")) == ["0", "1", "2", "3"]
-    assert [item.change for item in private.written()] == ["new"] * 4 + ["changed"]
-
-
-def test_threads_write_privately_and_lose_nothing(private, original):
-    private.enter()
-    ready = threading.Barrier(8)
-
-    def work(number):
-        ready.wait()
-        for name in range(20):
-            with open(f"large-{name}", "a") as file:
-                file.write(str(number))
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    private.leave()
-    for name in range(20):
-        assert (original / f"large-{name}").read_text() == "a large file"
-        text = (private.private / f"large-{name}").read_text()
-        assert sorted(text.removeprefix("a large file")) == list("01234567")
-
-
-SCRIPT = """
-import sys
+@both_ways
+def test_what_was_written_is_told_once_sorted_and_nothing_else(original, way):
+    code = """
+import os, shutil
 from pathlib import Path
-from tfopt_core.training.scripts.private_folder import PrivateFolder
-
-private = PrivateFolder.make(Path(sys.argv[1]), Path(sys.argv[2]))
-private.enter()
-assert not {"tensorflow", "keras", "h5py"} & set(sys.modules)
-import h5py
-with h5py.File("big.weights.h5", "w") as file:
-    file["layer"] = [1.0]
-print([item.change for item in private.written()])
+Path("new").write_text("12")
+Path("some/deeper").mkdir(parents=True)
+Path("some/deeper/file").touch()
+Path("data/below/file").open("r+").close()
+Path("array.npy").read_bytes()
+Path("__pycache__").mkdir()
+Path("__pycache__/a.pyc").touch()
+os.remove("runs.db")
+os.chmod("train.py", 0o600)
+shutil.move("weights.h5", "moved.h5")
 """
+    run = run_privately(way, original, code)
+    assert list(run.written.items()) == [
+        ("moved.h5", "new"),
+        ("new", "new"),
+        ("runs.db", "removed"),
+        ("some/deeper/file", "new"),
+        ("weights.h5", "removed"),
+    ]
 
 
-def test_hdf5_that_is_imported_later_is_private_too(tmp_path):
+@both_ways
+def test_a_run_that_wrote_nothing_tells_nothing(original, way):
+    run = run_privately(way, original, 'print(open("data/below/file").read())')
+    assert (run.written, run.notes, run.printed) == ({}, [], "as it was")
+
+
+@both_ways
+def test_a_second_run_finds_what_the_first_one_found(original, way):
+    code = 'print(open("large.bin").read()); open("large.bin", "w"); open("left", "x")'
+    first, second = (run_privately(way, original, code) for _ in range(2))
+    assert first == second
+    assert first.error is None
+
+
+@both_ways
+def test_a_folder_that_was_removed_and_made_anew_holds_only_what_is_new(original, way):
+    code = """
+import os, shutil
+shutil.rmtree("data/below")
+os.mkdir("data/below")
+open("data/below/other", "x")
+"""
+    run = run_privately(way, original, code)
+    assert run.written == {"data/below/file": "removed", "data/below/other": "new"}
+
+
+@both_ways
+def test_writes_outside_are_noted_once_in_their_order(original, way, tmp_path):
+    code = f"""
+import os
+from pathlib import Path
+for path in ("b", "a", "b"):
+    Path({str(tmp_path)!r}, path).write_text("outside")
+os.mkdir({str(tmp_path / "folder")!r})
+os.chdir({str(tmp_path)!r})
+Path("relative").write_text("outside")
+os.remove("relative")
+descriptor = os.open("folder", os.O_RDONLY)
+os.mkdir("below", dir_fd=descriptor)
+Path("/dev/null").write_text("nobody's")
+Path("a").read_text()
+"""
+    run = run_privately(way, original, NOTED + code)
+    named = ["b", "a", "folder", "relative", "folder/below"]
+    assert run.notes == [
+        "the script writes outside of its folder, which is not kept apart: "
+        + ", ".join(str(tmp_path / name) for name in named)
+    ]
+
+
+@both_ways
+def test_at_most_fifty_writes_outside_are_noted_and_none_in_temporary_folders(
+    original, way, tmp_path
+):
+    code = f"""
+from pathlib import Path
+for number in range(60):
+    Path({str(tmp_path)!r}, str(number)).touch()
+print(len(write_watch._watch.outside))
+"""
+    assert run_privately(way, original, NOTED + code).printed == "50"
+    temporary = run_privately(way, original, f"open({str(tmp_path / 'file')!r}, 'w')")
+    assert temporary.notes == []
+
+
+@both_ways
+def test_a_path_upwards_finds_what_lies_beside_the_folder(original, way):
+    (original.parent / "data").mkdir()
+    (original.parent / "data/train").write_text("beside")
+    assert run_privately(way, original, 'print(open("../data/train").read())').printed == "beside"
+
+
+@pytest.mark.tensorflow
+@both_ways
+def test_what_tensorflow_and_keras_write_natively_stays_apart(tmp_path, way):
     original = tmp_path / "project"
-    original.mkdir()
-    (original / "big.weights.h5").write_bytes(bytes(2 << 20))
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, original, tmp_path / "private"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "['changed']\n"
-    assert (original / "big.weights.h5").read_bytes() == bytes(2 << 20)
+    files = ("opened", "appended", "records", "copied", "saved.weights.h5", "saved.keras")
+    for name in (*files, *(f"folder-{number}/below/file" for number in range(1, 5))):
+        (original / name).parent.mkdir(parents=True, exist_ok=True)
+        (original / name).write_text("as it was")
+    before = contents(original)
+    run = run_privately(way, original, NATIVE)
+    assert run.error is None
+    assert {path: run.written[path] for path in files} == dict.fromkeys(files, "changed")
+    assert {path.split("/")[0] for path in run.written} - set(files) == {
+        f"folder-{number}" for number in range(1, 5)
+    }
+    assert contents(original) == before
+
+
+NATIVE = """
+import keras
+import tensorflow as tf
+
+with tf.io.gfile.GFile("opened", "w") as file:
+    file.write("new")
+with tf.io.gfile.GFile("appended", "a") as file:
+    file.write("new")
+with tf.io.TFRecordWriter("records") as writer:
+    writer.write(b"new")
+tf.io.gfile.copy("opened", "copied", overwrite=True)
+tf.io.gfile.rmtree("folder-1")
+with tf.summary.create_file_writer("folder-2").as_default():
+    tf.summary.write("loss", 1.0, step=1)
+tf.train.Checkpoint(variable=tf.Variable(1.0)).save("folder-3/checkpoint")
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.save_weights("saved.weights.h5")
+model.save("saved.keras")
+model.export("folder-4", verbose=False)
+"""

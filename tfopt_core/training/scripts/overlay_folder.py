@@ -1,0 +1,135 @@
+"""A private folder as an overlay mount: the kernel keeps all writes apart, native ones too."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import psutil
+
+from tfopt_core.training.scripts import overlay_mount
+from tfopt_core.training.scripts.private_folder import Change, entries_of, told
+from tfopt_core.training.scripts.write_watch import is_within, system_folders
+
+
+@attrs.frozen
+class OverlayMounts:
+    """What is mounted for a run before its process starts.
+
+    :param original: the folder in which the script runs, a real path.
+    :param folders: the overlaid ones; real paths.
+    :param place: an empty folder, or none yet, for what is written to them.
+    :param through: folders inside of them in which writes are real: those of tfopt, and caches.
+    """
+
+    original: Path
+    folders: tuple[str, ...]
+    place: str
+    through: tuple[str, ...]
+
+    @classmethod
+    def of(cls, folder: Path, place: Path, results: Path) -> OverlayMounts:
+        """Return the mounts for a script that runs in this folder.
+
+        Overlaid are the folder, or the Git checkout that it is part of; what is mounted inside; and
+        the folders of this user that symlinks in its folder lead to.
+
+        :param results: where tfopt's own processes write.
+        """
+        top = str(next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder))
+        own = os.path.realpath(results)
+        mounted = [part.mountpoint for part in psutil.disk_partitions(all=True)]
+        inside = [path for path in mounted if path != top and is_within(path, top)]
+        linked = [
+            os.path.realpath(entry.path)
+            for entry in os.scandir(folder)
+            if entry.is_symlink() and entry.is_dir() and entry.stat().st_uid == os.geteuid()
+        ]
+        beside = [path for path in linked if not is_within(path, top) and not is_within(top, path)]
+        folders = (top, *sorted(path for path in {*inside, *beside} if not is_within(path, own)))
+        through = (own, *(path for path in system_folders() if os.path.isdir(path)))
+        passed = tuple(path for path in through if _is_below(path, folders))
+        return cls(folder, folders, str(place), passed)
+
+    def command(self) -> list[str]:
+        """Return the command that mounts them; the program that is to find them so follows."""
+        mounts = attrs.asdict(self, filter=attrs.filters.exclude("original"))
+        return [sys.executable, "-I", "-S", overlay_mount.__file__, json.dumps(mounts)]
+
+    def written(self) -> tuple[str, ...]:
+        """Return what the run has written, as `told` does; for a process without the mounts."""
+        return told(
+            self.original,
+            (
+                change
+                for number, folder in enumerate(self.folders)
+                for change in _changes(overlay_mount.upper_folder(self.place, number), folder)
+            ),
+        )
+
+
+def _is_below(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path != folder and is_within(path, folder) for folder in folders)
+
+
+@functools.cache
+def why_no_overlay(folder: Path, results: Path) -> str | None:
+    """Return why this machine mounts no overlay for a script in this folder, None if it does.
+
+    :param results: where tfopt's own processes write.
+    """
+    if not sys.platform.startswith("linux"):
+        return "only Linux has them"
+    results.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=results, prefix="overlay-") as place:
+        command = OverlayMounts.of(folder, Path(place), results).command()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
+    return None if done.returncode == 0 else lines[-1]
+
+
+def _changes(upper: str, lower: str) -> Iterator[tuple[str, Change]]:
+    """Yield each path of the lower folder that has another file, or none, in the overlay.
+
+    Marks of what was removed: https://docs.kernel.org/filesystems/overlayfs.html.
+    """
+    seen = set()
+    for entry in entries_of(upper):
+        seen.add(entry.name)
+        below, status = f"{lower}/{entry.name}", entry.stat(follow_symlinks=False)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _changes(entry.path, below)
+        elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+            yield _removed(below)
+        elif not os.path.lexists(below):
+            yield below, "new"
+        elif _status(entry.path) != _status(below):
+            yield below, "changed"
+    if _is_made_anew(upper):
+        yield from (_removed(entry.path) for entry in entries_of(lower) if entry.name not in seen)
+
+
+def _is_made_anew(upper: str) -> bool:
+    """Return whether the lower folder was removed, and another one made in its place."""
+    try:
+        return os.getxattr(upper, "user.overlay.opaque") == b"y"
+    except OSError:
+        return False
+
+
+def _removed(path: str) -> tuple[str, Change]:
+    is_folder = os.path.isdir(path) and not os.path.islink(path)
+    return f"{path}/" if is_folder else path, "removed"
+
+
+def _status(path: str) -> tuple[int, int]:
+    status = os.lstat(path)
+    return status.st_size, status.st_mtime_ns

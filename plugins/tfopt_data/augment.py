@@ -12,13 +12,10 @@ from attrs import field
 
 from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, RunContext, hookimpl
 from tfopt_core.data import (
-    Autotune,
     Batch,
     Cache,
     MapBatches,
     MapExamples,
-    Options,
-    Prefetch,
     Resident,
 )
 from tfopt_core.hooks.plain_code import PlainCode
@@ -85,7 +82,7 @@ def _before_batching(plan: DataPlan) -> int:
 
 def _behind_batching(plan: DataPlan) -> int:
     place = len(plan.stages)
-    while place > 1 and isinstance(plan.stages[place - 1], Prefetch | Options | Autotune):
+    while place > 1 and plan.stages[place - 1].neutral:
         place -= 1  # what is prefetched is to be augmented already
     return place
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tfopt_core import DataPlan, PluginRefused
-from tfopt_core.data import Cache, Resident, Shuffle, Take, TakeWhile, dissect
+from tfopt_core.data import Cache, Resident, Shuffle, dissect
 from tfopt_data.cache_storage import element_bytes
 from tfopt_data.prefix import (
     Prefix,
@@ -38,10 +38,9 @@ def cache_prefix(plan: DataPlan, place: Place) -> Prefix | str:
         if prefix.stopped:
             return f"nothing before it is worth keeping: {prefix.stopped}"
         return "the data are arrays in memory, and nothing is computed from them"
-    if any(
-        isinstance(stage, Take | TakeWhile) for stage in plan.stages if stage not in prefix.head
-    ):
-        return "a take stage stops reading before the cache is full"
+    for stage in plan.stages:
+        if stage.stops_early and stage not in prefix.head:
+            return f'"{stage.describe()}" stops reading before the cache is full'
     by_chance = out_of_order(plan, prefix.head)
     if by_chance and not _is_reordered_behind(plan, prefix):
         return (

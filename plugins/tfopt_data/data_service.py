@@ -11,20 +11,15 @@ from attrs import field, validators
 
 from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, Probe, RunContext, hookimpl
 from tfopt_core.data import (
-    Autotune,
     Batch,
     Cache,
     EvenSteps,
     Opaque,
-    Options,
-    PaddedBatch,
-    Prefetch,
-    RaggedBatch,
     Resident,
     Shuffle,
     Stage,
 )
-from tfopt_core.data.resident import COMPUTED_FROM
+from tfopt_core.data.stages.resident import COMPUTED_FROM
 from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_data.rewrite import (
     Rewrite,
@@ -119,7 +114,7 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
     computed_elsewhere.__qualname__ = "computed by the data service"
     place = len(plan.stages)
     # what evens the steps of workers of a strategy counts the batches that arrive
-    while isinstance(plan.stages[place - 1], Prefetch | Options | Autotune | EvenSteps):
+    while plan.stages[place - 1].neutral or isinstance(plan.stages[place - 1], EvenSteps):
         place -= 1
     stage = Opaque(function=computed_elsewhere)
     return Rewrite(plan.insert(place, stage), done=f"after {plan.stages[place - 1].describe()}")
@@ -149,7 +144,7 @@ def _check_batches(plan: DataPlan, batch: Batch | None) -> None:
                 "would make more and smaller ones; set workers = 1"
             )
         return
-    if isinstance(batch, PaddedBatch | RaggedBatch):
+    if type(batch) is not Batch:
         raise PluginRefused(
             f'"{batch.describe()}" makes batches of different shapes, and what several workers '
             "have left over cannot be put together; set workers = 1"

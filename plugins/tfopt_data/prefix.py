@@ -7,30 +7,10 @@ from collections.abc import Sequence
 import attrs
 
 from tfopt_core import DataPlan
-from tfopt_core.data import (
-    Autotune,
-    Batch,
-    Cache,
-    Filter,
-    Interleave,
-    Map,
-    Opaque,
-    Options,
-    Prefetch,
-    Repeat,
-    Shuffle,
-    Source,
-    Stage,
-    Window,
-)
+from tfopt_core.data import Batch, Cache, Map, Repeat, Source, Stage
 from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.dissect.repeating import keeps_order
+from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.stages import function_name
-
-# They say how the pipeline runs and touch no element, so they may stand anywhere.
-NEUTRAL = (Prefetch, Options, Autotune)
-# Cheap, so they may stand behind the cache; and what a window yields, data sets, cannot be kept.
-_NOT_WORTH_KEEPING = (Batch, Shuffle, Window)
 
 
 @attrs.frozen(eq=False)
@@ -62,7 +42,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
     passed: tuple[Stage, ...] = ()
     stopped = ""
     for stage in plan.stages[1:]:
-        if isinstance(stage, NEUTRAL):
+        if stage.neutral:
             continue
         if isinstance(stage, Repeat) or _reshuffles(stage):
             behind.append(stage)
@@ -82,7 +62,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
         if behind:
             passed = tuple(behind)
         head.append(stage)
-    while len(head) > 1 and isinstance(head[-1], _NOT_WORTH_KEEPING):
+    while len(head) > 1 and head[-1].cheap:
         head.pop()
     return Prefix(tuple(head), passed, stopped)
 
@@ -90,7 +70,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
 def unsteady_stage(plan: DataPlan) -> str:
     """The first stage that draws at random, in words, "" if there is none."""
     for index, _ in enumerate(plan.stages[1:], start=1):
-        if ops := _random_ops(plan, index):
+        if ops := random_ops(plan, index):
             return _said(plan.stages[index], ops)
     return ""
 
@@ -98,11 +78,9 @@ def unsteady_stage(plan: DataPlan) -> str:
 def out_of_order(plan: DataPlan, stages: Sequence[Stage]) -> str:
     """The first of these stages of the plan that yields its elements as they happen to be ready,
     in words, "" if there is none. Options that leave the order to chance do so for all stages."""
-    by_chance = any(
-        isinstance(stage, Options) and stage.options.deterministic is False for stage in plan.stages
-    )
+    unordered = in_any_order(plan.stages)
     for stage in stages:
-        if not keeps_order(stage, by_chance):
+        if stage in unordered:
             return f'"{stage.describe()}" yields its elements in any order'
     return ""
 
@@ -128,7 +106,7 @@ def unsteady(plan: DataPlan) -> str:
     for index, stage in enumerate(plan.stages[1:], start=1):
         if _reshuffles(stage):
             return f'"{stage.describe()}" gives each epoch another order'
-        if ops := _random_ops(plan, index):
+        if ops := random_ops(plan, index):
             return _said(stage, ops)
     return out_of_order(plan, plan.stages)
 
@@ -146,23 +124,19 @@ def misplaced_cache(plan: DataPlan) -> str:
             return (
                 f'it stands behind "{stage.describe()}", so each epoch has the first one\'s order'
             )
-        if ops := _random_ops(plan, index):
+        if ops := random_ops(plan, index):
             return f"each epoch sees the first one's values, since {_said(stage, ops)}"
     return ""
 
 
-def _random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
-    return () if plan.stages[index].deterministic else random_ops(plan, index)
-
-
 def _reshuffles(stage: Stage) -> bool:
-    return isinstance(stage, Shuffle) and not stage.deterministic
+    return stage.order == "shuffled" and stage.yields == "same" and not stage.deterministic
 
 
 def _computes(stages: tuple[Stage, ...]) -> bool:
     source, *rest = stages
     assert isinstance(source, Source)
-    if any(isinstance(stage, Map | Filter | Interleave | Opaque) for stage in rest):
+    if any(stage.computes for stage in rest):
         return True
     if source.parts:
         return any(_computes(part.stages) for part in source.parts)

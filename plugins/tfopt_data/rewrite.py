@@ -8,30 +8,13 @@ from typing import Any, TypeVar
 import attrs
 
 from tfopt_core import DataPlan, Diagnosis, Effect, RunContext
-from tfopt_core.data import (
-    Opaque,
-    PartOfBatch,
-    PartOfExamples,
-    PartOfSource,
-    Shard,
-    Skip,
-    Stage,
-    Take,
-    TakeWhile,
-    Window,
-    dissect,
-)
+from tfopt_core.data import Stage, dissect
 from tfopt_core.data.dissect.walk import datasets
-from tfopt_core.data.resident import COMPUTED_FROM
+from tfopt_core.data.stages.resident import COMPUTED_FROM
 from tfopt_core.private_api import why_without
 
 # An input that takes less than this share of a step is not worth a plugin.
 WORTH_SHARE = 0.05
-
-# Which elements these choose depends on the order.
-_CHOOSING = (
-    Opaque, PartOfBatch, PartOfExamples, PartOfSource, Shard, Skip, Take, TakeWhile, Window,
-)  # fmt: skip
 
 AnyStage = TypeVar("AnyStage", bound=Stage)
 
@@ -113,7 +96,7 @@ def stages_of(plan: DataPlan, kind: type[AnyStage]) -> Iterator[AnyStage]:
 def chosen_otherwise(behind: Iterable[Stage]) -> str:
     """Why the stages behind one stand against another order of its elements, "" if none does."""
     for stage in behind:
-        if isinstance(stage, _CHOOSING):
+        if stage.chooses:
             return f'"{stage.describe()}" behind it would choose other examples'
     return ""
 

@@ -9,10 +9,9 @@ import attrs
 from attrs import field
 
 from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
-from tfopt_core.data import Filter, Map
+from tfopt_core.data import Map, Stage
 from tfopt_core.data import Shuffle as ShuffleStage
 from tfopt_core.data.determinism import random_ops
-from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, chosen_otherwise, effect, remember
 
 # A buffer that takes more of the free memory than this is worth the move by itself.
@@ -37,7 +36,7 @@ def with_shuffle_up(plan: DataPlan, buffer_size: BufferSize = "auto") -> Rewrite
     stage = plan.stages[place]
     assert isinstance(stage, ShuffleStage)
     target = _furthest_up(plan, place)
-    passed = [other for other in plan.stages[target:place] if not isinstance(other, NEUTRAL)]
+    passed = [other for other in plan.stages[target:place] if not other.neutral]
     at_source = target == 1 and _is_in_memory(plan)
     size = stage.buffer_size
     if buffer_size == "all" or (buffer_size == "auto" and at_source):
@@ -68,15 +67,14 @@ def _furthest_up(plan: DataPlan, place: int) -> int:
     target = place
     while target > 1:
         stage = plan.stages[target - 1]
-        if not isinstance(stage, (*NEUTRAL, Map, Filter)) or _is_random(plan, target - 1):
+        if not _may_be_passed(stage) or random_ops(plan, target - 1):
             break
         target -= 1
     return target
 
 
-def _is_random(plan: DataPlan, index: int) -> bool:
-    stage = plan.stages[index]
-    return not stage.deterministic and bool(random_ops(plan, index))
+def _may_be_passed(stage: Stage) -> bool:
+    return stage.neutral or (stage.elementwise and stage.yields != "new")
 
 
 def _is_in_memory(plan: DataPlan) -> bool:
@@ -91,7 +89,7 @@ def _stays(plan: DataPlan, place: int) -> str:
     before = plan.stages[place - 1]
     if place == 1:
         return "it stands at the source already"
-    if _is_random(plan, place - 1):
+    if random_ops(plan, place - 1):
         return f'"{before.describe()}" before it draws at random, so it would draw for others'
     return f'"{before.describe()}" before it must come first'
 

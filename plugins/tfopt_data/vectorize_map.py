@@ -9,12 +9,11 @@ import attrs
 from attrs import field
 
 from tfopt_core import DataPlan, Diagnosis, Effect, RunContext, hookimpl
-from tfopt_core.data import Batch, MapBatches, MapExamples, PaddedBatch, RaggedBatch
+from tfopt_core.data import Batch, MapBatches, MapExamples
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.sampling import still
 from tfopt_core.data.stages import function_name
 from tfopt_core.hooks.plain_code import PlainCode
-from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, seen_through
 from tfopt_data.vectorizing import AS_IT_IS, vectorized
 
@@ -74,14 +73,14 @@ def _maps_before_batch(plan: DataPlan) -> tuple[int, list[int]] | str:
     batch = plan.find(Batch)
     if batch is None:
         return "nothing is put into batches where tfopt sees it"
-    if isinstance(plan.stages[batch], PaddedBatch | RaggedBatch):
+    if type(plan.stages[batch]) is not Batch:
         return "batches of examples of different shapes stay as they are"
     maps: list[int] = []
     for place in range(batch - 1, 0, -1):
         stage = plan.stages[place]
         if isinstance(stage, MapExamples):
             maps.insert(0, place)
-        elif not isinstance(stage, NEUTRAL):
+        elif not stage.neutral:
             break
     if not maps:
         before = plan.stages[batch - 1].describe()

@@ -7,8 +7,8 @@ import attrs
 from tfopt_core import DataPlan
 from tfopt_core.data import Batch, Cache, MapBatches, MapExamples, Repeat, Resident, Shuffle, Stage
 from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.resident import NEUTRAL, why_not_gathered
 from tfopt_core.data.stages import function_name
+from tfopt_core.data.stages.resident import why_not_gathered
 
 
 @attrs.frozen(eq=False)
@@ -37,12 +37,12 @@ def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
     for stage in plan.stages[1:]:
         if isinstance(stage, Repeat):
             return Placed(plan, f'"{stage.describe()}" would be kept as often')
-        if isinstance(stage, (*NEUTRAL, Shuffle, Batch, MapBatches)):
+        if stage.neutral or isinstance(stage, Shuffle | Batch | MapBatches):
             behind.append(stage)
             continue
         if isinstance(stage, Cache):
             continue
-        if any(not isinstance(s, (*NEUTRAL, Shuffle)) for s in behind) or (
+        if any(not (s.neutral or isinstance(s, Shuffle)) for s in behind) or (
             _shuffled(behind) and not isinstance(stage, MapExamples)
         ):
             return Placed(plan, f'"{stage.describe()}" stands behind "{behind[-1].describe()}"')

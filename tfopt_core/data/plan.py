@@ -15,7 +15,6 @@ from tfopt_core.data.stages import (
     Cache,
     Filter,
     Interleave,
-    Map,
     MapBatches,
     MapExamples,
     Opaque,
@@ -153,12 +152,7 @@ class DataPlan:
     @property
     def fills(self) -> bool:
         """Whether the first epoch fills a cache, in a part of a source too."""
-        return any(
-            isinstance(stage, Cache)
-            or (isinstance(stage, Map) and stage.kept_bytes > 0)
-            or (isinstance(stage, Source) and any(part.fills for part in stage.parts))
-            for stage in self.stages
-        )
+        return any(stage.fills for stage in self.stages)
 
     def describe(self) -> tuple[str, ...]:
         """A line a stage, in the order in which elements pass them."""

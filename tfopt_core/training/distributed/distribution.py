@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan, PartOfBatch, PartOfExamples, PartOfSource
+from tfopt_core.data import Batch, DataPlan, Part
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
@@ -24,7 +24,6 @@ from tfopt_core.training.distributed.replicas import with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
 from tfopt_core.training.loop_report import LoopReport, continued
 
-PARTS = (PartOfBatch, PartOfExamples, PartOfSource)
 # More steps than anybody makes.
 ENDLESS = 2**62
 
@@ -180,7 +179,7 @@ class Synchronous:
         """None where it is not known: where a worker's data are not tfopt's part of the whole."""
         if plan is None:
             return None
-        shared = any(isinstance(stage, PARTS) for stage in plan.stages)
+        shared = any(isinstance(stage, Part) for stage in plan.stages)
         return plan.batch_size if shared or self.built.run.cluster is None else None
 
     def _function(self, split: str, step: Any) -> ReplicatedFunction:

@@ -12,7 +12,6 @@ from attrs import field
 
 from tfopt_core import DataPlan, Diagnosis, Effect, PluginRefused, RunContext, hookimpl
 from tfopt_core.data import (
-    Batch,
     Cache,
     MapBatches,
     MapExamples,
@@ -63,7 +62,7 @@ def with_augmentation(
 
 
 def _before_batching(plan: DataPlan) -> int:
-    batch = _last(plan, Batch)
+    batch = plan.batch_place
     if batch is None:
         if plan.batched:
             raise PluginRefused(
@@ -71,10 +70,10 @@ def _before_batching(plan: DataPlan) -> int:
                 'on = "batches"'
             )
         return _behind_batching(plan)
-    kept = _last(plan, Cache, Resident)
-    if kept is not None and kept > batch:
+    kept = [stage for stage in plan.stages[batch:] if isinstance(stage, Cache | Resident)]
+    if kept:
         raise PluginRefused(
-            f'"{plan.stages[kept].describe()}" keeps whole batches, so what is done with single '
+            f'"{kept[-1].describe()}" keeps whole batches, so what is done with single '
             'examples would be the same in each epoch; set on = "batches"'
         )
     return batch
@@ -85,11 +84,6 @@ def _behind_batching(plan: DataPlan) -> int:
     while place > 1 and plan.stages[place - 1].neutral:
         place -= 1  # what is prefetched is to be augmented already
     return place
-
-
-def _last(plan: DataPlan, *kinds: type[Any]) -> int | None:
-    found = [i for i, stage in enumerate(plan.stages) if isinstance(stage, kinds)]
-    return found[-1] if found else None
 
 
 @attrs.frozen(kw_only=True, eq=False)

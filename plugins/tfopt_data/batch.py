@@ -71,16 +71,16 @@ def with_last_batch_padded(plan: DataPlan) -> Rewrite:
 
 def _last_batch(plan: DataPlan) -> int | str:
     """Where examples are put into batches, or why there is no partial batch to change."""
-    places = [i for i, stage in enumerate(plan.stages) if isinstance(stage, BatchStage)]
-    if not places or not plan.batched:
+    place = plan.batch_place
+    if place is None:
         return "the workload's batches are made where tfopt does not see it"
-    stage, count = plan.stages[places[-1]], plan.upto(places[-1]).cardinality
+    stage, count = plan.stages[place], plan.upto(place).cardinality
     assert isinstance(stage, BatchStage)
     if stage.drop_remainder:
         return "the workload drops the remainder itself"
     if count is not None and count % stage.size == 0:
         return f"every batch is full: {count:,} examples in batches of {stage.size:,}"
-    return places[-1]
+    return place
 
 
 @attrs.frozen(kw_only=True, eq=False)

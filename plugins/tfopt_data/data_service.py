@@ -20,6 +20,7 @@ from tfopt_core.data import (
     Stage,
 )
 from tfopt_core.data.stages.resident import COMPUTED_FROM
+from tfopt_core.data.stages.selecting import NEW_SEED
 from tfopt_core.hooks.plain_code import PlainCode
 from tfopt_data.rewrite import (
     Rewrite,
@@ -41,8 +42,6 @@ from tfopt_data.service_local import LocalService
 
 # A graph is a protocol buffer, and arrays are part of it.
 MOST_ARRAY_BYTES = 2**31 - 2**20
-# What tf.data takes as: a new seed each time.
-NEW_SEED = (0, 0)
 # Fewer CPUs than this have none left for other processes while the model trains.
 FEW_CPUS = 8
 # Input that is waited for less is not worth the way between processes.
@@ -90,8 +89,7 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
             f"the examples are {size_in_words(size)} of arrays, and each worker gets them within "
             "a graph, which holds at most 2 GiB; read them from files"
         )
-    batches = [stage for stage in plan.stages if isinstance(stage, Batch)] if plan.batched else []
-    batch = batches[-1] if batches else None
+    batch = None if plan.batch_place is None else plan.stages[plan.batch_place]
     if divided:
         _check_batches(plan, batch)
 
@@ -105,7 +103,7 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
         answer = serve(dataset)
         if answer is not dataset:
             setattr(answer, COMPUTED_FROM, dataset)
-        if divided and batch is not None:
+        if divided and isinstance(batch, Batch):
             answer = answer.rebatch(batch.size)  # each worker had a smaller last batch
         known = int(count) >= 0
         return answer.apply(tf.data.experimental.assert_cardinality(count)) if known else answer
@@ -136,7 +134,7 @@ def _reshuffles_by_seed(stage: Stage) -> bool:
     return isinstance(stage, Shuffle) and stage.reshuffle and stage.seed != NEW_SEED
 
 
-def _check_batches(plan: DataPlan, batch: Batch | None) -> None:
+def _check_batches(plan: DataPlan, batch: Stage | None) -> None:
     if batch is None:
         if plan.batched:
             raise PluginRefused(

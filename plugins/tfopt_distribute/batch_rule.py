@@ -47,8 +47,8 @@ def with_larger_batch(plan: DataPlan, factor: int, run: RunContext) -> DataPlan:
     :raises PluginRefused: for batches that are made where tfopt does not see it, or whose size
         another plugin relies on.
     """
-    places = [i for i, stage in enumerate(plan.stages) if isinstance(stage, Batch)]
-    if not places or not plan.batched:
+    place = plan.batch_place
+    if place is None:
         raise PluginRefused(
             "the workload's batches are made where tfopt does not see it, so they cannot be made "
             f"larger; {MEND}"
@@ -57,11 +57,11 @@ def with_larger_batch(plan: DataPlan, factor: int, run: RunContext) -> DataPlan:
         raise PluginRefused(
             'the plugin "batch" fills the last batch up to the size before; set its last = "drop"'
         )
-    stage = plan.stages[places[-1]]
+    stage = plan.stages[place]
     assert isinstance(stage, Batch)
     if stage.of is not None:
         raise PluginRefused(f"the batches are shared out already; {MEND}")
-    return plan.replace(places[-1], attrs.evolve(stage, size=stage.size * factor))
+    return plan.replace(place, attrs.evolve(stage, size=stage.size * factor))
 
 
 def with_scaled_rate(options: TrainingOptions, rule: RateRule, replicas: int) -> TrainingOptions:

@@ -21,11 +21,10 @@ from tfopt_core.data import (
 from tfopt_core.data.lower import element_spec
 from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.stages.parts import rows_of
+from tfopt_core.data.stages.selecting import NEW_SEED
 
 ShardPolicy = Literal["batch", "source", "off"]
 SHARD_POLICIES: tuple[ShardPolicy, ...] = ("batch", "source", "off")
-# What a seed pair of tf.data stands for: a new seed each time.
-NEW_SEED = (0, 0)
 
 
 def shared_plan(plan: DataPlan, policy: ShardPolicy, count: int, rank: int | None) -> DataPlan:
@@ -56,7 +55,7 @@ def by_batch(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
         _check_same_order(plan, plan.stages)
         return plan.append(PartOfBatch(count=count, index=rank))
     _check_same_order(plan, plan.stages[:place])
-    at = _batch_place(plan)
+    at = plan.batch_place
     assert at is not None
     batch = plan.stages[at]
     assert isinstance(batch, Batch)
@@ -75,7 +74,7 @@ def by_source(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
     last stage that yields more or fewer than it is given. All workers make as many steps: where
     one has fewer batches, empty ones follow.
     """
-    at = _batch_place(plan)
+    at = plan.batch_place
     if at is None:
         raise PluginRefused(
             "the workload's batches are made where tfopt does not see it, so they cannot be made "
@@ -134,18 +133,13 @@ def in_words(plan: DataPlan) -> str:
     return ""
 
 
-def _batch_place(plan: DataPlan) -> int | None:
-    places = [i for i, stage in enumerate(plan.stages) if isinstance(stage, Batch)]
-    return places[-1] if places and plan.batched else None
-
-
 def _early_place(plan: DataPlan, count: int) -> int | None:
     """Before which stage examples can be left out, None where only whole batches can be cut.
 
     Every worker must get a last batch that is neither empty nor larger than its others, or they
     would make different numbers of steps.
     """
-    at = _batch_place(plan)
+    at = plan.batch_place
     if at is None or not all(stage.neutral for stage in plan.stages[at + 1 :]):
         return None
     place = at

@@ -17,11 +17,11 @@ def check_full_batches(plan: DataPlan) -> None:
     """:raises PluginRefused: if a batch may be smaller than the others."""
     from tfopt_core.data import Batch
 
-    size, count = plan.batch_size, plan.count
-    batches = [stage for stage in plan.stages if isinstance(stage, Batch)]
-    if any(stage.drop_remainder for stage in batches):
+    size, count, place = plan.batch_size, plan.count, plan.batch_place
+    stage = None if place is None else plan.stages[place]
+    if isinstance(stage, Batch) and stage.drop_remainder:
         return
-    if not batches or size is None or not count or count % size:
+    if stage is None or not size or not count or count % size:
         last = "the last batch" if count is None or not size else f"the last of {count:,} examples"
         raise PluginRefused(
             f"a TPU compiles its step for one size of batch, and {last} may be fewer than the "

@@ -133,6 +133,16 @@ class DataPlan:
         return counted(self.stages).batch_size
 
     @property
+    def batch_place(self) -> int | None:
+        """The index of the stage that makes the batches which the plan yields, None where tfopt
+        does not see it: there is none, or batches of another size are made of them later."""
+        places = [i for i, stage in enumerate(self.stages) if isinstance(stage, Batch)]
+        if not places or not self.batched:
+            return None
+        made = counted(self.stages[: places[-1] + 1]).batch_size
+        return places[-1] if made == self.batch_size else None
+
+    @property
     def count(self) -> int | None:
         """How many elements the stages yield before batching, None where that is unknown.
 

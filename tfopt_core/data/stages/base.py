@@ -74,6 +74,16 @@ class Stage(ABC):
         """Whether the first epoch fills something that the later ones read."""
         return False
 
+    @property
+    def holds(self) -> int | None:
+        """How many elements it holds in memory once it is full, None for all that pass."""
+        return 0
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether its elements are the very tensors that it is given, which take no more memory."""
+        return self.yields in ("same", "some")
+
     def has_fixed_order(self, any_order: bool) -> bool:
         """Return whether its elements never come in the order in which they happen to be ready.
 
@@ -107,6 +117,16 @@ class ParallelStage(Stage):
 
     parallel: Parallelism = None
     ordered: bool | None = True
+
+    @property
+    def holds(self) -> int | None:
+        """How many elements it holds in memory once it is full, None for all that pass."""
+        return 0
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether its elements are the very tensors that it is given, which take no more memory."""
+        return self.yields in ("same", "some")
 
     def has_fixed_order(self, any_order: bool) -> bool:
         ordered = not any_order if self.ordered is None else self.ordered

@@ -39,6 +39,10 @@ class Resident(SameElements):
     device: str | None = None
     held: Held = attrs.field(factory=Held, repr=False)
 
+    @property
+    def hands_on(self) -> bool:
+        return False
+
     def lower(self, dataset: Any) -> Any:
         """Compute every element of `dataset` once, keep them in `held`, and read them from there.
 

@@ -12,13 +12,14 @@ from tfopt_core.data.stages.count import Count
 
 # The shuffle buffer, in examples, where nobody knows how many there are.
 UNKNOWN_COUNT_BUFFER = 10_000
+# A seed pair that has tf.data draw a new seed each time.
+NEW_SEED = (0, 0)
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class Shuffle(SameElements):
     """Shuffles through a buffer; `buffer_size` None means all elements, where their number is
-    known, and 10,000 else. A `seed` pair is what tf.data made of the global and the op's seed;
-    (0, 0) stands for a new seed each time."""
+    known, and 10,000 else. A `seed` pair is what tf.data made of the global and the op's seed."""
 
     kind: ClassVar[str] = "shuffle"
     order: ClassVar[Order] = "shuffled"
@@ -30,7 +31,11 @@ class Shuffle(SameElements):
 
     @deterministic.default
     def _is_deterministic(self) -> bool:
-        return not self.reshuffle and self.seed not in (None, (0, 0))
+        return not self.reshuffle and self.seed not in (None, NEW_SEED)
+
+    @property
+    def holds(self) -> int | None:
+        return self.buffer_size
 
     def lower(self, dataset: Any) -> Any:
         from tfopt_core.data.dissect.rebuild import shuffled

@@ -210,9 +210,8 @@ class Synchronous:
 
 def fills_last_batch(plan: DataPlan) -> bool:
     """Whether every batch surely holds the same number of examples."""
-    size, count = plan.batch_size, plan.count
-    at = plan.find(Batch)
-    stage = None if at is None else plan.stages[at]
+    size, count, place = plan.batch_size, plan.count, plan.batch_place
+    stage = None if place is None else plan.stages[place]
     if isinstance(stage, Batch) and stage.drop_remainder:
         return True
     return size is not None and count is not None and count % size == 0

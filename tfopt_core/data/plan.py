@@ -45,7 +45,7 @@ class DataPlan:
 
     @classmethod
     def from_arrays(cls, *arrays: Any) -> DataPlan:
-        """A plan over arrays (or nested structures of them) that share their first axis.
+        """Make a plan over arrays (or nested structures of them) that share their first axis.
 
         `from_arrays(x, y)` and `from_arrays(x, y, sample_weight)` yield tuples, as Keras takes
         them; `from_arrays(x)` yields single examples.
@@ -60,7 +60,7 @@ class DataPlan:
 
     @classmethod
     def from_dataset(cls, dataset: Any, *, deterministic: bool = False) -> DataPlan:
-        """A plan of a `tf.data.Dataset`, taken apart into its stages.
+        """Make a plan of a `tf.data.Dataset`, taken apart into its stages.
 
         Everything up to a part that tfopt does not understand (a generator, for example) is one
         source that stays as it is; what stands behind it is still taken apart.
@@ -79,7 +79,7 @@ class DataPlan:
         signature: Any = None,
         deterministic: bool = False,
     ) -> DataPlan:
-        """A plan over a function that returns a fresh iterator of examples each time.
+        """Make a plan over a function that returns a fresh iterator of examples each time.
 
         :param signature: the `tf.TypeSpec` structure of an example; read from the first eight
             examples where it is None (axes in which they differ become None).
@@ -103,7 +103,7 @@ class DataPlan:
 
     @classmethod
     def from_pydataset(cls, dataset: Any) -> DataPlan:
-        """A plan over a `keras.utils.PyDataset`, which yields batches."""
+        """Make a plan over a `keras.utils.PyDataset`, which yields batches."""
         source = Source(
             value=dataset,
             origin="pydataset",
@@ -156,7 +156,7 @@ class DataPlan:
         return counted(self.stages).elements
 
     def find(self, kind: type[Stage]) -> int | None:
-        """The index of the first stage of this kind, None if there is none."""
+        """Return the index of the first stage of this class, None if there is none."""
         return next((i for i, stage in enumerate(self.stages) if isinstance(stage, kind)), None)
 
     @property
@@ -165,16 +165,19 @@ class DataPlan:
         return any(stage.fills for stage in self.stages)
 
     def describe(self) -> tuple[str, ...]:
-        """A line a stage, in the order in which elements pass them."""
+        """Return a line for each stage, in the order in which elements pass them."""
         return tuple(stage.describe() for stage in self.lowering_order())
 
     def describe_change(self, before: DataPlan) -> tuple[str, ...]:
-        """How this plan differs from an earlier one, a phrase a stage."""
+        """Return how this plan differs from an earlier one, a phrase for each stage."""
         return changes(before.lowering_order(), self.lowering_order())
 
     def lowering_order(self) -> tuple[Stage, ...]:
-        """The stages as they are lowered: prefetches that stand inside a given pipeline stay; of
-        all others one, the last that was asked for, stands at the end."""
+        """Return the stages in the order in which they are lowered.
+
+        Prefetches that stand inside a given pipeline stay; of all others one, the last that was
+        asked for, stands at the end.
+        """
         movable = [s for s in self.stages if isinstance(s, Prefetch) and not s.inside]
         rest = tuple(stage for stage in self.stages if stage not in movable)
         return (*rest, movable[-1]) if movable else rest
@@ -182,29 +185,32 @@ class DataPlan:
     # Rewriting
 
     def with_stages(self, stages: Iterable[Stage]) -> DataPlan:
-        """A plan of these stages that still knows what it was made from."""
+        """Return a plan of these stages that still knows what it was made from."""
         return DataPlan(tuple(stages), self.given)
 
     def upto(self, index: int) -> DataPlan:
-        """The plan of the stages before the one that stands at `index`."""
+        """Return the plan of the stages before the one that stands at `index`."""
         return self.with_stages(self.stages[:index])
 
     def insert(self, index: int, *stages: Stage) -> DataPlan:
-        """A plan with these stages before the one that stands at `index`."""
+        """Return a plan with these stages before the one that stands at `index`.
+
+        :raises ValueError: for a place before the source.
+        """
         if index < 1:
             raise ValueError("nothing can stand before the source")
         return self.with_stages((*self.stages[:index], *stages, *self.stages[index:]))
 
     def replace(self, index: int, *stages: Stage) -> DataPlan:
-        """A plan with these stages in place of the one that stands at `index`."""
+        """Return a plan with these stages in place of the one that stands at `index`."""
         return self.with_stages((*self.stages[:index], *stages, *self.stages[index + 1 :]))
 
     def append(self, stage: Stage) -> DataPlan:
-        """A plan with this stage at the end."""
+        """Return a plan with this stage at the end."""
         return self.with_stages((*self.stages, stage))
 
     def first(self, count: int) -> DataPlan:
-        """The plan of the first `count` examples only, or batches where the source yields these.
+        """Return the plan of the first `count` examples, or batches where the source yields these.
 
         They are chosen as early as they exist: of a few files with many records each, the
         records, but before they are decoded and shuffled.
@@ -212,7 +218,7 @@ class DataPlan:
         return self.insert(examples_begin(self.stages), Take(count=count))
 
     def keeping_prefetch(self) -> DataPlan:
-        """The plan whose given pipeline, if that ends with a prefetch, keeps it in its place.
+        """Return the plan whose given pipeline keeps its prefetch in its place, if it ends with one.
 
         What an author puts behind a data set of his own stands behind its prefetch too.
         """
@@ -238,6 +244,8 @@ class DataPlan:
     ) -> DataPlan:
         """Apply a function to each example, or to each batch once the plan is batched.
 
+        :param parallel: how many calls run at once; "auto" is tf.data's AUTOTUNE, None is one.
+
         :param deterministic: None lets tfopt look into the function's graph for random ops.
         """
         kind = MapBatches if self.batched else MapExamples
@@ -246,13 +254,19 @@ class DataPlan:
     def filter(
         self, predicate: Callable[..., Any], *, deterministic: bool | None = None
     ) -> DataPlan:
-        """Keep the elements for which the predicate is true."""
+        """Keep the elements for which the predicate is true.
+
+        :param deterministic: as for `map`.
+        """
         return self._then(Filter(function=predicate, deterministic=deterministic))
 
     def shuffle(
         self, buffer_size: int | None = None, *, seed: int | None = None, reshuffle: bool = True
     ) -> DataPlan:
-        """Shuffle through a buffer; None takes a buffer for all elements."""
+        """Shuffle through a buffer; None takes a buffer for all elements.
+
+        :param reshuffle: whether each epoch has another order.
+        """
         return self._then(Shuffle(buffer_size=buffer_size, seed=seed, reshuffle=reshuffle))
 
     def repeat(self, count: int | None = None) -> DataPlan:
@@ -260,19 +274,22 @@ class DataPlan:
         return self._then(Repeat(count=count))
 
     def cache(self) -> DataPlan:
-        """Keep what comes in memory after it was computed once."""
+        """Keep the elements in memory once they were computed."""
         return self._then(Cache())
 
     def batch(self, size: int, *, drop_remainder: bool = False) -> DataPlan:
-        """Put `size` examples into one batch."""
+        """Put `size` examples into one batch; the last one may be smaller, or is dropped."""
         return self._then(Batch(size=size, drop_remainder=drop_remainder))
 
     def take(self, count: int) -> DataPlan:
-        """The first `count` elements."""
+        """Take the first `count` elements."""
         return self._then(Take(count=count))
 
     def prefetch(self, buffer_size: int | Literal["auto"] = "auto") -> DataPlan:
-        """Compute elements ahead of their use."""
+        """Compute elements ahead of their use.
+
+        :param buffer_size: how many are held ready; "auto" is tf.data's AUTOTUNE.
+        """
         return self._then(Prefetch(buffer_size=buffer_size))
 
     def interleave(
@@ -284,7 +301,12 @@ class DataPlan:
         parallel: Parallelism = None,
         deterministic: bool | None = None,
     ) -> DataPlan:
-        """Read the data sets that the function makes of each element in turn."""
+        """Read the data sets that the function makes of each element in turn.
+
+        :param cycle_length: how many are read in turn; None leaves that to tf.data, and 1 reads
+            them one after another, which is tf.data's flat_map.
+        :param block_length: how many elements of each come in a row.
+        """
         return self._then(
             Interleave(
                 function=function, cycle_length=cycle_length, block_length=block_length,

@@ -1,7 +1,14 @@
 """The stages of an input pipeline. They import TensorFlow only where they are lowered."""
 
 from tfopt_core.data.functions import function_name
-from tfopt_core.data.stages.base import Parallelism, ParallelStage, SameElements, Stage
+from tfopt_core.data.stages.base import (
+    Order,
+    Parallelism,
+    ParallelStage,
+    SameElements,
+    Stage,
+    Yields,
+)
 from tfopt_core.data.stages.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
 from tfopt_core.data.stages.computing import (
     Filter,
@@ -39,6 +46,7 @@ __all__ = [
     "MapExamples",
     "Opaque",
     "Options",
+    "Order",
     "Origin",
     "PaddedBatch",
     "ParallelStage",
@@ -61,5 +69,6 @@ __all__ = [
     "TakeWhile",
     "Unbatch",
     "Window",
+    "Yields",
     "function_name",
 ]

@@ -17,6 +17,7 @@ class Map(ParallelStage):
     """A function of one element. `kept_bytes` is what a function that remembers its results holds
     in memory once it has seen every element, 0 for others."""
 
+    kind: ClassVar[str] = "map"
     yields: ClassVar[Yields] = "mapped"
     order: ClassVar[Order] = "kept"
     computes: ClassVar[bool] = True

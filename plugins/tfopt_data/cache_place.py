@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tfopt_core import DataPlan, PluginRefused
-from tfopt_core.data import Cache, Resident, Shuffle, dissect
+from tfopt_core.data import Cache, Resident, dissect
 from tfopt_data.cache_storage import element_bytes
 from tfopt_data.prefix import (
     Prefix,
@@ -87,9 +87,9 @@ def heavy_shuffle(plan: DataPlan, prefix: Prefix, memory_bytes: float) -> str:
     """Why a shuffle of computed examples would undo a cache on disk, "" if it would not."""
     head = plan.with_stages(prefix.head)
     for stage in prefix.passed:
-        if not isinstance(stage, Shuffle):
+        if stage.holds == 0:
             continue
-        count = head.cardinality if stage.buffer_size is None else stage.buffer_size
+        count = head.cardinality if stage.holds is None else stage.holds
         if count is None:
             return "the shuffle behind it would hold an unknown number of computed examples"
         held = count * element_bytes(head)

@@ -90,8 +90,8 @@ def is_reshuffled(stages: Sequence[Stage]) -> bool:
     for stage in stages:
         if _reshuffles(stage):
             return True
-        if isinstance(stage, Batch):
-            return False
+        if stage.yields == "new":
+            return False  # batches are shuffled as a whole
     return False
 
 

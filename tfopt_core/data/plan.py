@@ -218,7 +218,7 @@ class DataPlan:
         return self.insert(examples_begin(self.stages), Take(count=count))
 
     def keeping_prefetch(self) -> DataPlan:
-        """Return the plan whose given pipeline keeps its prefetch in its place, if it ends with one.
+        """Return the plan whose given pipeline, if it ends with a prefetch, keeps it in its place.
 
         What an author puts behind a data set of his own stands behind its prefetch too.
         """
@@ -244,9 +244,8 @@ class DataPlan:
     ) -> DataPlan:
         """Apply a function to each example, or to each batch once the plan is batched.
 
-        :param parallel: how many calls run at once; "auto" is tf.data's AUTOTUNE, None is one.
-
         :param deterministic: None lets tfopt look into the function's graph for random ops.
+        :param parallel: how many calls run at once; "auto" is tf.data's AUTOTUNE, None is one.
         """
         kind = MapBatches if self.batched else MapExamples
         return self._then(kind(function=function, deterministic=deterministic, parallel=parallel))

@@ -76,4 +76,4 @@ def batched_plan(
 def _shuffles(plan: DataPlan) -> bool:
     """Whether the plan itself shuffles; what a data set of the workload does is its own affair."""
     given = [stage for stage, _ in plan.given]
-    return any(isinstance(stage, Shuffle) and stage not in given for stage in plan.stages)
+    return any(stage.order == "shuffled" and stage not in given for stage in plan.stages)

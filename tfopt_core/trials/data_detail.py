@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfopt_core.data import Cache, DataPlan, Map, Shuffle, Source
+from tfopt_core.data import DataPlan, Map, Source
 from tfopt_core.data.anatomy import StageFacts, anatomy
 from tfopt_core.data.lower import lower
 from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine, held_by
@@ -57,7 +57,7 @@ def _few_steps(built: Built) -> None:
     import tensorflow as tf
 
     plan = built.plans["train"]
-    kept = [stage for stage in plan.stages if not isinstance(stage, Shuffle | Cache)]
+    kept = [s for s in plan.stages if s.yields != "same" or (s.holds == 0 and not s.fills)]
     data = lower(plan.with_stages(kept))
     if not isinstance(data, tf.data.Dataset):
         built.model.fit(data, steps_per_epoch=STEPS, verbose=0)

@@ -11,10 +11,8 @@ from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import looked_at
 from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.sampling import mean_bytes, tensor_bytes
+from tfopt_core.data.sampling import mean_bytes
 from tfopt_core.data.stages import Batch, PartOfBatch, Stage
-
-__all__ = ["StageFacts", "anatomy", "tensor_bytes"]
 
 
 @attrs.frozen(eq=False)

@@ -134,8 +134,8 @@ class DataPlan:
 
     @property
     def batch_place(self) -> int | None:
-        """The index of the stage that makes the batches which the plan yields, None where tfopt
-        does not see it: there is none, or batches of another size are made of them later."""
+        """The index of the stage that makes the batches of the plan, None where tfopt does not see
+        it: there is none, or batches of another size are made of them later."""
         places = [i for i, stage in enumerate(self.stages) if isinstance(stage, Batch)]
         if not places or not self.batched:
             return None

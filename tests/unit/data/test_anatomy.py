@@ -7,9 +7,9 @@ import pytest
 from support.compared import epochs
 
 from tfopt_core.data import DataPlan, Held, Resident
-from tfopt_core.data.anatomy import anatomy, tensor_bytes
+from tfopt_core.data.anatomy import anatomy
 from tfopt_core.data.lower import lower
-from tfopt_core.data.sampling import mean_bytes
+from tfopt_core.data.sampling import mean_bytes, tensor_bytes
 
 pytestmark = pytest.mark.tensorflow
 

@@ -58,7 +58,7 @@ class PartOfBatch(Part):
         return elements
 
     def lower(self, dataset: Any) -> Any:
-        """:raises WorkloadError: for batches with a part that has no rows."""
+        """Return the worker's rows. :raises WorkloadError: for batches that have none."""
         return dataset if self.index is None else _part_of_batches(dataset, self.count, self.index)
 
     def describe(self) -> str:
@@ -84,7 +84,8 @@ class PartOfExamples(Part):
         return whole * (end - begin) + last_end - last_begin
 
     def lower(self, dataset: Any) -> Any:
-        """Whole batches, cut and taken apart again: all of it without a function for each example.
+        """Return the worker's examples: of whole batches, cut and taken apart again, which takes no
+        function for each example.
 
         :raises WorkloadError: for examples with a part that has no rows.
         """
@@ -136,7 +137,10 @@ class EvenSteps(Stage):
     batches: int
 
     def lower(self, dataset: Any) -> Any:
-        """:raises WorkloadError: for batches of which no empty one can be made."""
+        """Return the batches, cut off or with empty ones behind them.
+
+        :raises WorkloadError: for batches of which no empty one can be made.
+        """
         import tensorflow as tf
 
         empty = tf.nest.map_structure(_empty, dataset.element_spec)

@@ -11,13 +11,9 @@ import attrs
 from attrs import field
 
 from tfopt_core.data import (
-    Autotune,
-    Batch,
     Cache,
     MapBatches,
     MapExamples,
-    Options,
-    Prefetch,
     Resident,
 )
 from tfopt_core.plugins import (
@@ -75,7 +71,7 @@ def with_augmentation(
 
 
 def _before_batching(plan: DataPlan) -> int:
-    batch = _last(plan, Batch)
+    batch = None if plan.batching is None else plan.batching[0]
     if batch is None:
         if plan.batched:
             raise PluginRefused(
@@ -83,10 +79,10 @@ def _before_batching(plan: DataPlan) -> int:
                 'on = "batches"'
             )
         return _behind_batching(plan)
-    kept = _last(plan, Cache, Resident)
-    if kept is not None and kept > batch:
+    kept = [stage for stage in plan.stages[batch:] if isinstance(stage, Cache | Resident)]
+    if kept:
         raise PluginRefused(
-            f'"{plan.stages[kept].describe()}" keeps whole batches, so what is done with single '
+            f'"{kept[-1].describe()}" keeps whole batches, so what is done with single '
             'examples would be the same in each epoch; set on = "batches"'
         )
     return batch
@@ -94,14 +90,9 @@ def _before_batching(plan: DataPlan) -> int:
 
 def _behind_batching(plan: DataPlan) -> int:
     place = len(plan.stages)
-    while place > 1 and isinstance(plan.stages[place - 1], Prefetch | Options | Autotune):
+    while place > 1 and plan.stages[place - 1].neutral:
         place -= 1  # what is prefetched is to be augmented already
     return place
-
-
-def _last(plan: DataPlan, *kinds: type[Any]) -> int | None:
-    found = [i for i, stage in enumerate(plan.stages) if isinstance(stage, kinds)]
-    return found[-1] if found else None
 
 
 @attrs.frozen(kw_only=True, eq=False)

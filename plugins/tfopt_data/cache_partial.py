@@ -9,14 +9,10 @@ import attrs
 from tfopt_core.data import (
     Batch,
     Cache,
-    Filter,
-    Interleave,
-    Map,
     Skip,
     Source,
     Stage,
     Take,
-    Unbatch,
     lower_plan,
     overhead_bytes,
 )
@@ -57,7 +53,7 @@ def fitting_part(head: DataPlan, budget_bytes: float) -> Part | str:
     A source element costs what becomes of it, so a sample of the first ones tells how many fit.
     """
     cut, multiple = _cut(head.stages)
-    if not any(isinstance(stage, Map | Filter | Interleave) for stage in head.stages[cut:]):
+    if not any(stage.computes for stage in head.stages[cut:]):
         return "there is no work on single elements that keeping a part would save"
     each = _bytes_each(head, cut, multiple)
     if each is None:
@@ -103,16 +99,10 @@ def _cut(stages: tuple[Stage, ...]) -> tuple[int, int]:
         stage = stages[index]
         if isinstance(stage, Batch):
             multiple, batched = multiple * stage.size, True
-        elif not (isinstance(stage, Map) or (not batched and _is_elementwise(stage))):
+        elif not stage.elementwise or (batched and stage.yields != "mapped"):
             break
         cut = index
     return cut, multiple
-
-
-def _is_elementwise(stage: Stage) -> bool:
-    if isinstance(stage, Interleave):
-        return stage.cycle_length == 1
-    return isinstance(stage, Filter | Unbatch)
 
 
 def _bytes_each(head: DataPlan, cut: int, multiple: int) -> float | None:

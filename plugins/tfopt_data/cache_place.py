@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tfopt_core.data import Cache, Resident, Shuffle, Take, TakeWhile, has_stage
+from tfopt_core.data import Cache, Resident, has_stage
 from tfopt_core.plugins import DataPlan, PluginRefused, size_in_words
 from tfopt_data.cache_storage import element_bytes
 from tfopt_data.prefix import (
@@ -38,10 +38,9 @@ def cache_prefix(plan: DataPlan, place: Place) -> Prefix | str:
         if prefix.stopped:
             return f"nothing before it is worth keeping: {prefix.stopped}"
         return "the data are arrays in memory, and nothing is computed from them"
-    if any(
-        isinstance(stage, Take | TakeWhile) for stage in plan.stages if stage not in prefix.head
-    ):
-        return "a take stage stops reading before the cache is full"
+    for stage in plan.stages:
+        if stage.stops_early and stage not in prefix.head:
+            return f'"{stage.describe()}" stops reading before the cache is full'
     by_chance = out_of_order(plan, prefix.head)
     if by_chance and not _is_reordered_behind(plan, prefix):
         return (
@@ -88,9 +87,9 @@ def heavy_shuffle(plan: DataPlan, prefix: Prefix, memory_bytes: float) -> str:
     """Why a shuffle of computed examples would undo a cache on disk, "" if it would not."""
     head = plan.with_stages(prefix.head)
     for stage in prefix.passed:
-        if not isinstance(stage, Shuffle):
+        if stage.holds == 0:
             continue
-        count = head.cardinality if stage.buffer_size is None else stage.buffer_size
+        count = head.cardinality if stage.holds is None else stage.holds
         if count is None:
             return "the shuffle behind it would hold an unknown number of computed examples"
         held = count * element_bytes(head)

@@ -11,15 +11,11 @@ from attrs import field, validators
 
 from tfopt_core.data import (
     COMPUTED_FROM,
-    Autotune,
+    NEW_SEED,
     Batch,
     Cache,
     EvenSteps,
     Opaque,
-    Options,
-    PaddedBatch,
-    Prefetch,
-    RaggedBatch,
     Resident,
     Shuffle,
     Stage,
@@ -55,8 +51,6 @@ from tfopt_data.service_local import LocalService
 
 # A graph is a protocol buffer, and arrays are part of it.
 MOST_ARRAY_BYTES = 2**31 - 2**20
-# What tf.data takes as: a new seed each time.
-NEW_SEED = (0, 0)
 # Fewer CPUs than this have none left for other processes while the model trains.
 FEW_CPUS = 8
 # Input that is waited for less is not worth the way between processes.
@@ -118,7 +112,7 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
         answer = serve(dataset)
         if answer is not dataset:
             setattr(answer, COMPUTED_FROM, dataset)
-        if divided and batch is not None:
+        if divided and isinstance(batch, Batch):
             answer = answer.rebatch(batch.size)  # each worker had a smaller last batch
         known = int(count) >= 0
         return answer.apply(tf.data.experimental.assert_cardinality(count)) if known else answer
@@ -127,7 +121,7 @@ def with_service(plan: DataPlan, serve: Serve, *, divided: bool) -> Rewrite:
     computed_elsewhere.__qualname__ = "computed by the data service"
     place = len(plan.stages)
     # what evens the steps of workers of a strategy counts the batches that arrive
-    while isinstance(plan.stages[place - 1], Prefetch | Options | Autotune | EvenSteps):
+    while plan.stages[place - 1].neutral or isinstance(plan.stages[place - 1], EvenSteps):
         place -= 1
     stage = Opaque(function=computed_elsewhere)
     return Rewrite(plan.insert(place, stage), done=f"after {plan.stages[place - 1].describe()}")
@@ -149,7 +143,7 @@ def _reshuffles_by_seed(stage: Stage) -> TypeGuard[Shuffle]:
     return isinstance(stage, Shuffle) and stage.reshuffle and stage.seed != NEW_SEED
 
 
-def _check_batches(plan: DataPlan, batch: Batch | None) -> None:
+def _check_batches(plan: DataPlan, batch: Stage | None) -> None:
     if batch is None:
         if plan.batched:
             raise PluginRefused(
@@ -157,7 +151,7 @@ def _check_batches(plan: DataPlan, batch: Batch | None) -> None:
                 "would make more and smaller ones; set workers = 1"
             )
         return
-    if isinstance(batch, PaddedBatch | RaggedBatch):
+    if type(batch) is not Batch:
         raise PluginRefused(
             f'"{batch.describe()}" makes batches of different shapes, and what several workers '
             "have left over cannot be put together; set workers = 1"

@@ -7,30 +7,17 @@ from collections.abc import Sequence
 import attrs
 
 from tfopt_core.data import (
-    Autotune,
     Batch,
     Cache,
-    Filter,
-    Interleave,
     Map,
-    Opaque,
-    Options,
-    Prefetch,
     Repeat,
-    Shuffle,
     Source,
     Stage,
-    Window,
     function_name,
-    keeps_order,
+    in_any_order,
     random_ops,
 )
 from tfopt_core.plugins import DataPlan
-
-# They say how the pipeline runs and touch no element, so they may stand anywhere.
-NEUTRAL = (Prefetch, Options, Autotune)
-# Cheap, so they may stand behind the cache; and what a window yields, data sets, cannot be kept.
-_NOT_WORTH_KEEPING = (Batch, Shuffle, Window)
 
 
 @attrs.frozen(eq=False)
@@ -62,7 +49,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
     passed: tuple[Stage, ...] = ()
     stopped = ""
     for stage in plan.stages[1:]:
-        if isinstance(stage, NEUTRAL):
+        if stage.neutral:
             continue
         if isinstance(stage, Repeat) or _reshuffles(stage):
             behind.append(stage)
@@ -82,7 +69,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
         if behind:
             passed = tuple(behind)
         head.append(stage)
-    while len(head) > 1 and isinstance(head[-1], _NOT_WORTH_KEEPING):
+    while len(head) > 1 and head[-1].cheap:
         head.pop()
     return Prefix(tuple(head), passed, stopped)
 
@@ -98,11 +85,9 @@ def unsteady_stage(plan: DataPlan) -> str:
 def out_of_order(plan: DataPlan, stages: Sequence[Stage]) -> str:
     """The first of these stages of the plan that yields its elements as they happen to be ready,
     in words, "" if there is none. Options that leave the order to chance do so for all stages."""
-    by_chance = any(
-        isinstance(stage, Options) and stage.options.deterministic is False for stage in plan.stages
-    )
+    unordered = in_any_order(plan.stages)
     for stage in stages:
-        if not keeps_order(stage, by_chance):
+        if stage in unordered:
             return f'"{stage.describe()}" yields its elements in any order'
     return ""
 
@@ -112,8 +97,8 @@ def is_reshuffled(stages: Sequence[Stage]) -> bool:
     for stage in stages:
         if _reshuffles(stage):
             return True
-        if isinstance(stage, Batch):
-            return False
+        if stage.yields == "new":
+            return False  # batches are shuffled as a whole
     return False
 
 
@@ -152,13 +137,13 @@ def misplaced_cache(plan: DataPlan) -> str:
 
 
 def _reshuffles(stage: Stage) -> bool:
-    return isinstance(stage, Shuffle) and not stage.deterministic
+    return stage.order == "shuffled" and stage.yields == "same" and not stage.deterministic
 
 
 def _computes(stages: tuple[Stage, ...]) -> bool:
     source, *rest = stages
     assert isinstance(source, Source)
-    if any(isinstance(stage, Map | Filter | Interleave | Opaque) for stage in rest):
+    if any(stage.computes for stage in rest):
         return True
     if source.parts:
         return any(_computes(part.stages) for part in source.parts)

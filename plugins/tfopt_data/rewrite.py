@@ -10,16 +10,7 @@ from attrs import field, validators
 
 from tfopt_core.data import (
     COMPUTED_FROM,
-    Opaque,
-    PartOfBatch,
-    PartOfExamples,
-    PartOfSource,
-    Shard,
-    Skip,
     Stage,
-    Take,
-    TakeWhile,
-    Window,
     datasets,
     has_stage,
 )
@@ -27,11 +18,6 @@ from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, Split, w
 
 # An input that takes less than this share of a step is not worth a plugin.
 WORTH_SHARE = 0.05
-
-# Which elements these choose depends on the order.
-_CHOOSING = (
-    Opaque, PartOfBatch, PartOfExamples, PartOfSource, Shard, Skip, Take, TakeWhile, Window,
-)  # fmt: skip
 
 AnyStage = TypeVar("AnyStage", bound=Stage)
 
@@ -111,7 +97,7 @@ def stages_of(plan: DataPlan, kind: type[AnyStage]) -> Iterator[AnyStage]:
 def chosen_otherwise(behind: Iterable[Stage]) -> str:
     """Why the stages behind one stand against another order of its elements, "" if none does."""
     for stage in behind:
-        if isinstance(stage, _CHOOSING):
+        if stage.chooses:
             return f'"{stage.describe()}" behind it would choose other examples'
     return ""
 

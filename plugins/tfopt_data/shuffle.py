@@ -7,10 +7,9 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field
 
-from tfopt_core.data import Filter, Map, random_ops
+from tfopt_core.data import Map, Stage, random_ops
 from tfopt_core.data import Shuffle as ShuffleStage
 from tfopt_core.plugins import DataPlan, Diagnosis, Effect, RunContext, ValueHook, hookimpl
-from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, chosen_otherwise, effect, remember
 
 # A buffer that takes more of the free memory than this is worth the move by itself.
@@ -35,7 +34,7 @@ def with_shuffle_up(plan: DataPlan, buffer_size: BufferSize = "auto") -> Rewrite
     stage = plan.stages[place]
     assert isinstance(stage, ShuffleStage)
     target = _furthest_up(plan, place)
-    passed = [other for other in plan.stages[target:place] if not isinstance(other, NEUTRAL)]
+    passed = [other for other in plan.stages[target:place] if not other.neutral]
     at_source = target == 1 and _is_in_memory(plan)
     size = stage.buffer_size
     if buffer_size == "all" or (buffer_size == "auto" and at_source):
@@ -64,10 +63,14 @@ def _furthest_up(plan: DataPlan, place: int) -> int:
     target = place
     while target > 1:
         stage = plan.stages[target - 1]
-        if not isinstance(stage, (*NEUTRAL, Map, Filter)) or random_ops(plan, target - 1):
+        if not _may_be_passed(stage) or random_ops(plan, target - 1):
             break
         target -= 1
     return target
+
+
+def _may_be_passed(stage: Stage) -> bool:
+    return stage.neutral or (stage.elementwise and stage.yields != "new")
 
 
 def _is_in_memory(plan: DataPlan) -> bool:

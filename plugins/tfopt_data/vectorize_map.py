@@ -11,8 +11,6 @@ from tfopt_core.data import (
     Batch,
     MapBatches,
     MapExamples,
-    PaddedBatch,
-    RaggedBatch,
     function_name,
     random_ops,
     stage_names,
@@ -27,7 +25,6 @@ from tfopt_core.plugins import (
     ValueHook,
     hookimpl,
 )
-from tfopt_data.prefix import NEUTRAL
 from tfopt_data.rewrite import Rewrite, costly_input, effect_if, remember, seen_through
 from tfopt_data.vectorizing import AS_IT_IS, vectorized
 
@@ -89,15 +86,14 @@ def _maps_before_batch(plan: DataPlan) -> tuple[int, Batch, list[int]] | str:
     if batch is None:
         return "nothing is put into batches where tfopt sees it"
     stage = plan.stages[batch]
-    assert isinstance(stage, Batch)
-    if isinstance(stage, PaddedBatch | RaggedBatch):
+    if type(stage) is not Batch:
         return "batches of examples of different shapes stay as they are"
     maps: list[int] = []
     for place in range(batch - 1, 0, -1):
         before = plan.stages[place]
         if isinstance(before, MapExamples):
             maps.insert(0, place)
-        elif not isinstance(before, NEUTRAL):
+        elif not before.neutral:
             break
     if not maps:
         other = plan.stages[batch - 1].describe()

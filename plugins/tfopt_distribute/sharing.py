@@ -7,40 +7,24 @@ from typing import Literal
 import attrs
 
 from tfopt_core.data import (
-    Autotune,
+    NEW_SEED,
     Batch,
-    Cache,
     EvenSteps,
-    Map,
     MapExamples,
-    Options,
+    Part,
     PartOfBatch,
     PartOfExamples,
     PartOfSource,
-    Prefetch,
-    Repeat,
-    Resident,
-    Shard,
     Shuffle,
-    Skip,
     Stage,
-    Take,
     element_spec,
-    keeps_order,
+    in_any_order,
     rows_of,
 )
 from tfopt_core.plugins import DataPlan, PluginRefused
 
 ShardPolicy = Literal["batch", "source", "off"]
 SHARD_POLICIES: tuple[ShardPolicy, ...] = ("batch", "source", "off")
-# What a seed pair of tf.data stands for: a new seed each time.
-NEW_SEED = (0, 0)
-# They say how a pipeline runs and touch no element.
-_NEUTRAL = (Autotune, Options, Prefetch)
-# They yield as many elements as they are given, so that of a part of them nothing is lost.
-_ONE_TO_ONE = (*_NEUTRAL, Cache, Map, Resident, Shuffle)
-# What these yield of all elements is known, but not what they would yield of a part.
-_COUNTED = (Batch, Repeat, Shard, Skip, Take)
 
 
 def shared_plan(plan: DataPlan, policy: ShardPolicy, count: int, rank: int | None) -> DataPlan:
@@ -123,16 +107,15 @@ def by_source(plan: DataPlan, count: int, rank: int | None) -> DataPlan:
 
 
 def _not_one_to_one(plan: DataPlan, after: int, before: int) -> list[int]:
-    """Which stages between these two do not yield an element for each that they are given.
+    """Return which stages between these two do not yield an element for each that they are given.
 
     :raises PluginRefused: for one of which it is unknown which elements it makes of a part.
     """
-    places = range(after + 1, before)
-    found = [i for i in places if not isinstance(plan.stages[i], _ONE_TO_ONE)]
-    for i in found:
-        if not isinstance(plan.stages[i], _COUNTED):
+    found = [i for i in range(after + 1, before) if not plan.stages[i].one_to_one]
+    for stage in (plan.stages[i] for i in found):
+        if isinstance(stage, Part) or (stage.yields == "new" and not isinstance(stage, Batch)):
             raise PluginRefused(
-                f'"{plan.stages[i].describe()}" makes another number of elements of what it is '
+                f'"{stage.describe()}" makes another number of elements of what it is '
                 "given, so a share of them would not be each example once; put it into the source "
                 '(tf.data.experimental.assert_cardinality behind it does), or set shard = "batch"'
             )
@@ -142,7 +125,7 @@ def _not_one_to_one(plan: DataPlan, after: int, before: int) -> list[int]:
 def in_words(plan: DataPlan) -> str:
     """How the data of a plan are shared out, "" if they are not."""
     for stage in plan.stages:
-        if isinstance(stage, PartOfBatch | PartOfExamples | PartOfSource):
+        if isinstance(stage, Part):
             return stage.describe()
     return ""
 
@@ -156,10 +139,10 @@ def _early_place(plan: DataPlan, count: int) -> int | None:
     if plan.batching is None:
         return None
     at, batch = plan.batching
-    if not all(isinstance(stage, _NEUTRAL) for stage in plan.stages[at + 1 :]):
+    if not all(stage.neutral for stage in plan.stages[at + 1 :]):
         return None
     place = at
-    while isinstance(plan.stages[place - 1], (MapExamples, *_NEUTRAL)):
+    while plan.stages[place - 1].neutral or isinstance(plan.stages[place - 1], MapExamples):
         place -= 1
     examples = plan.upto(place).cardinality
     computed = [stage for stage in plan.stages[place:at] if isinstance(stage, MapExamples)]
@@ -196,14 +179,12 @@ def _check_same_order(
     mend: str = 'give it a seed or ordered results, or set shard = "source"',
 ) -> None:
     """:raises PluginRefused: where these stages may yield another order on each worker."""
-    any_order = any(
-        isinstance(stage, Options) and stage.options.deterministic is False for stage in plan.stages
-    )
+    unordered = in_any_order(plan.stages)
     for part in plan.source.parts:
         _check_same_order(part, part.stages, mend)
     for stage in stages:
         drawn = isinstance(stage, Shuffle) and stage.seed == NEW_SEED
-        if drawn or not keeps_order(stage, any_order):
+        if drawn or stage in unordered:
             why = "draws a new seed on each" if drawn else "yields its elements in any order"
             raise PluginRefused(
                 f'"{stage.describe()}" {why}, and workers that see the data in different orders '

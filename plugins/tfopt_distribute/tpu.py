@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field
 
-from tfopt_core.data import Batch
 from tfopt_core.plugins import (
     DataPlan,
     Effect,
@@ -25,10 +24,9 @@ from tfopt_distribute.cluster_settings import others
 def check_full_batches(plan: DataPlan) -> None:
     """:raises PluginRefused: if a batch may be smaller than the others."""
     size, count = plan.batch_size, plan.count
-    batches = [stage for stage in plan.stages if isinstance(stage, Batch)]
-    if any(stage.drop_remainder for stage in batches):
+    if plan.batching is not None and plan.batching[1].drop_remainder:
         return
-    if not batches or size is None or not count or count % size:
+    if plan.batching is None or not size or not count or count % size:
         last = "the last batch" if count is None or not size else f"the last of {count:,} examples"
         raise PluginRefused(
             f"a TPU compiles its step for one size of batch, and {last} may be fewer than the "

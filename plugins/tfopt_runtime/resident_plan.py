@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 
 from tfopt_core.data import (
-    NEUTRAL,
     Batch,
     Cache,
     MapBatches,
@@ -47,12 +46,12 @@ def with_resident(plan: DataPlan, device: str | None = None) -> Placed:
     for stage in plan.stages[1:]:
         if isinstance(stage, Repeat):
             return Placed(plan, f'"{stage.describe()}" would be kept as often')
-        if isinstance(stage, (*NEUTRAL, Shuffle, Batch, MapBatches)):
+        if stage.neutral or isinstance(stage, Shuffle | Batch | MapBatches):
             behind.append(stage)
             continue
         if isinstance(stage, Cache):
             continue
-        if any(not isinstance(s, (*NEUTRAL, Shuffle)) for s in behind) or (
+        if any(not (s.neutral or isinstance(s, Shuffle)) for s in behind) or (
             _shuffled(behind) and not isinstance(stage, MapExamples)
         ):
             return Placed(plan, f'"{stage.describe()}" stands behind "{behind[-1].describe()}"')

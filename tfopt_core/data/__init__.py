@@ -7,17 +7,17 @@ from tfopt_core.data.anatomy import StageFacts, stage_facts
 from tfopt_core.data.autotune_model import tuning_of
 from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import datasets, has_stage, stage_names
-from tfopt_core.data.dissect.repeating import keeps_order
 from tfopt_core.data.functions import function_name
 from tfopt_core.data.graphs import all_ops
 from tfopt_core.data.lower import element_spec, lower_plan
+from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.resident import COMPUTED_FROM, NEUTRAL, why_not_gathered
 from tfopt_core.data.sampling import overhead_bytes, still, tensor_bytes
 from tfopt_core.data.stages import (
     Autotune,
     Batch,
     Cache,
+    Count,
     EvenSteps,
     Filter,
     Held,
@@ -27,7 +27,10 @@ from tfopt_core.data.stages import (
     MapExamples,
     Opaque,
     Options,
+    Order,
     PaddedBatch,
+    ParallelStage,
+    Part,
     PartOfBatch,
     PartOfExamples,
     PartOfSource,
@@ -35,6 +38,7 @@ from tfopt_core.data.stages import (
     RaggedBatch,
     Repeat,
     Resident,
+    SameElements,
     Shard,
     Shuffle,
     Skip,
@@ -44,15 +48,19 @@ from tfopt_core.data.stages import (
     TakeWhile,
     Unbatch,
     Window,
+    Yields,
 )
-from tfopt_core.data.stages.sharing import rows_of
+from tfopt_core.data.stages.parts import rows_of
+from tfopt_core.data.stages.resident import COMPUTED_FROM, why_not_gathered
+from tfopt_core.data.stages.selecting import NEW_SEED
 
 __all__ = [
     "COMPUTED_FROM",
-    "NEUTRAL",
+    "NEW_SEED",
     "Autotune",
     "Batch",
     "Cache",
+    "Count",
     "DataPlan",
     "EvenSteps",
     "Filter",
@@ -63,7 +71,10 @@ __all__ = [
     "MapExamples",
     "Opaque",
     "Options",
+    "Order",
     "PaddedBatch",
+    "ParallelStage",
+    "Part",
     "PartOfBatch",
     "PartOfExamples",
     "PartOfSource",
@@ -71,6 +82,7 @@ __all__ = [
     "RaggedBatch",
     "Repeat",
     "Resident",
+    "SameElements",
     "Shard",
     "Shuffle",
     "Skip",
@@ -81,13 +93,14 @@ __all__ = [
     "TakeWhile",
     "Unbatch",
     "Window",
+    "Yields",
     "all_ops",
     "datasets",
     "element_spec",
     "function_graph",
     "function_name",
     "has_stage",
-    "keeps_order",
+    "in_any_order",
     "lower_plan",
     "overhead_bytes",
     "random_ops",

@@ -8,29 +8,11 @@ import attrs
 
 from tfopt_core.data import dissect
 from tfopt_core.data.determinism import random_ops
-from tfopt_core.data.dissect.repeating import keeps_order
-from tfopt_core.data.lower import LIKE_THEIR_INPUT, looked_at
+from tfopt_core.data.lower import looked_at
+from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.plan import DataPlan
 from tfopt_core.data.sampling import mean_bytes
-from tfopt_core.data.stages import (
-    Batch,
-    Filter,
-    Options,
-    PartOfBatch,
-    PartOfExamples,
-    PartOfSource,
-    Repeat,
-    Shard,
-    Skip,
-    Stage,
-    Take,
-    TakeWhile,
-)
-
-# Stages that yield elements of their input unchanged.
-_SAME_ELEMENTS = (
-    *LIKE_THEIR_INPUT, Filter, PartOfExamples, PartOfSource, Repeat, Shard, Skip, Take, TakeWhile,
-)  # fmt: skip
+from tfopt_core.data.stages import Batch, PartOfBatch, Stage
 
 
 @attrs.frozen(eq=False)
@@ -59,9 +41,7 @@ def stage_facts(plan: DataPlan, sample: int = 64) -> tuple[StageFacts, ...]:
         leaves them open. Nothing with side effects is computed.
     """
     plan = plan.with_stages(plan.lowering_order())
-    any_order = any(
-        isinstance(stage, Options) and stage.options.deterministic is False for stage in plan.stages
-    )
+    unordered = in_any_order(plan.stages)
     facts: list[StageFacts] = []
     for index, (stage, dataset) in enumerate(looked_at(plan)):
         ops = random_ops(plan, index)
@@ -70,7 +50,7 @@ def stage_facts(plan: DataPlan, sample: int = 64) -> tuple[StageFacts, ...]:
             StageFacts(
                 stage=stage,
                 description=stage.describe(),
-                deterministic=not ops and keeps_order(stage, any_order),
+                deterministic=not ops and stage not in unordered,
                 random_ops=ops,
                 element_spec=spec,
                 element_bytes=_bytes(stage, spec, cardinality, facts, plan.upto(index + 1), sample),
@@ -95,7 +75,7 @@ def _bytes(
     exact = _spec_bytes(spec)
     if exact is not None:
         return exact
-    if isinstance(stage, _SAME_ELEMENTS):
+    if stage.yields in ("same", "some"):
         return before[-1].element_bytes
     if isinstance(stage, PartOfBatch) and before[-1].element_bytes is not None:
         return before[-1].element_bytes / (1 if stage.index is None else stage.count)

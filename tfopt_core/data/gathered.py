@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfopt_core.data.building import built, of_static_size
 from tfopt_core.data.stages import Batch, Shuffle, Source, Stage
 
 # The number of stages that are replaced: the arrays, the shuffle, the batch.
@@ -34,10 +33,11 @@ def batches(stages: Sequence[Stage]) -> Any:
 
     source, shuffle, batch = stages[:STAGES]
     assert isinstance(source, Source)
+    assert isinstance(batch, Batch)
     with tf.device("CPU:0"):
         arrays = tf.nest.map_structure(tf.convert_to_tensor, source.value)
-    indices = built(tf.data.Dataset.range(source.count), shuffle)
-    indices = built(indices, of_static_size(batch, indices))
+    indices = shuffle.lower(tf.data.Dataset.range(source.count))
+    indices = batch.with_static_size(indices).lower(indices)
     return indices.map(
         lambda chosen: tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
     )

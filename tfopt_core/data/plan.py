@@ -15,7 +15,6 @@ from tfopt_core.data.stages import (
     Cache,
     Filter,
     Interleave,
-    Map,
     MapBatches,
     MapExamples,
     Opaque,
@@ -152,19 +151,21 @@ class DataPlan:
 
     @property
     def batching(self) -> tuple[int, Batch] | None:
-        """The index and the stage that puts examples into batches, None where no stage does."""
+        """The index and the stage that makes the batches of the plan.
+
+        None where tfopt does not see it: no stage does, or later ones make batches of another size.
+        """
         found = [(i, stage) for i, stage in enumerate(self.stages) if isinstance(stage, Batch)]
-        return found[-1] if found and self.batched else None
+        if not found or not self.batched:
+            return None
+        place, stage = found[-1]
+        made = counted(self.stages[: place + 1]).batch_size
+        return (place, stage) if made == self.batch_size else None
 
     @property
     def fills(self) -> bool:
-        """Whether the first epoch fills a cache, also within a part of a source."""
-        return any(
-            isinstance(stage, Cache)
-            or (isinstance(stage, Map) and stage.kept_bytes > 0)
-            or (isinstance(stage, Source) and any(part.fills for part in stage.parts))
-            for stage in self.stages
-        )
+        """Whether the first epoch fills a cache, in a part of a source too."""
+        return any(stage.fills for stage in self.stages)
 
     def describe(self) -> tuple[str, ...]:
         """Return a line for each stage, in the order in which elements pass them."""
@@ -184,15 +185,18 @@ class DataPlan:
     # Rewriting
 
     def with_stages(self, stages: Iterable[Stage]) -> DataPlan:
-        """Return a plan of these stages that keeps the given data set."""
+        """Return a plan of these stages that still knows what it was made from."""
         return DataPlan(tuple(stages), self.given)
 
     def upto(self, index: int) -> DataPlan:
-        """Return the plan of the stages before the one at `index`."""
+        """Return the plan of the stages before the one that stands at `index`."""
         return self.with_stages(self.stages[:index])
 
     def insert(self, index: int, *stages: Stage) -> DataPlan:
-        """Return a plan with these stages before the one at `index`."""
+        """Return a plan with these stages before the one that stands at `index`.
+
+        :raises ValueError: for a place before the source.
+        """
         if index < 1:
             raise ValueError("nothing can stand before the source")
         return self.with_stages((*self.stages[:index], *stages, *self.stages[index:]))
@@ -240,7 +244,8 @@ class DataPlan:
     ) -> DataPlan:
         """Apply a function to each example, or to each batch once the plan is batched.
 
-        :param deterministic: None to search the function's graph for random ops.
+        :param deterministic: None lets tfopt look into the function's graph for random ops.
+        :param parallel: how many calls run at once; "auto" is tf.data's AUTOTUNE, None is one.
         """
         kind = MapBatches if self.batched else MapExamples
         return self._then(kind(function=function, deterministic=deterministic, parallel=parallel))
@@ -248,13 +253,19 @@ class DataPlan:
     def filter(
         self, predicate: Callable[..., Any], *, deterministic: bool | None = None
     ) -> DataPlan:
-        """Keep the elements for which the predicate is true."""
+        """Keep the elements for which the predicate is true.
+
+        :param deterministic: as for `map`.
+        """
         return self._then(Filter(function=predicate, deterministic=deterministic))
 
     def shuffle(
         self, buffer_size: int | None = None, *, seed: int | None = None, reshuffle: bool = True
     ) -> DataPlan:
-        """Shuffle through a buffer; None buffers all elements."""
+        """Shuffle through a buffer; None takes a buffer for all elements.
+
+        :param reshuffle: whether each epoch has another order.
+        """
         return self._then(Shuffle(buffer_size=buffer_size, seed=seed, reshuffle=reshuffle))
 
     def repeat(self, count: int | None = None) -> DataPlan:
@@ -266,7 +277,7 @@ class DataPlan:
         return self._then(Cache())
 
     def batch(self, size: int, *, drop_remainder: bool = False) -> DataPlan:
-        """Put `size` examples into one batch."""
+        """Put `size` examples into one batch; the last one may be smaller, or is dropped."""
         return self._then(Batch(size=size, drop_remainder=drop_remainder))
 
     def take(self, count: int) -> DataPlan:
@@ -274,7 +285,10 @@ class DataPlan:
         return self._then(Take(count=count))
 
     def prefetch(self, buffer_size: int | Literal["auto"] = "auto") -> DataPlan:
-        """Compute elements ahead of their use."""
+        """Compute elements ahead of their use.
+
+        :param buffer_size: how many are held ready; "auto" is tf.data's AUTOTUNE.
+        """
         return self._then(Prefetch(buffer_size=buffer_size))
 
     def interleave(
@@ -286,7 +300,12 @@ class DataPlan:
         parallel: Parallelism = None,
         deterministic: bool | None = None,
     ) -> DataPlan:
-        """Read in turn from the data sets that the function makes of each element."""
+        """Read the data sets that the function makes of each element in turn.
+
+        :param cycle_length: how many are read in turn; None leaves that to tf.data, and 1 reads
+            them one after another, which is tf.data's flat_map.
+        :param block_length: how many elements of each come in a row.
+        """
         return self._then(
             Interleave(
                 function=function, cycle_length=cycle_length, block_length=block_length,

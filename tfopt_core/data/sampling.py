@@ -11,10 +11,10 @@ import attrs
 
 from tfopt_core.data import dissect
 from tfopt_core.data.graphs import changing_ops, side_effects
-from tfopt_core.data.lower import LIKE_THEIR_INPUT, element_spec, lower_plan
+from tfopt_core.data.lower import element_spec, lower_plan
 from tfopt_core.data.plan import DataPlan
-from tfopt_core.data.reading import SAMPLES
 from tfopt_core.data.stages import Filter, Source, Take
+from tfopt_core.data.stages.reading import SAMPLES
 from tfopt_core.private_api import why_without
 
 # The memory of a small tensor beside its values: buffer, reference count, shape and its entry in
@@ -69,8 +69,8 @@ def _leaves_traces(graph: Any) -> bool:
 
 
 def still(plan: DataPlan) -> DataPlan:
-    """Return the plan without the stages that only order, keep or prefetch elements."""
-    rest = [stage for stage in plan.stages[1:] if not isinstance(stage, LIKE_THEIR_INPUT)]
+    """The plan without the stages that only order, keep or run ahead."""
+    rest = [stage for stage in plan.stages[1:] if stage.yields != "same"]
     return plan.with_stages([_still_source(plan.source), *rest])
 
 

@@ -1,4 +1,4 @@
-"""Write data plans as tf.data statements, one for each stage, as `data.building` builds them."""
+"""Write data plans as tf.data statements, one for each stage, as `Stage.lower` builds them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import DataPlan
-from tfopt_core.data.building import UNKNOWN_COUNT_BUFFER
 from tfopt_core.data.lower import looked_at, lower_stages
 from tfopt_core.data.stages import (
     Autotune,
@@ -33,6 +32,7 @@ from tfopt_core.data.stages import (
     Unbatch,
     Window,
 )
+from tfopt_core.data.stages.selecting import UNKNOWN_COUNT_BUFFER
 from tfopt_core.export.literals import spec_literal
 from tfopt_core.export.names import WorkloadNames
 from tfopt_core.hooks.code.literals import call, literal

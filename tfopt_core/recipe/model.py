@@ -88,9 +88,10 @@ class PluginEntry:
 class WorkloadSpec(Table):
     """What is trained: a workload by name, a factory, or an unmodified script.
 
-    For a script: `args` are its arguments; `folder` is its working directory, None for the recipe's
-    folder; with `isolate` (None means yes) each measured run writes to a private folder; `fit` is the number of the judged call of `fit`, from 1, None for all of them together;
-    `max_epochs` and `max_steps` cut each call short, for a quick look.
+    For a script: `args` are its arguments; `folder` is its working directory, None for the
+    recipe's folder; with `isolate` (None means yes) each measured run writes to a private
+    folder; `fit` is the number of the judged call of `fit`, from 1, None for all of them
+    together; `max_epochs` and `max_steps` cut each call short, for a quick look.
     """
 
     use: str | None = attrs.field(default=None, validator=Checked(checks.word))

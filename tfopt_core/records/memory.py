@@ -14,8 +14,9 @@ class StageLine:
     """A stage of a data plan as `tfopt plan` shows it.
 
     `elements` and `element_bytes` are of what it yields, None where unknown; `tensors` is how
-    many tensors an element has. `random_ops` say why it yields something else each time.
-    `kept_bytes` is what a map that remembers its results comes to hold.
+    many tensors an element has. `random_ops` say why it yields something else each time. `holds`
+    and `hands_on` are those of the stage; `kept_bytes` is what a map that remembers its results
+    comes to hold.
     """
 
     kind: str
@@ -25,8 +26,8 @@ class StageLine:
     tensors: int
     repeats: bool
     random_ops: tuple[str, ...] = ()
-    holds: int | None = None
-    on_disk: bool = False
+    holds: int | None = 0
+    hands_on: bool = False
     kept_bytes: float = 0.0
     parts: tuple[tuple[StageLine, ...], ...] = ()
 
@@ -63,21 +64,16 @@ def held_by(split: str, stages: Sequence[StageLine]) -> Iterator[HeldBytes]:
 
     A shuffle right behind a cache in memory holds the very same tensors, so it adds nothing.
     """
-    shared = False
+    shared = False  # whether a stage before holds them all
     for stage in stages:
         for part in stage.parts:
             yield from held_by(split, part)
         if stage.kept_bytes:
             yield HeldBytes(split, "kept results", stage.kept_bytes)
-        if stage.kind == "cache":
-            shared = not stage.on_disk
-            if shared:
-                yield HeldBytes(split, stage.kind, _bytes(stage.elements, stage))
-        elif stage.kind == "shuffle":
-            if not shared:
-                yield HeldBytes(split, stage.kind, _bytes(_least(stage), stage))
-        elif stage.kind not in ("options", "autotune", "prefetch", "repeat", "take", "skip"):
-            shared = False
+        shared = shared and stage.hands_on
+        if stage.holds != 0 and not shared:
+            yield HeldBytes(split, stage.kind, _bytes(_least(stage), stage))
+            shared = stage.holds is None
 
 
 def _least(stage: StageLine) -> int | None:

@@ -75,4 +75,4 @@ def batched_plan(
 def _shuffles(plan: DataPlan) -> bool:
     """Return whether the plan itself shuffles, other than within a given data set."""
     given = [stage for stage, _ in plan.given]
-    return any(isinstance(stage, Shuffle) and stage not in given for stage in plan.stages)
+    return any(stage.order == "shuffled" and stage not in given for stage in plan.stages)

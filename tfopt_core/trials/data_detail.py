@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
-
-from tfopt_core.data import Cache, DataPlan, Map, Shuffle, Source
+from tfopt_core.data import DataPlan, Map, Source
 from tfopt_core.data.anatomy import StageFacts, stage_facts
 from tfopt_core.data.lower import lower
 from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine, held_by
@@ -39,7 +37,7 @@ def _line(facts: StageFacts) -> StageLine:
     import tensorflow as tf
 
     stage = facts.stage
-    line = StageLine(
+    return StageLine(
         kind=stage.kind,
         description=facts.description,
         elements=facts.cardinality,
@@ -47,17 +45,11 @@ def _line(facts: StageFacts) -> StageLine:
         tensors=len(tf.nest.flatten(facts.element_spec, expand_composites=True)),
         repeats=facts.deterministic,
         random_ops=facts.random_ops,
+        holds=stage.holds,
+        hands_on=stage.hands_on,
+        kept_bytes=stage.kept_bytes if isinstance(stage, Map) else 0.0,
+        parts=tuple(map(stage_lines, stage.parts)) if isinstance(stage, Source) else (),
     )
-    match stage:
-        case Shuffle():
-            return attrs.evolve(line, holds=stage.buffer_size)
-        case Map():
-            return attrs.evolve(line, kept_bytes=stage.kept_bytes)
-        case Cache():
-            return attrs.evolve(line, on_disk=stage.path is not None)
-        case Source() if stage.parts:
-            return attrs.evolve(line, parts=tuple(stage_lines(part) for part in stage.parts))
-    return line
 
 
 def _few_steps(built: Built) -> None:
@@ -65,8 +57,8 @@ def _few_steps(built: Built) -> None:
     import tensorflow as tf
 
     plan = built.plans["train"]
-    stages = [stage for stage in plan.stages if not isinstance(stage, Shuffle | Cache)]
-    data = lower(plan.with_stages(stages))
+    kept = [s for s in plan.stages if s.yields != "same" or (s.holds == 0 and not s.fills)]
+    data = lower(plan.with_stages(kept))
     if not isinstance(data, tf.data.Dataset):
         built.model.fit(data, steps_per_epoch=STEPS, verbose=0)
         return

@@ -10,11 +10,10 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan, Shuffle
+from tfopt_core.data import Batch, DataPlan
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import lower_stages
-from tfopt_core.data.sampling import element_bytes, overhead_bytes
-from tfopt_core.data.stages import Map
+from tfopt_core.data.sampling import element_bytes, overhead_bytes, still
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
@@ -139,23 +138,14 @@ def _sizes(plan: DataPlan) -> Iterator[int]:
     """Yield the bytes of some examples after the longest deterministic prefix of the plan."""
 
     # the order of examples does not change their size, and a shuffle may have to count them
-    still = DataPlan(tuple(stage for stage in plan.stages if not isinstance(stage, Shuffle)))
+    bare = still(plan)
     end = 1
-    for index, stage in enumerate(still.stages[1:], start=1):
-        if isinstance(stage, Batch) or random_ops_or_none(still, index):
+    for index, stage in enumerate(bare.stages[1:], start=1):
+        if isinstance(stage, Batch) or random_ops(bare, index):
             break
         end = index + 1
-    for element in lower_stages(still.stages[:end]).take(SAMPLE_EXAMPLES):
+    for element in lower_stages(bare.stages[:end]).take(SAMPLE_EXAMPLES):
         yield element_bytes(element)
-
-
-def random_ops_or_none(plan: DataPlan, index: int) -> tuple[str, ...]:
-    """Return the ops of a stage that may yield something else the next time; empty if there are
-    none."""
-    stage = plan.stages[index]
-    if isinstance(stage, Map) or stage.deterministic is not True:
-        return random_ops(plan, index)
-    return ()
 
 
 def timed_steps(built: Built, seconds: float = PROBE_SECONDS) -> LoopTime:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from support.compared import epochs
 
-from tfopt_core.data import DataPlan, Held, Resident, stage_facts, tensor_bytes
+from tfopt_core.data import DataPlan, Held, Resident, stage_facts
 from tfopt_core.data.lower import lower
-from tfopt_core.data.sampling import mean_bytes
+from tfopt_core.data.sampling import mean_bytes, tensor_bytes
 
 pytestmark = pytest.mark.tensorflow
 

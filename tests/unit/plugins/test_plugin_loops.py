@@ -17,7 +17,7 @@ from tfopt_runtime.threads import Threads, tensorflow_default
 from tfopt_runtime.xla import Xla
 
 from tfopt_core import DataPlan, Diagnosis, PluginRefused
-from tfopt_core.data.resident import why_not_gathered
+from tfopt_core.data.stages.resident import why_not_gathered
 
 GIB = 2**30
 

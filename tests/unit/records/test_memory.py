@@ -18,11 +18,17 @@ from tfopt_core.records.memory import (
 EXAMPLE = StageLine(
     kind="source", description="", elements=100, element_bytes=1_000.0, tensors=2, repeats=True
 )
+# What a stage says of itself, by its kind.
+SAID: dict[str, dict[str, object]] = {
+    "cache": {"holds": None, "hands_on": True},
+    "shuffle": {"holds": None, "hands_on": True},
+    **{kind: {"hands_on": True} for kind in ("options", "repeat", "take")},
+}
 EACH = 1_000 + 2 * TENSOR_OVERHEAD_BYTES
 
 
 def stage(kind: str, **changes: object) -> StageLine:
-    return attrs.evolve(EXAMPLE, kind=kind, **changes)
+    return attrs.evolve(EXAMPLE, kind=kind, **{**SAID.get(kind, {}), **changes})
 
 
 def held(*stages: StageLine) -> list[tuple[str, float | None]]:
@@ -31,7 +37,7 @@ def held(*stages: StageLine) -> list[tuple[str, float | None]]:
 
 def test_a_cache_in_memory_holds_every_element_and_one_on_disk_none() -> None:
     assert held(EXAMPLE, stage("cache")) == [("cache", 100 * EACH)]
-    assert held(EXAMPLE, stage("cache", on_disk=True)) == []
+    assert held(EXAMPLE, stage("cache", holds=0, hands_on=False)) == []
 
 
 def test_a_shuffle_holds_its_buffer_but_never_more_than_there_is() -> None:
@@ -55,7 +61,9 @@ def test_a_shuffle_of_what_a_map_made_of_cached_elements_holds_them_anew() -> No
 
 
 def test_a_shuffle_behind_a_cache_on_disk_holds_its_elements() -> None:
-    assert held(stage("cache", on_disk=True), stage("shuffle")) == [("shuffle", 100 * EACH)]
+    assert held(stage("cache", holds=0, hands_on=False), stage("shuffle")) == [
+        ("shuffle", 100 * EACH)
+    ]
 
 
 def test_the_parts_of_a_concatenation_count() -> None:

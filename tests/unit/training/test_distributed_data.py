@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfopt_core.data import DataPlan, Shuffle
-from tfopt_core.data.building import UNKNOWN_COUNT_BUFFER
+from tfopt_core.data.stages.selecting import UNKNOWN_COUNT_BUFFER
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.coordinated import with_known_buffers

@@ -6,31 +6,17 @@ from collections.abc import Sequence
 
 from tfopt_core.data.dissect.functions import Taken
 from tfopt_core.data.graphs import changing_ops
-from tfopt_core.data.stages import Options, Stage
+from tfopt_core.data.ordering import in_any_order
+from tfopt_core.data.stages import Stage
 
 
 def repeats(stages: Sequence[Stage]) -> bool:
-    """Whether all of these stages do."""
-    in_any_order = any(
-        isinstance(stage, Options) and stage.options.deterministic is False for stage in stages
-    )
-    return all(_repeats(stage, in_any_order) for stage in stages)
+    """Return whether all of these stages do."""
+    return not in_any_order(stages) and all(map(_repeats, stages))
 
 
-def _repeats(stage: Stage, in_any_order: bool) -> bool:
-    if not keeps_order(stage, in_any_order):
-        return False
+def _repeats(stage: Stage) -> bool:
     function = getattr(stage, "function", None)
     if isinstance(function, Taken):
         return not changing_ops(function.concrete.graph)
     return stage.deterministic is True
-
-
-def keeps_order(stage: Stage, in_any_order: bool) -> bool:
-    """Whether the elements come in the order in which they went in, or always in the same other.
-
-    :param in_any_order: whether the options of the data set leave the order to chance.
-    """
-    ordered = getattr(stage, "ordered", True)
-    parallel = getattr(stage, "parallel", None) is not None
-    return not parallel or ordered is True or (ordered is None and not in_any_order)

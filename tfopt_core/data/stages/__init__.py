@@ -1,7 +1,14 @@
-"""The stages of an input pipeline, as data. No TensorFlow: `lower` turns them into tf.data."""
+"""The stages of an input pipeline. They import TensorFlow only where they are lowered."""
 
 from tfopt_core.data.functions import function_name
-from tfopt_core.data.stages.base import Parallelism, Stage
+from tfopt_core.data.stages.base import (
+    Order,
+    Parallelism,
+    ParallelStage,
+    SameElements,
+    Stage,
+    Yields,
+)
 from tfopt_core.data.stages.batching import Batch, PaddedBatch, RaggedBatch, Unbatch, Window
 from tfopt_core.data.stages.computing import (
     Filter,
@@ -12,20 +19,24 @@ from tfopt_core.data.stages.computing import (
     Opaque,
     TakeWhile,
 )
-from tfopt_core.data.stages.running import Autotune, Cache, Held, Options, Prefetch, Resident
-from tfopt_core.data.stages.selecting import Repeat, Shard, Shuffle, Skip, Take
-from tfopt_core.data.stages.sharing import (
+from tfopt_core.data.stages.count import Count
+from tfopt_core.data.stages.parts import (
     EvenSteps,
+    Part,
     PartOfBatch,
     PartOfExamples,
     PartOfSource,
 )
+from tfopt_core.data.stages.resident import Held, Resident
+from tfopt_core.data.stages.running import Autotune, Cache, Options, Prefetch
+from tfopt_core.data.stages.selecting import Repeat, Shard, Shuffle, Skip, Take
 from tfopt_core.data.stages.source import Origin, Source
 
 __all__ = [
     "Autotune",
     "Batch",
     "Cache",
+    "Count",
     "EvenSteps",
     "Filter",
     "Held",
@@ -35,9 +46,12 @@ __all__ = [
     "MapExamples",
     "Opaque",
     "Options",
+    "Order",
     "Origin",
     "PaddedBatch",
+    "ParallelStage",
     "Parallelism",
+    "Part",
     "PartOfBatch",
     "PartOfExamples",
     "PartOfSource",
@@ -45,6 +59,7 @@ __all__ = [
     "RaggedBatch",
     "Repeat",
     "Resident",
+    "SameElements",
     "Shard",
     "Shuffle",
     "Skip",
@@ -54,5 +69,6 @@ __all__ = [
     "TakeWhile",
     "Unbatch",
     "Window",
+    "Yields",
     "function_name",
 ]

@@ -1,26 +1,132 @@
-"""What every stage of an input pipeline has."""
+"""What every stage of an input pipeline says of itself."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
 
 import attrs
 
+from tfopt_core.data.stages.count import Count
+
 Parallelism = int | Literal["auto"] | None
+# The elements that a stage yields: "same", each that it is given, once and as it is; "mapped", one
+# computed from each; "some", as they are, but maybe not each of them, or more than once; "new",
+# anything else.
+Yields = Literal["same", "mapped", "some", "new"]
+# Their order: "kept"; "fixed", another that is always the same; "shuffled", drawn at random, anew
+# each time unless the stage is deterministic; "unknown", where nobody can tell.
+Order = Literal["kept", "fixed", "shuffled", "unknown"]
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Stage:
+class Stage(ABC):
     """One step of a pipeline.
 
-    `deterministic` says whether the stage yields the same elements in the same order each time
-    it is iterated; None means that this depends on a function that was not looked into yet
+    A stage must say how it lowers to tf.data and how it counts. What else it leaves out is taken
+    at its worst, so that no plugin moves, keeps or shares out what it does not know:
+
+    - `kind`: its name in messages and tables.
+    - `yields`, `order`: see `Yields` and `Order`.
+    - `neutral`: whether it says only how the pipeline runs, so that it may stand anywhere.
+    - `computes`: whether it does work that is worth keeping in a cache.
+    - `cheap`: whether it is never worth keeping, so that a cache stands before it.
+    - `chooses`: whether the order of what it is given decides which elements it yields.
+    - `stops_early`: whether it may stop reading before its input ends.
+
+    The field `deterministic` says whether it yields the same elements in the same order each time
+    it is iterated; None means that this depends on its `function`, which was not looked into yet
     (`determinism.random_ops` does).
     """
 
     kind: ClassVar[str] = "stage"
-    deterministic: bool | None = True
+    yields: ClassVar[Yields] = "new"
+    order: ClassVar[Order] = "unknown"
+    neutral: ClassVar[bool] = False
+    computes: ClassVar[bool] = False
+    cheap: ClassVar[bool] = False
+    chooses: ClassVar[bool] = True
+    stops_early: ClassVar[bool] = True
+
+    deterministic: bool | None = False
+
+    @abstractmethod
+    def lower(self, dataset: Any, /) -> Any:
+        """Return the `tf.data.Dataset` with this stage behind it."""
+
+    @abstractmethod
+    def count_after(self, before: Count) -> Count:
+        """Return how much comes out of the stage, of what is known to go in."""
+
+    @property
+    def one_to_one(self) -> bool:
+        """Whether it yields one element for each that it is given."""
+        return self.yields in ("same", "mapped")
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether it treats each element by itself: of two data sets, one behind the other, it
+        makes what it makes of the first, and then what it makes of the second."""
+        return False
+
+    @property
+    def fills(self) -> bool:
+        """Whether the first epoch fills something that the later ones read."""
+        return False
+
+    @property
+    def holds(self) -> int | None:
+        """How many elements it holds in memory once it is full, None for all that pass."""
+        return 0
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether its elements are the very tensors that it is given, which take no more memory."""
+        return self.yields in ("same", "some")
+
+    def has_fixed_order(self, any_order: bool) -> bool:
+        """Return whether its elements never come in the order in which they happen to be ready.
+
+        :param any_order: whether the options of the data set leave the order to chance.
+        """
+        return self.order != "unknown"
 
     def describe(self) -> str:
-        """The stage in one line, as `tfopt plan` prints it."""
+        """Return the stage in one line, as `tfopt plan` prints it."""
         return self.kind
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class SameElements(Stage):
+    """A stage that yields the very elements that it is given."""
+
+    yields: ClassVar[Yields] = "same"
+    order: ClassVar[Order] = "kept"
+    chooses: ClassVar[bool] = False
+    stops_early: ClassVar[bool] = False
+    deterministic: bool | None = True
+
+    def count_after(self, before: Count) -> Count:
+        return before
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ParallelStage(Stage):
+    """A stage of which `parallel` calls run at once; `ordered` keeps the order of their results,
+    or leaves that to the options of the data set where it is None."""
+
+    parallel: Parallelism = None
+    ordered: bool | None = True
+
+    def has_fixed_order(self, any_order: bool) -> bool:
+        ordered = not any_order if self.ordered is None else self.ordered
+        return super().has_fixed_order(any_order) and (ordered or self.parallel is None)
+
+    def calls(self) -> dict[str, Any]:
+        """Return how tf.data is told of the calls, as the arguments of a method."""
+        import tensorflow as tf
+
+        if self.parallel is None:
+            return {}
+        calls = tf.data.AUTOTUNE if self.parallel == "auto" else self.parallel
+        return {"num_parallel_calls": calls, "deterministic": self.ordered}

@@ -7,22 +7,37 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 
-from tfopt_core.data.stages.base import Stage
+from tfopt_core.data.stages.base import SameElements
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Cache(Stage):
+class Cache(SameElements):
     """Keeps elements after their first computation, in memory or in files under `path`."""
 
     kind: ClassVar[str] = "cache"
     path: Path | None = None
+
+    @property
+    def fills(self) -> bool:
+        return True
+
+    @property
+    def holds(self) -> int | None:
+        return None if self.path is None else 0
+
+    @property
+    def hands_on(self) -> bool:
+        return self.path is None
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.cache("" if self.path is None else str(self.path))
 
     def describe(self) -> str:
         return "cache: in memory" if self.path is None else "cache: on disk"
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Prefetch(Stage):
+class Prefetch(SameElements):
     """Computes elements ahead of their use. One that a plugin adds is lowered last, wherever it
     is put; one that stood `inside` a given pipeline stays in its place.
 
@@ -30,9 +45,20 @@ class Prefetch(Stage):
     """
 
     kind: ClassVar[str] = "prefetch"
+    neutral: ClassVar[bool] = True
     buffer_size: int | Literal["auto"] = "auto"
     inside: bool = False
     device: str | None = None
+
+    def lower(self, dataset: Any) -> Any:
+        import tensorflow as tf
+
+        size = tf.data.AUTOTUNE if self.buffer_size == "auto" else self.buffer_size
+        if self.device is None:
+            return dataset.prefetch(size)
+        ahead = dataset.apply(tf.data.experimental.prefetch_to_device(self.device, size))
+        ahead.cardinality = dataset.cardinality  # TF 2.21 calls it unknown, and `fit` then warns
+        return ahead
 
     def describe(self) -> str:
         size = "AUTOTUNE" if self.buffer_size == "auto" else str(self.buffer_size)
@@ -40,13 +66,27 @@ class Prefetch(Stage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Autotune(Stage):
+class Autotune(SameElements):
     """How tf.data tunes the whole pipeline while it runs; None leaves its own choice."""
 
     kind: ClassVar[str] = "autotune"
+    neutral: ClassVar[bool] = True
     enabled: bool | None = None
     cpu_budget: int | None = None
     ram_budget_bytes: int | None = None
+
+    def lower(self, dataset: Any) -> Any:
+        import tensorflow as tf
+
+        options = tf.data.Options()
+        for name, value in (
+            ("enabled", self.enabled),
+            ("cpu_budget", self.cpu_budget),
+            ("ram_budget", self.ram_budget_bytes),
+        ):
+            if value is not None:
+                setattr(options.autotune, name, value)
+        return dataset.with_options(options)
 
     def describe(self) -> str:
         if self.enabled is False:
@@ -60,36 +100,12 @@ class Autotune(Stage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Options(Stage):
+class Options(SameElements):
     """The `tf.data.Options` that a given pipeline carries."""
 
     kind: ClassVar[str] = "options"
+    neutral: ClassVar[bool] = True
     options: Any
 
-    def describe(self) -> str:
-        return "options"
-
-
-@attrs.define(eq=False)
-class Held:
-    """What a `Resident` stage holds once its plan was lowered: a structure of tensors whose
-    leaves share their first axis, and their number of elements."""
-
-    tensors: Any = None
-    count: int | None = None
-
-
-@attrs.frozen(kw_only=True, eq=False)
-class Resident(Stage):
-    """Computes all elements so far once, and keeps them as tensors in the device's memory.
-
-    Lowering fills `held`; a resident loop gathers its batches from there, and any other loop
-    reads them as a data set of slices. `device` None leaves them where TensorFlow puts them.
-    """
-
-    kind: ClassVar[str] = "resident"
-    device: str | None = None
-    held: Held = attrs.field(factory=Held, repr=False)
-
-    def describe(self) -> str:
-        return f"resident: in the memory of {self.device or 'the device'}"
+    def lower(self, dataset: Any) -> Any:
+        return dataset.with_options(self.options)

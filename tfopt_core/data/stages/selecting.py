@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from typing import Any, ClassVar
 
 import attrs
 
-from tfopt_core.data.stages.base import Stage
+from tfopt_core.data.stages.base import Order, SameElements, Stage, Yields
+from tfopt_core.data.stages.count import Count
+
+# The shuffle buffer, in examples, where nobody knows how many there are.
+UNKNOWN_COUNT_BUFFER = 10_000
+# A seed pair that has tf.data draw a new seed each time.
+NEW_SEED = (0, 0)
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Shuffle(Stage):
+class Shuffle(SameElements):
     """Shuffles through a buffer; `buffer_size` None means all elements, where their number is
-    known, and 10,000 else. A `seed` pair is what tf.data made of the global and the op's seed;
-    (0, 0) stands for a new seed each time."""
+    known, and 10,000 else. A `seed` pair is what tf.data made of the global and the op's seed."""
 
     kind: ClassVar[str] = "shuffle"
+    order: ClassVar[Order] = "shuffled"
+    cheap: ClassVar[bool] = True
     buffer_size: int | None = None
     seed: int | tuple[int, int] | None = None
     reshuffle: bool = True
@@ -23,7 +31,23 @@ class Shuffle(Stage):
 
     @deterministic.default
     def _is_deterministic(self) -> bool:
-        return not self.reshuffle and self.seed not in (None, (0, 0))
+        return not self.reshuffle and self.seed not in (None, NEW_SEED)
+
+    @property
+    def holds(self) -> int | None:
+        return self.buffer_size
+
+    def lower(self, dataset: Any) -> Any:
+        from tfopt_core.data.dissect.rebuild import shuffled
+
+        size = self.buffer_size
+        if size is None:
+            # elements are never counted, which may take as long as an epoch, or for ever
+            count = int(dataset.cardinality())
+            size = UNKNOWN_COUNT_BUFFER if count < 0 else max(1, count)
+        if isinstance(self.seed, tuple):
+            return shuffled(dataset, size, self.seed, self.reshuffle)
+        return dataset.shuffle(size, seed=self.seed, reshuffle_each_iteration=self.reshuffle)
 
     def describe(self) -> str:
         buffer = "all examples" if self.buffer_size is None else f"buffer of {self.buffer_size:,}"
@@ -31,45 +55,97 @@ class Shuffle(Stage):
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Repeat(Stage):
+class _Selecting(Stage):
+    """A stage that yields some of the elements that it is given, in their order."""
+
+    yields: ClassVar[Yields] = "some"
+    order: ClassVar[Order] = "kept"
+    stops_early: ClassVar[bool] = False
+    deterministic: bool | None = True
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Repeat(_Selecting):
     """Repeats the data; `count` None means without end."""
 
     kind: ClassVar[str] = "repeat"
+    chooses: ClassVar[bool] = False
     count: int | None = None
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.repeat(self.count)
+
+    def count_after(self, before: Count) -> Count:
+        return attrs.evolve(
+            before,
+            elements=self._times(before.elements),
+            inside=self._times(before.inside),
+            examples=before.examples if before.batched else self._times(before.examples),
+        )
+
+    def _times(self, number: int | None) -> int | None:
+        return None if number is None or self.count is None else number * self.count
 
     def describe(self) -> str:
         return "repeat: without end" if self.count is None else f"repeat: {self.count} times"
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Take(Stage):
+class Take(_Selecting):
     """The first `count` elements; all where it is negative."""
 
     kind: ClassVar[str] = "take"
+    stops_early: ClassVar[bool] = True
     count: int
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.take(self.count)
+
+    def count_after(self, before: Count) -> Count:
+        # of an endless source too, a known number is taken; of an unknown one, at most that
+        if self.count < 0 or before.elements is None:
+            return before.with_elements(before.elements)
+        return before.with_elements(min(before.elements, self.count))
 
     def describe(self) -> str:
         return f"take: {self.count:,}" if self.count >= 0 else "take: all"
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Skip(Stage):
+class Skip(_Selecting):
     """All elements but the first `count`; none where it is negative."""
 
     kind: ClassVar[str] = "skip"
     count: int
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.skip(self.count)
+
+    def count_after(self, before: Count) -> Count:
+        if self.count < 0:
+            return before.with_elements(0)
+        left = None if before.elements is None else max(0, before.elements - self.count)
+        return before.with_elements(left)
 
     def describe(self) -> str:
         return f"skip: {self.count:,}" if self.count >= 0 else "skip: all"
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Shard(Stage):
+class Shard(_Selecting):
     """Every `count`-th element, beginning with that at `index`."""
 
     kind: ClassVar[str] = "shard"
     count: int
     index: int
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.shard(self.count, self.index)
+
+    def count_after(self, before: Count) -> Count:
+        if before.elements is None:
+            return before.with_elements(None)
+        return before.with_elements(max(0, math.ceil((before.elements - self.index) / self.count)))
 
     def describe(self) -> str:
         return f"shard: {self.index + 1} of {self.count}"

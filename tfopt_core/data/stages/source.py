@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import attrs
 
-from tfopt_core.data.stages.base import Stage
+from tfopt_core.data.stages.base import Order, Stage
+from tfopt_core.data.stages.count import Count
+from tfopt_core.data.stages.reading import from_generator, from_pydataset
 
 # Where elements come from. The value of "arrays" is a structure whose leaves share their first
 # axis, of "tensors" a single element, of "range" (start, stop, step), of "zip" and "concatenate"
@@ -29,6 +33,10 @@ class Source(Stage):
     """
 
     kind: ClassVar[str] = "source"
+    order: ClassVar[Order] = "kept"
+    chooses: ClassVar[bool] = False
+    stops_early: ClassVar[bool] = False
+    deterministic: bool | None = True
     value: Any
     origin: Origin
     count: int | None = None
@@ -46,6 +54,41 @@ class Source(Stage):
         """The `DataPlan`s that a "zip" or "concatenate" source puts together, () for others."""
         return self.value if self.origin in ("zip", "concatenate") else ()
 
+    @property
+    def fills(self) -> bool:
+        return any(part.fills for part in self.parts)
+
+    def lower(self, *parts: Any) -> Any:
+        """Return the elements as a `tf.data.Dataset`.
+
+        :param parts: the data sets of `parts`.
+        :raises WorkloadError: if a generator without a signature yields nothing.
+        """
+        import tensorflow as tf
+
+        match self.origin:
+            case "dataset":
+                return self.value
+            case "arrays":
+                return tf.data.Dataset.from_tensor_slices(self.value)
+            case "tensors":
+                return tf.data.Dataset.from_tensors(self.value)
+            case "range":
+                kind = {} if self.signature is None else {"output_type": self.signature.dtype}
+                return tf.data.Dataset.range(*self.value, **kind)
+            case "generator":
+                return from_generator(self.value, self.signature)
+            case "pydataset":
+                return from_pydataset(self.value)
+            case "concatenate":
+                return functools.reduce(lambda first, second: first.concatenate(second), parts)
+            case "zip" if self.layout is None:
+                return tf.data.Dataset.zip(parts)
+        return tf.data.Dataset.zip(_laid_out(self.layout, parts))
+
+    def count_after(self, before: Count) -> Count:
+        return Count(self.count, self.count, batched=self.batched)
+
     def describe(self) -> str:
         unit = "batches" if self.batched else "examples"
         size = f"{self.count:,} {unit}" if self.count is not None else f"unknown number of {unit}"
@@ -56,3 +99,13 @@ class Source(Stage):
             inner = "; ".join(shown)
             return f"source: {self.origin} of [{inner}], {size}"
         return f"source: {self.origin}, {size}"
+
+
+def _laid_out(layout: Any, parts: Sequence[Any]) -> Any:
+    """Return the structure of indices with the part that each of them names."""
+    if isinstance(layout, dict):
+        return {key: _laid_out(item, parts) for key, item in layout.items()}
+    if isinstance(layout, tuple):
+        items = (_laid_out(item, parts) for item in layout)
+        return type(layout)(*items) if hasattr(layout, "_fields") else tuple(items)
+    return parts[layout]

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from tfopt_core.data import Batch, DataPlan, PartOfBatch, PartOfExamples, PartOfSource
+from tfopt_core.data import DataPlan, Part
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
@@ -24,8 +24,7 @@ from tfopt_core.training.distributed.synchronous import ReplicatedFunction
 from tfopt_core.training.loops.report import LoopReport, continued
 from tfopt_core.training.strategy.kinds import feeds_itself, kind_of
 
-PARTS = (PartOfBatch, PartOfExamples, PartOfSource)
-# More steps than any training makes.
+# More steps than anybody makes.
 ENDLESS = 2**62
 
 
@@ -181,7 +180,7 @@ class Synchronous:
         has not divided."""
         if plan is None:
             return None
-        shared = any(isinstance(stage, PARTS) for stage in plan.stages)
+        shared = any(isinstance(stage, Part) for stage in plan.stages)
         return plan.batch_size if shared or self.built.run.cluster is None else None
 
     def _function(self, split: str, step: Any) -> ReplicatedFunction:
@@ -213,9 +212,7 @@ class Synchronous:
 def fills_last_batch(plan: DataPlan) -> bool:
     """Return whether every batch surely holds the same number of examples."""
     size, count = plan.batch_size, plan.count
-    at = plan.find(Batch)
-    stage = None if at is None else plan.stages[at]
-    if isinstance(stage, Batch) and stage.drop_remainder:
+    if plan.batching is not None and plan.batching[1].drop_remainder:
         return True
     return size is not None and count is not None and count % size == 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Batch, DataPlan, MapBatches, Resident, Stage
-from tfopt_core.data.resident import why_not_gathered
+from tfopt_core.data.stages.resident import why_not_gathered
 from tfopt_core.training.loops.epoch_order import EpochOrders, shuffles_as_lowered
 from tfopt_core.training.loops.graph_steps import one_step, repeated
 from tfopt_core.training.loops.report import LoopReport

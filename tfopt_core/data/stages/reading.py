@@ -1,44 +1,31 @@
-"""Read a source, other than one of several parts, as a `tf.data.Dataset`."""
+"""What a source in Python yields, as a `tf.data.Dataset`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from tfopt_core.data.stages import Source
 from tfopt_core.errors import WorkloadError
 
 # How many examples of a generator are read to learn their shapes.
 SAMPLES = 8
 
 
-def read(source: Source) -> Any:
-    """Return a data set of the source's elements.
+def from_generator(generator: Callable[[], Iterator[Any]], signature: Any) -> Any:
+    """Return a data set of a generator's examples.
 
-    :raises WorkloadError: if a generator without a signature yields nothing.
+    :param signature: of an example; read from the first ones where it is None.
+    :raises WorkloadError: if it is None and the generator yields nothing.
     """
     import tensorflow as tf
 
-    match source.origin:
-        case "dataset":
-            return source.value
-        case "arrays":
-            return tf.data.Dataset.from_tensor_slices(source.value)
-        case "tensors":
-            return tf.data.Dataset.from_tensors(source.value)
-        case "range":
-            kind = {} if source.signature is None else {"output_type": source.signature.dtype}
-            return tf.data.Dataset.range(*source.value, **kind)
-        case "generator":
-            signature = source.signature
-            if signature is None:
-                signature = _signature(source.value())
-            return tf.data.Dataset.from_generator(source.value, output_signature=signature)
-        case "pydataset":
-            return _from_pydataset(source.value)
-    raise TypeError(f"a {source.origin} is no source of one piece")
+    if signature is None:
+        signature = _signature(generator())
+    return tf.data.Dataset.from_generator(generator, output_signature=signature)
 
 
-def _from_pydataset(pydataset: Any) -> Any:
+def from_pydataset(pydataset: Any) -> Any:
+    """Return a data set of a PyDataset's batches."""
     import tensorflow as tf
 
     def batches() -> Any:

@@ -1,0 +1,266 @@
+"""A stage that a plugin defines: core and the other plugins treat it by what it says of itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from support.compared import plain
+from tfopt_core.hooks.plain_code import NoPlainForm
+from tfopt_data.augment import with_augmentation
+from tfopt_data.batch import with_last_batch_dropped
+from tfopt_data.cache import with_cache, with_partial_cache
+from tfopt_data.data_service import with_service
+from tfopt_data.interleave import with_interleave
+from tfopt_data.parallel_map import with_parallel_maps
+from tfopt_data.prefetch import with_prefetch
+from tfopt_data.shuffle import with_shuffle_up
+from tfopt_data.vectorize_map import with_vectorized_maps
+from tfopt_distribute.sharing import by_batch, by_source
+from tfopt_runtime.resident_plan import with_resident
+
+from tfopt_core import DataPlan, PluginRefused, Workload
+from tfopt_core.data import Batch, Count, Shuffle, Stage
+from tfopt_core.data.anatomy import stage_facts
+from tfopt_core.data.lower import lower, lower_stages
+from tfopt_core.data.ordering import in_any_order
+from tfopt_core.data.stages import Order
+from tfopt_core.export.names import WorkloadNames
+from tfopt_core.export.pipeline import Pipelines
+
+pytestmark = pytest.mark.tensorflow
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Twice(Stage):
+    """Yields each element and, right behind it, its negative. It says what it must, no more."""
+
+    kind: ClassVar[str] = "twice"
+
+    def lower(self, dataset: Any) -> Any:
+        import tensorflow as tf
+
+        return dataset.map(lambda x: tf.stack([x, -x])).unbatch()
+
+    def count_after(self, before: Count) -> Count:
+        return before.with_elements(None if before.elements is None else 2 * before.elements)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class KnownTwice(Twice):
+    """The same, and says all that there is to say."""
+
+    kind: ClassVar[str] = "known_twice"
+    order: ClassVar[Order] = "kept"
+    computes: ClassVar[bool] = True
+    chooses: ClassVar[bool] = False
+    stops_early: ClassVar[bool] = False
+    deterministic: bool | None = True
+
+    @property
+    def elementwise(self) -> bool:
+        return True
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Halved(Stage):
+    """Makes of each batch two of half its size."""
+
+    kind: ClassVar[str] = "halved"
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset.unbatch().batch(4)
+
+    def count_after(self, before: Count) -> Count:
+        return attrs.evolve(before, elements=None, inside=None, batch_size=4)
+
+
+def plus_one(x: Any) -> Any:
+    return x + 1
+
+
+def numbers(count: int = 10) -> DataPlan:
+    return DataPlan.from_arrays(np.arange(float(count)))
+
+
+def kinds(plan: DataPlan) -> list[str]:
+    return [stage.kind for stage in plan.stages]
+
+
+def lines_of(path: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.TextLineDataset(path)
+
+
+def elements(plan: DataPlan) -> list[Any]:
+    return [plain(element) for element in lower(plan)]
+
+
+def examples(plan: DataPlan) -> list[float]:
+    return sorted(np.concatenate([np.ravel(element) for element in lower(plan)]).tolist())
+
+
+def test_a_stage_must_say_how_it_lowers_and_counts() -> None:
+    @attrs.frozen(kw_only=True, eq=False)
+    class Silent(Stage):
+        """Says nothing."""
+
+    with pytest.raises(TypeError, match=r"abstract .*count_after.*lower"):
+        Silent()
+
+
+@pytest.mark.parametrize("kind", [Twice, KnownTwice])
+def test_it_is_lowered_counted_and_described(kind: type[Stage]) -> None:
+    plan = numbers(3).map(plus_one).append(kind())
+    assert elements(plan) == [1, -1, 2, -2, 3, -3]
+    assert elements(plan) == [plain(element) for element in lower_stages(plan.stages)]
+    assert (plan.count, plan.cardinality) == (6, 6)
+    assert plan.batch(4).cardinality == math.ceil(6 / 4)
+    assert plan.describe()[-1] == kind.kind
+    assert plan.describe_change(plan.upto(2)) == (f"{kind.kind}, after map_examples",)
+    assert kinds(plan.map(plus_one).batch(2).first(5))[2:4] == [kind.kind, "take"]
+
+
+@pytest.mark.parametrize("kind", [Twice, KnownTwice])
+def test_what_it_yields_is_looked_at(kind: type[Stage]) -> None:
+    *_, facts = stage_facts(numbers(3).append(kind()))
+    assert facts.element_spec.shape.rank == 0
+    assert (facts.element_bytes, facts.cardinality) == (8.0, 6)
+    assert facts.deterministic is (kind is KnownTwice)
+
+
+def test_the_order_of_an_unknown_stage_is_unknown() -> None:
+    plan = numbers().append(KnownTwice()).append(Twice())
+    assert in_any_order(plan.stages) == [plan.stages[2]]
+
+
+def test_examples_are_counted_as_shared_among_workers() -> None:
+    for count in (2, 3):
+        whole = numbers().append(KnownTwice()).batch(6)
+        parts = [elements(by_batch(whole, count, rank)) for rank in range(count)]
+        together = [list(chain(*batch)) for batch in zip(*parts, strict=True)]
+        assert together == elements(whole)
+
+
+# What a plugin does to it: (the plan, the rewrite, why it leaves an unknown stage alone)
+unknown = numbers().map(plus_one).append(Twice())
+LEFT_ALONE: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], str]] = {
+    "cache before it": (unknown.batch(4), with_cache, "stops reading before the cache is full"),
+    "cache of it": (
+        numbers().append(Twice()).map(plus_one).batch(4), with_cache,
+        "nothing before it is worth keeping: twice",
+    ),
+    "partial cache": (
+        unknown.batch(4), lambda plan: with_partial_cache(plan, 1e6), "stops reading",
+    ),
+    "shuffle behind it": (unknown.shuffle(4).batch(2), with_shuffle_up, '"twice" before it draws'),
+    "shuffle before it": (
+        numbers().map(plus_one).shuffle(4).append(Twice()).batch(2), with_shuffle_up,
+        '"twice" behind it would choose other examples',
+    ),
+    "vectorized map": (
+        numbers().map(plus_one).append(Twice()).batch(2), with_vectorized_maps, '"twice"',
+    ),
+    "interleave": (
+        DataPlan.from_arrays(np.array(["a", "b"]))
+        .interleave(lines_of, cycle_length=1)
+        .append(Twice()),
+        lambda plan: with_interleave(plan, 2),
+        '"twice" behind it would choose other examples',
+    ),
+    "resident": (unknown.batch(4), with_resident, 'twice "Twice" yields something else each time'),
+    "data service": (
+        numbers().append(Shuffle(seed=3)).append(Twice()).batch(4),
+        lambda plan: with_service(plan, lambda dataset: dataset, divided=False),
+        '"twice" behind it would choose other examples',
+    ),
+    "last batch": (
+        numbers().batch(8).append(Halved()), with_last_batch_dropped,
+        "made where tfopt does not see it",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_a_plugin_leaves_alone_what_it_does_not_know(name: str) -> None:
+    plan, rewrite, reason = LEFT_ALONE[name]
+    result = rewrite(plan)
+    assert result.plan is plan
+    assert reason in result.reason
+
+
+@pytest.mark.parametrize(
+    ("share", "plan", "reason"),
+    [
+        (by_batch, unknown.batch(4), r'"twice" yields its elements in any order.*some examples tw'),
+        (by_source, unknown.batch(4), r'"twice" makes another number of elements'),
+        (by_source, numbers().append(KnownTwice()).batch(4), r"makes another number of elements"),
+        (by_source, numbers(16).batch(8).append(Halved()), "made where tfopt does not see it"),
+    ],
+)
+def test_workers_do_not_share_what_may_not_be_each_example_once(
+    share: Any, plan: DataPlan, reason: str
+) -> None:
+    with pytest.raises(PluginRefused, match=reason):
+        share(plan, 2, 0)
+
+
+known = numbers().map(plus_one).append(KnownTwice())
+REWRITTEN: dict[str, tuple[DataPlan, Callable[[DataPlan], Any], list[str]]] = {
+    "cache": (
+        known.batch(4), with_cache, ["source", "map_examples", "known_twice", "cache", "batch"],
+    ),
+    "cache behind a shuffle": (
+        numbers().append(KnownTwice()).shuffle(seed=1).map(plus_one).batch(4), with_cache,
+        ["source", "known_twice", "map_examples", "cache", "shuffle", "batch"],
+    ),
+    "partial cache": (
+        known, lambda plan: with_partial_cache(plan, 1_000), ["source"],
+    ),
+    "resident": (
+        known.append(Shuffle(seed=1)).batch(4), with_resident,
+        ["source", "map_examples", "known_twice", "resident", "shuffle", "batch"],
+    ),
+    "parallel map": (known, with_parallel_maps, kinds(known)),
+    "prefetch": (known, with_prefetch, [*kinds(known), "prefetch"]),
+    "shuffle": (
+        known.map(plus_one).shuffle(4).batch(4), with_shuffle_up,
+        ["source", "map_examples", "known_twice", "shuffle", "map_examples", "batch"],
+    ),
+    "vectorized map": (
+        known.map(plus_one).batch(4), with_vectorized_maps,
+        ["source", "map_examples", "known_twice", "batch", "map_batches"],
+    ),
+    "data service": (
+        known.batch(4), lambda plan: with_service(plan, lambda dataset: dataset, divided=False),
+        ["source", "map_examples", "known_twice", "batch", "opaque"],
+    ),
+    "augmentation": (
+        known.batch(4), lambda plan: with_augmentation(plan, lambda x: x, parallel=1),
+        ["source", "map_examples", "known_twice", "map_examples", "batch"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_a_plugin_rewrites_around_what_it_knows_and_the_examples_stay(name: str) -> None:
+    plan, rewrite, wanted = REWRITTEN[name]
+    result = rewrite(plan)
+    assert kinds(result.plan) == wanted, result.reason
+    assert examples(result.plan) == examples(plan)
+
+
+def test_a_stage_that_has_no_plain_form_is_named_by_the_export() -> None:
+    plan = numbers().append(Twice()).append(Batch(size=2))
+    workload = Workload(train=plan, build_model=lambda: None)
+    names = WorkloadNames(workload, {"train": plan}, Path())
+    code = Pipelines(names, None, None, (), lambda stage: "doubling")
+    with pytest.raises(NoPlainForm, match=r'its stage "twice" has none: tf.data has no stage'):
+        code.stage(plan.stages[1], "train")

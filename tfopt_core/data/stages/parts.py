@@ -1,0 +1,212 @@
+"""Stages that share the data out among workers that train one model together.
+
+Behind them a plan goes on counting the examples and the batch sizes of all workers together.
+Each has the `index` of this worker among `count`; None stands for all of them: so a plan is
+looked at where no worker is known, and it yields what one process would train on.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import attrs
+
+from tfopt_core.data.stages.base import Order, Stage, Yields
+from tfopt_core.data.stages.count import Count
+from tfopt_core.errors import WorkloadError
+
+
+def rows_of(rows: int, count: int, index: int) -> tuple[int, int]:
+    """Return begin and end of a worker's rows of a batch; all parts in order are the batch."""
+    return rows * index // count, rows * (index + 1) // count
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Part(Stage):
+    """A worker's part of what passes; see the module."""
+
+    yields: ClassVar[Yields] = "some"
+    order: ClassVar[Order] = "kept"
+    stops_early: ClassVar[bool] = False
+    deterministic: bool | None = True
+    count: int
+    index: int | None
+
+    @property
+    def whose(self) -> str:
+        """`1 of 2 workers`."""
+        return f"{'one' if self.index is None else self.index + 1} of {self.count} workers"
+
+    @abstractmethod
+    def left_of(self, elements: int) -> int:
+        """Return how many of so many elements are the worker's."""
+
+    def count_after(self, before: Count) -> Count:
+        elements = None if before.elements is None else self.left_of(before.elements)
+        return attrs.evolve(before, elements=elements, inside=None, shared=True)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class PartOfBatch(Part):
+    """The worker's rows of each batch; none of them where the batch has too few."""
+
+    kind: ClassVar[str] = "part_of_batch"
+    yields: ClassVar[Yields] = "mapped"
+
+    def left_of(self, elements: int) -> int:
+        return elements
+
+    def lower(self, dataset: Any) -> Any:
+        """Return the worker's rows. :raises WorkloadError: for batches that have none."""
+        return dataset if self.index is None else _part_of_batches(dataset, self.count, self.index)
+
+    def describe(self) -> str:
+        return f"part of each batch: {self.whose}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class PartOfExamples(Part):
+    """Of every `of` examples in a row those that are the worker's rows of the batch that they
+    will be put into, so that nothing is computed from the others."""
+
+    kind: ClassVar[str] = "part_of_examples"
+    of: int
+    drop_remainder: bool = False
+
+    def left_of(self, elements: int) -> int:
+        whole, rest = divmod(elements, self.of)
+        rest = 0 if self.drop_remainder else rest
+        if self.index is None:
+            return whole * self.of + rest
+        begin, end = rows_of(self.of, self.count, self.index)
+        last_begin, last_end = rows_of(rest, self.count, self.index)
+        return whole * (end - begin) + last_end - last_begin
+
+    def lower(self, dataset: Any) -> Any:
+        """Return the worker's examples: of whole batches, cut and taken apart again, which takes no
+        function for each example.
+
+        :raises WorkloadError: for examples with a part that has no rows.
+        """
+        import tensorflow as tf
+
+        from tfopt_core.data.dissect.walk import known_cardinality
+
+        elements = known_cardinality(dataset)
+        if self.index is None:
+            part = dataset if elements is None else dataset.take(self.left_of(elements))
+        else:
+            batches = dataset.batch(self.of, drop_remainder=self.drop_remainder)
+            part = _part_of_batches(batches, self.count, self.index).unbatch()
+        if elements is None:
+            return part
+        return part.apply(tf.data.experimental.assert_cardinality(self.left_of(elements)))
+
+    def describe(self) -> str:
+        return f"part of every {self.of:,} examples: {self.whose}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class PartOfSource(Part):
+    """Every `count`-th element of the source, beginning with that at `index`."""
+
+    kind: ClassVar[str] = "part_of_source"
+
+    def left_of(self, elements: int) -> int:
+        if self.index is None:
+            return elements
+        return max(0, -((self.index - elements) // self.count))
+
+    def lower(self, dataset: Any) -> Any:
+        return dataset if self.index is None else dataset.shard(self.count, self.index)
+
+    def describe(self) -> str:
+        return f"part of the source: {self.whose}"
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class EvenSteps(Stage):
+    """So many `batches`, as every worker makes them: where there are fewer, empty ones follow."""
+
+    kind: ClassVar[str] = "even_steps"
+    order: ClassVar[Order] = "kept"
+    chooses: ClassVar[bool] = False
+    stops_early: ClassVar[bool] = False
+    deterministic: bool | None = True
+    batches: int
+
+    def lower(self, dataset: Any) -> Any:
+        """Return the batches, cut off or with empty ones behind them.
+
+        :raises WorkloadError: for batches of which no empty one can be made.
+        """
+        import tensorflow as tf
+
+        empty = tf.nest.map_structure(_empty, dataset.element_spec)
+        filling = tf.data.Dataset.from_tensors(empty).repeat()
+        return dataset.concatenate(filling).take(self.batches)
+
+    def count_after(self, before: Count) -> Count:
+        return attrs.evolve(before, elements=self.batches, inside=None)
+
+    def describe(self) -> str:
+        return f"even steps: {self.batches:,} on every worker"
+
+
+def _part_of_batches(dataset: Any, count: int, index: int) -> Any:
+    import tensorflow as tf
+
+    _check_rows(dataset.element_spec)
+
+    def part_of_batch(*batch: Any) -> Any:
+        data = batch if isinstance(dataset.element_spec, tuple) else batch[0]
+        return tf.nest.map_structure(lambda part: _rows(part, count, index), data)
+
+    return dataset.map(part_of_batch)
+
+
+def _rows(part: Any, count: int, index: int) -> Any:
+    """Return the worker's rows of one component of a batch."""
+    import tensorflow as tf
+
+    if part is None:
+        return None
+    if isinstance(part, tf.SparseTensor):
+        shape = part.dense_shape
+        begin, end = shape[0] * index // count, shape[0] * (index + 1) // count
+        start = tf.concat([[begin], tf.zeros_like(shape[1:])], 0)
+        return tf.sparse.slice(part, start, tf.concat([[end - begin], shape[1:]], 0))
+    if isinstance(part, tf.RaggedTensor):
+        rows = part.nrows()
+        return part[rows * index // count : rows * (index + 1) // count]
+    # a number where it is known: the shape of the part is then known too
+    rows = part.shape[0] or tf.shape(part)[0]
+    return part[rows * index // count : rows * (index + 1) // count]
+
+
+def _check_rows(spec: Any) -> None:
+    import tensorflow as tf
+
+    for leaf in tf.nest.flatten(spec):
+        if isinstance(leaf, tf.TensorSpec) and leaf.shape.rank == 0:
+            raise WorkloadError(
+                f"the batches hold a single {leaf.dtype.name}, which has no rows that workers "
+                "could share; give every part of a batch a first axis for its examples"
+            )
+        if isinstance(leaf, tf.data.DatasetSpec):
+            raise WorkloadError(
+                "the batches hold data sets, whose rows workers cannot share; give tensors"
+            )
+
+
+def _empty(spec: Any) -> Any:
+    """Return no rows of this kind; an axis of unknown length has one place, as layers need some."""
+    import tensorflow as tf
+
+    if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
+        raise WorkloadError(
+            f"there is no empty batch of a {type(spec).__name__}, which a worker with fewer "
+            'batches would need; set shard = "batch"'
+        )
+    return tf.zeros([0, *(size or 1 for size in spec.shape[1:])], spec.dtype)

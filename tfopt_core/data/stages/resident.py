@@ -1,0 +1,116 @@
+"""A stage that holds a data set as tensors in the device's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
+
+import attrs
+
+from tfopt_core.data.stages.base import SameElements, Stage
+from tfopt_core.data.stages.batching import Batch
+from tfopt_core.data.stages.computing import MapBatches
+from tfopt_core.data.stages.selecting import Shuffle
+from tfopt_core.errors import WorkloadError
+
+# What a data set without inputs was computed from, kept on it for who asks what was done below.
+COMPUTED_FROM = "computed_from"
+
+
+@attrs.define(eq=False)
+class Held:
+    """What a `Resident` stage holds once its plan was lowered: a structure of tensors whose
+    leaves share their first axis, and their number of elements."""
+
+    tensors: Any = None
+    count: int | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Resident(SameElements):
+    """Computes all elements so far once, and keeps them as tensors in the device's memory.
+
+    Lowering fills `held`; a resident loop gathers its batches from there, and any other loop
+    reads them as a data set of slices. `device` None leaves them where TensorFlow puts them.
+    """
+
+    kind: ClassVar[str] = "resident"
+    device: str | None = None
+    held: Held = attrs.field(factory=Held, repr=False)
+
+    @property
+    def hands_on(self) -> bool:
+        return False
+
+    def lower(self, dataset: Any) -> Any:
+        """Compute every element of `dataset` once, keep them in `held`, and read them from there.
+
+        A stage that holds its elements already computes nothing anew.
+
+        :returns: a `tf.data.Dataset` of slices of what is held.
+        :raises WorkloadError: if the number of elements is unknown or 0, or they differ in shape.
+        """
+        import tensorflow as tf
+
+        if self.held.tensors is None:
+            everything, self.held.count = _everything(dataset)
+            with _on(self.device):
+                self.held.tensors = tf.nest.map_structure(tf.identity, everything)
+        slices = tf.data.Dataset.from_tensor_slices(self.held.tensors)
+        setattr(slices, COMPUTED_FROM, dataset)
+        return slices
+
+    def describe(self) -> str:
+        return f"resident: in the memory of {self.device or 'the device'}"
+
+
+def why_not_gathered(behind: Sequence[Stage]) -> str:
+    """Return why batches that these stages make of what is held cannot be gathered, "" if they can.
+
+    A loop that gathers its batches runs no pipeline, so neutral stages may stand anywhere.
+    """
+    batched = False
+    for stage in behind:
+        if stage.neutral:
+            continue
+        fits = isinstance(stage, MapBatches) if batched else isinstance(stage, Shuffle)
+        if type(stage) is Batch and not batched:
+            batched = fits = True
+        if not fits:
+            return f'"{stage.describe()}" stands behind the data that are held'
+    return "" if batched else "the data are not put into batches behind what is held"
+
+
+def _everything(dataset: Any) -> tuple[Any, int]:
+    """Return all elements as one batch, and how many they are."""
+    import tensorflow as tf
+
+    from tfopt_core.data.dissect.walk import known_cardinality
+
+    for spec in tf.nest.flatten(dataset.element_spec):
+        if not isinstance(spec, tf.TensorSpec):
+            raise WorkloadError(
+                f"only tensors can be held on the device, not a {spec.value_type.__name__}"
+            )
+    count = known_cardinality(dataset)
+    if not count:
+        raise WorkloadError("only data whose number of examples is known can be held on the device")
+    try:
+        return dataset.batch(count, drop_remainder=True).get_single_element(), count
+    except tf.errors.InvalidArgumentError as error:
+        if _shapes_are_known(dataset.element_spec):
+            raise  # it is the data's own
+        raise WorkloadError("only examples of one shape can be held on the device") from error
+
+
+def _shapes_are_known(element_spec: Any) -> bool:
+    import tensorflow as tf
+
+    return all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(element_spec))
+
+
+def _on(device: str | None) -> AbstractContextManager[Any]:
+    import tensorflow as tf
+
+    return nullcontext() if device is None else tf.device(device)

@@ -9,6 +9,7 @@ import attrs
 from cattrs import Converter
 
 from tfopt_core.records.results import SCHEMA_VERSION, RunResult
+from tfopt_core.records.verdict import Verdict
 
 # "unfinished": begun and never concluded, because it was killed or is still under way.
 # "damaged": what is kept of it cannot be read.
@@ -33,7 +34,7 @@ class Overview:
     recipe_sha256: str
     workload: str
     state: State
-    verdict: str | None
+    verdict: Verdict | None
     speedup: float | None
     low: float | None
     high: float | None
@@ -47,7 +48,7 @@ class Overview:
 class _Comparison:
     """What an overview has of a comparison."""
 
-    verdict: str | None = None
+    verdict: Verdict | None = None
     speedup: float | None = None
     low: float | None = None
     high: float | None = None

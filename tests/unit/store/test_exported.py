@@ -17,6 +17,7 @@ from tfopt_core.records.results import (
     Results,
     RunResult,
 )
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.report.results.as_json import to_json, write_json
 from tfopt_core.store.exported import read_results
 
@@ -33,8 +34,8 @@ RESULTS = Results(
     id="m", recipe="r", recipe_sha256="ab", resolved={"cache": {"storage": "memory"}},
     machine={"cpu_count": 2}, environment={"python": "3.12.9"}, runs=(RUN,),
     comparison=Comparison(
-        kind="end-to-end", verdict="none", speedup=None, low=None, high=None, confidence=None,
-        pairs=0, run_ids=(), statement="no verdict",
+        kind=ComparisonKind.END_TO_END, verdict=Verdict.NONE, speedup=None, low=None, high=None,
+        confidence=None, pairs=0, run_ids=(), statement="no verdict",
     ),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""How variants, settings and mathematics are called in everything that is printed."""
+"""Colors of verdicts, and variants and settings in words."""
 
 from __future__ import annotations
 
@@ -6,43 +6,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfopt_core.records.variants import BASELINE, FULL
-
-# How a verdict of the JSON is called where there is no room for its whole sentence.
-VERDICTS = {
-    "faster": "faster",
-    "slower": "slower",
-    "steps faster": "steps faster, no total",
-    "steps slower": "steps slower, no total",
-    "unlike": "unlike trainings",
-    "no difference": "no measurable difference",
-    "disturbed": "machine disturbed",
-    "worse": "faster but worse",
-    "quality open": "faster, quality not established",
-    "inconclusive": "inconclusive",
-    "not applied": "not applied",
-    "void": "void",
-    "suspicious": "suspiciously identical timings",
-    "none": "no verdict",
-}
+from tfopt_core.records.verdict import QualityVerdict, Verdict
 
 # Good green, bad red; whatever is open is yellow.
 VERDICT_COLORS = {
-    "faster": "green",
-    "steps faster": "green",
-    "slower": "red",
-    "steps slower": "red",
-    "worse": "red",
+    Verdict.FASTER: "green",
+    Verdict.STEPS_FASTER: "green",
+    Verdict.SLOWER: "red",
+    Verdict.STEPS_SLOWER: "red",
+    Verdict.WORSE: "red",
+    Verdict.NO_DIFFERENCE: "yellow",
+    Verdict.QUALITY_OPEN: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.DISTURBED: "yellow",
+    Verdict.UNLIKE: "yellow",
+    Verdict.NOT_APPLIED: "yellow",
+    Verdict.SUSPICIOUS: "yellow",
+    Verdict.VOID: "yellow",
+    Verdict.NONE: "yellow",
 }
-
-
-def verdict_color(verdict: str) -> str:
-    """Return the color that a verdict is printed in."""
-    return VERDICT_COLORS.get(verdict, "yellow")
-
-
-def verdict_in_words(verdict: str) -> str:
-    """`no measurable difference`; a verdict of a later version as it is."""
-    return VERDICTS.get(verdict, verdict)
+QUALITY_COLORS = {
+    QualityVerdict.CERTIFIED: "",
+    QualityVerdict.NOT_WORSE: "",
+    QualityVerdict.WORSE: "red",
+    QualityVerdict.NOT_ESTABLISHED: "yellow",
+}
 
 
 def variant_in_words(variant: str) -> str:

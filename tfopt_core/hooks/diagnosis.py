@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.hooks.machine import Machine
 
-# What a step's time is spent on; a plugin's `targets` name what it can take away of it.
+# What a step's time is spent on: those of `card.TARGETS` of which a diagnosis knows the share.
 PARTS = ("input", "dispatch", "compute")
 
 

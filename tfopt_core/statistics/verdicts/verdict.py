@@ -35,12 +35,16 @@ RESOLVABLE_PAIRS = 100
 
 
 def compare(
-    runs: Sequence[RunResult], judgement: Judgement, pair_seconds: float | None = None
+    runs: Sequence[RunResult],
+    judgement: Judgement,
+    pair_seconds: float | None = None,
+    why_too_few: str = "",
 ) -> Comparison:
     """Judge the baseline against the full stack.
 
     :param runs: all runs of the measurement, failed ones too.
     :param pair_seconds: what another pair would take, for "needs about N more pairs (about T)".
+    :param why_too_few: what is said where the pairs are too few, "" for how many it takes.
     """
     pairs = pairs_of(runs)
     draft = Comparison(
@@ -55,7 +59,11 @@ def compare(
         statement="",
         quality=compare_quality(pairs, judgement),
     )
-    comparison = _judged(draft, pairs, runs, judgement, pair_seconds)
+    if len(pairs) < MINIMUM_PAIRS:
+        why = why_too_few or f"{len(pairs)} complete pairs, and it takes {MINIMUM_PAIRS}"
+        comparison = attrs.evolve(draft, statement=f"no verdict: {why}")
+    else:
+        comparison = _judged(draft, pairs, runs, judgement, pair_seconds)
     failed = [run for run in runs if run.status == "failed"]
     if failed:
         counted = sum(run.status != "repeated" for run in runs)
@@ -68,11 +76,6 @@ def _judged(
     draft: Comparison, pairs: Sequence[Pair], runs: Sequence[RunResult], judgement: Judgement,
     pair_seconds: float | None,
 ) -> Comparison:  # fmt: skip
-    if len(pairs) < MINIMUM_PAIRS:
-        return attrs.evolve(
-            draft,
-            statement=f"no verdict: {len(pairs)} complete pairs, and it takes {MINIMUM_PAIRS}",
-        )
     if not applied_plugins([pair.with_ for pair in pairs]):
         return attrs.evolve(
             draft,

@@ -57,6 +57,21 @@ def test_results_come_back_as_they_were_written(path):
     assert read_results(path) == RESULTS
 
 
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_comes_back_as_the_member_for_its_word(path, verdict):
+    comparison = attrs.evolve(RESULTS.comparison, verdict=verdict)
+    data = to_json(attrs.evolve(RESULTS, comparison=comparison))
+    path.write_text(json.dumps(data))
+    assert f'"verdict": "{verdict.value}"' in path.read_text()
+    assert read_results(path).comparison.verdict is verdict
+
+
+def test_a_verdict_that_this_version_does_not_know_is_refused(path):
+    data = to_json(RESULTS)
+    data["comparison"]["verdict"] = "better"
+    assert "expected Verdict at comparison.verdict" in refused(path, json.dumps(data))
+
+
 def test_a_number_that_json_does_not_have_comes_back_as_nan(path):
     fit = attrs.evolve(FIT, metrics={"loss": math.nan}, history={"loss": (0.7, math.inf)})
     write_json(attrs.evolve(RESULTS, runs=(attrs.evolve(RUN, fits=(fit,)),)), path)

@@ -12,13 +12,13 @@
     ├── PluginError               3: a plugin's hook failed while a run was under way
     ├── TrainingDiverged          3: a loss that is no number any more
     ├── PreparationFailed         3: the dry build failed, so no run would have succeeded
-    ├── ClusterError          3: the processes of a training did not come together, or apart
+    ├── ClusterError              3: the processes of a training did not come together, or apart
     ├── ReplayImpossible          3: a short training cannot be repeated with a stack as without it
-    └── StoreError                70: the results cannot be kept or read
+    └── StoreError                3: the results cannot be kept or read
         └── DamagedMeasurement    what is kept of one measurement is damaged
 
-Whatever is not a `TfoptError` is a bug in tfopt and shows its traceback. Each class composes
-its own message; its attributes hold the facts.
+Whatever is not a `TfoptError` is a bug in tfopt: it shows its traceback and ends with 70. Each
+class composes its own message; its attributes hold the facts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 class TfoptError(Exception):
     """An expected error: one or a few lines, no traceback without `--debug`."""
 
-    exit_code = 70
+    exit_code = 3
 
 
 class InputError(TfoptError):
@@ -149,8 +149,6 @@ class PluginRefused(InputError):
 class PluginError(TfoptError):
     """A plugin's hook raised, returned nothing, or returned something of another type."""
 
-    exit_code = 3
-
     def __init__(self, plugin: str, hook: str, reason: str) -> None:
         self.plugin, self.hook, self.reason = plugin, hook, reason
         super().__init__(f'plugin "{plugin}", hook "{hook}": {reason}')
@@ -163,8 +161,6 @@ class WorkloadError(InputError):
 class TrainingDiverged(TfoptError):
     """A metric is NaN or infinite; `epoch` counts from 1, as it is printed."""
 
-    exit_code = 3
-
     def __init__(self, metric: str, value: float, epoch: int) -> None:
         self.metric, self.value, self.epoch = metric, value, epoch
         super().__init__(f'the metric "{metric}" was {value} after epoch {epoch}')
@@ -176,8 +172,6 @@ class PreparationFailed(TfoptError):
     :param last_words: the last lines of what the process printed, where they may say more.
     """
 
-    exit_code = 3
-
     def __init__(self, cause: str, last_words: Sequence[str] = ()) -> None:
         self.cause = cause
         self.last_words = tuple(last_words) if any(map(str.strip, last_words)) else ()
@@ -188,13 +182,9 @@ class PreparationFailed(TfoptError):
 class ClusterError(TfoptError):
     """The processes of one training could not join, differ from each other, or lost one another."""
 
-    exit_code = 3
-
 
 class ReplayImpossible(TfoptError):
     """A short training cannot be repeated with a stack as without it: nothing is certified."""
-
-    exit_code = 3
 
 
 class NotComparable(InputError):

@@ -56,7 +56,7 @@ def test_a_damaged_measurement_is_named_and_the_others_can_be_read(tmp_path, par
     asked = {"compare": ("compare", FIRST, SECOND), "report": ("report", SECOND)}
     for command in refused:
         done = tfopt(*asked[command], cwd=tmp_path)
-        assert done.code == 70
+        assert done.code == 3
         assert f'error: measurement "{SECOND}" in "' in done.err
         assert len(done.err.splitlines()) == 1
     assert path.read_bytes() == before

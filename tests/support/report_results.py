@@ -19,6 +19,7 @@ from tfopt_core.records.results import (
     Results,
     RunResult,
 )
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.report.style.console import make_console
 
 
@@ -63,7 +64,7 @@ def make_quality(**changes: Any) -> Quality:
     quality = Quality(
         metric="val_accuracy", direction="max", baseline=0.9012, optimized=0.9015,
         difference=0.0003, low=-0.0011, high=0.0017, tolerance=0.005, resolution=0.003,
-        certificate=None, verdict="not worse",
+        certificate=None, verdict=QualityVerdict.NOT_WORSE,
         statement="quality not worse: val_accuracy 0.9012 -> 0.9015 (change -0.0011 to +0.0017, "
         "tolerance 0.005); 10,000 examples resolve 0.0030",
     )  # fmt: skip
@@ -73,8 +74,8 @@ def make_quality(**changes: Any) -> Quality:
 def make_comparison(**changes: Any) -> Comparison:
     """A gain of a quarter."""
     comparison = Comparison(
-        kind="end-to-end", verdict="faster", speedup=1.25, low=1.24, high=1.26, confidence=0.98,
-        pairs=4, run_ids=tuple(f"r{n}" for n in range(8)), quality=make_quality(),
+        kind=ComparisonKind.END_TO_END, verdict=Verdict.FASTER, speedup=1.25, low=1.24, high=1.26,
+        confidence=0.98, pairs=4, run_ids=tuple(f"r{n}" for n in range(8)), quality=make_quality(),
         statement="faster: 1.25x (98% interval 1.24 to 1.26, 4 pairs)",
     )  # fmt: skip
     return attrs.evolve(comparison, **changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfopt_core.records.results import Comparison, EffectResult, FitResult, Results, RunResult
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store
 
 FIRST, SECOND = "20261120-090000-aa01", "20261121-100000-bb02"
@@ -37,9 +38,9 @@ def make_results(id_: str, created_at: str, seconds: float, storage: str) -> Res
         environment={"python": "3.12.9", "tensorflow": "2.21.0"}, runs=tuple(runs),
         workload="flights", baseline="stock fit", seconds=60.0,
         comparison=Comparison(
-            kind="end-to-end", verdict="faster", speedup=speedup, low=speedup - 0.01,
-            high=speedup + 0.01, confidence=0.95, pairs=4, run_ids=tuple(made.id for made in runs),
-            statement=f"faster: {speedup:.2f}x",
+            kind=ComparisonKind.END_TO_END, verdict=Verdict.FASTER, speedup=speedup,
+            low=speedup - 0.01, high=speedup + 0.01, confidence=0.95, pairs=4,
+            run_ids=tuple(made.id for made in runs), statement=f"faster: {speedup:.2f}x",
         ),
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option, json_option, save_option, set_option
+from tfopt_core.records.verdict import Verdict
 
 
 @click.command()
@@ -40,7 +41,7 @@ from tfopt_core.cli.options import debug_option, json_option, save_option, set_o
 @save_option
 @click.option(
     "--require",
-    type=click.Choice(["faster"]),
+    type=click.Choice([Verdict.FASTER.value]),
     help="End with status 1 unless the verdict is this.",
 )
 @click.option("--resume", "resuming", is_flag=True, help="Go on with what was stopped.")
@@ -110,10 +111,10 @@ def apply(
     return exit_code(results.comparison.verdict, bool(results.failed), results.interrupted, require)
 
 
-def exit_code(verdict: str, failed: bool, interrupted: bool, require: str | None) -> int:
+def exit_code(verdict: Verdict, failed: bool, interrupted: bool, require: str | None) -> int:
     """Return 0 (done), 1 (requirement not met), 3 (runs failed) or 130 (interrupted)."""
     if interrupted:
         return 130
-    if verdict == "none" and failed:
+    if verdict is Verdict.NONE and failed:
         return 3
     return 1 if require is not None and verdict != require else 0

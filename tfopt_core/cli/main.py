@@ -56,8 +56,8 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code.
 
-    0: done. 1: a requirement was not met. 2: bad input. 3: runs failed. 70: results cannot be
-    written or read, or a bug in tfopt. 130: interrupted.
+    0: done. 1: a requirement was not met. 2: bad input. 3: runs failed, or results cannot be
+    written or read. 70: a bug in tfopt. 130: interrupted.
     """
     try:
         status = cli.main(list(arguments), prog_name="tfopt", standalone_mode=False)

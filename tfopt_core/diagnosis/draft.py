@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
+from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
@@ -120,10 +121,7 @@ class Draft:
 
     def _heading(self) -> Iterator[str]:
         step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"
-        shares = ", ".join(
-            f"{getattr(self.diagnosed, part).share:.0%} {part}"
-            for part in ("input", "dispatch", "compute")
-        )
+        shares = ", ".join(f"{getattr(self.diagnosed, part).share:.0%} {part}" for part in PARTS)
         yield (
             f"Written by `tfopt apply {Path(self.script).name}`: a step of its fit took {step} "
             f"({shares}). Measure it again with `tfopt apply` and this file; every line may be "
@@ -161,7 +159,7 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
     shares = [
         f"{getattr(diagnosed, target).share:.0%} of a step is {target}"
         for target in suggestion.targets
-        if target in ("input", "dispatch", "compute")
+        if target in PARTS
     ]
     if shares:
         bound = "" if suggestion.bound is None else f", so at most {suggestion.bound:.2f}x"
@@ -242,7 +240,7 @@ def _seconds(tried: Tried) -> float:
 
 def what_bounds(diagnosed: Diagnosed) -> str:
     """Return a sentence on where most of a step goes, and the most that the rest can gain."""
-    parts = {name: getattr(diagnosed, name).share for name in ("input", "dispatch", "compute")}
+    parts = {name: getattr(diagnosed, name).share for name in PARTS}
     largest = max(parts, key=lambda name: parts[name])
     share = parts[largest]
     sentence = (

@@ -91,10 +91,8 @@ def conclude(
     # failed runs are reported, whether their round is judged or not
     failed = tuple(run for run in runs if run.status == "failed" and run not in (judged or ()))
     if judged is None:
-        comparison = compare(failed, judgement)
-        few = _too_few(recipe, prepared, pairs, stop, round_seconds)
-        _, *note = comparison.statement.split("; ")
-        comparison = attrs.evolve(comparison, pairs=pairs, statement="; ".join((few, *note)))
+        why = _why_too_few(recipe, prepared, pairs, stop, round_seconds)
+        comparison = attrs.evolve(compare(failed, judgement, why_too_few=why), pairs=pairs)
         judged = ()
     else:
         comparison = compare((*judged, *failed), judgement, round_seconds)
@@ -154,26 +152,23 @@ def judged_runs(
     return tuple(run for run in runs if run.round < rounds) if rounds else None
 
 
-def _too_few(
+def _why_too_few(
     recipe: Recipe, prepared: Prepared, pairs: int, stop: Stop, round_seconds: float | None
 ) -> str:
-    """Return why there is no verdict, and which budget would bring one."""
+    """Return why there are too few pairs for a verdict, and which budget would bring one."""
     measure = recipe.measure
     first_look = LOOKS[0] if measure.pairs == "auto" else measure.pairs
     if stop == "interrupted":
-        return (
-            f"no verdict: interrupted after {pairs} complete pairs, and the first look comes at "
-            f"{first_look}"
-        )
+        return f"interrupted after {pairs} complete pairs, and the first look comes at {first_look}"
     needed = prepared.seconds + LOOKS[0] * (round_seconds or 0.0)
     if needed <= measure.budget_seconds:
         return (
-            f"no verdict: {pairs} complete pairs when the budget of "
+            f"{pairs} complete pairs when the budget of "
             f"{seconds_in_words(measure.budget_seconds)} was used up, and it takes {LOOKS[0]}"
         )
     budget = math.ceil(1.2 * needed / 60)
     return (
-        f"no verdict: four pairs take about {seconds_in_words(needed)} and do not fit the budget "
+        f"four pairs take about {seconds_in_words(needed)} and do not fit the budget "
         f"of {seconds_in_words(measure.budget_seconds)}; --budget {budget}m would do"
     )
 

@@ -15,6 +15,7 @@ from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import measure
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.records.results import Results
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.store.database import Store
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
@@ -42,8 +43,8 @@ class ControlTrial:
         """Whether the no-op is neither faster nor slower, and the sleeping control is slower."""
         verdict = self.results.comparison.verdict
         if self.control == "nothing":
-            return verdict in ("no difference", "inconclusive", "disturbed")
-        return verdict == "slower"
+            return verdict in (Verdict.NO_DIFFERENCE, Verdict.INCONCLUSIVE, Verdict.DISTURBED)
+        return verdict is Verdict.SLOWER
 
 
 def controls() -> dict[ControlName, StackedPlugin]:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from enum import StrEnum
 
 import attrs
 
-Verdict = Literal[
-    "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped", "screened",
-    "not compared",
-]  # fmt: skip
+
+class InRunVerdict(StrEnum):
+    """What may be said of two training loops. The value is the word in JSON.
+
+    The words that it shares with `Verdict` mean the same; the last three have no figures.
+    """
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NO_DIFFERENCE = "no difference"
+    INCONCLUSIVE = "inconclusive"
+    SUSPICIOUS = "suspicious"
+    # far behind in its first block, or could not be traced or compiled
+    DROPPED = "dropped"
+    # not far behind in its first block, which was all that was asked
+    SCREENED = "screened"
+    # no budget for it, or the training ended before
+    NOT_COMPARED = "not compared"
 
 
 @attrs.frozen
@@ -46,7 +60,7 @@ class InRun:
 
     alternative: str
     reference: str
-    verdict: Verdict
+    verdict: InRunVerdict
     speedup: float | None = None
     low: float | None = None
     high: float | None = None

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import attrs
 
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+
 SCHEMA_VERSION = 1
 
 # "repeated": the machine was disturbed, so the round was measured again and the run set aside.
 # "served": a process that computed nothing of its own, for a training that others have done.
 RunStatus = Literal["ok", "failed", "repeated", "served"]
-# "steady": totals that are projected. "steps": steps alone, where no total can be projected.
-Kind = Literal["end-to-end", "steady", "steps", "in-run", "time-to-target"]
 
 
 @attrs.frozen
@@ -172,7 +172,7 @@ class Quality:
     tolerance: float | None
     resolution: float | None
     certificate: str | None
-    verdict: Literal["certified", "not worse", "worse", "not established"]
+    verdict: QualityVerdict
     statement: str
 
 
@@ -185,8 +185,8 @@ class Comparison:
     None and the statement says why.
     """
 
-    kind: Kind
-    verdict: str
+    kind: ComparisonKind
+    verdict: Verdict
     speedup: float | None
     low: float | None
     high: float | None

@@ -167,9 +167,9 @@ def _bounds(diagnosed: Diagnosed) -> RenderableType:
     bounds = diagnosed.bounds
     rows = [
         ("any input plugin", bounds.input, "cache, prefetch, parallel maps"),
-        ("any loop plugin", bounds.dispatch, "more steps a call"),
+        ("any dispatch plugin", bounds.dispatch, "more steps a call"),
         ("any compute plugin", bounds.compute, "precision, compilers, threads"),
-        ("input and loop", bounds.input_and_dispatch, "all but the model itself"),
+        ("input and dispatch", bounds.input_and_dispatch, "all but the model itself"),
     ]
     return grid(
         (words(name), words(bound_in_words(bound), "bold"), words(example, "dim"))

@@ -9,13 +9,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tfopt_core.diagnosis.draft import NOT_HOPEFUL, Draft, LeftOut, why_chosen
+from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.report.diagnosis import Bar, finding_in_words
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import bullets, grid, paragraph, section, words
-
-PARTS = ("input", "dispatch", "compute")
 
 
 def render_look(draft: Draft) -> RenderableType:

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from tfopt_core.records.counters import Counters
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL
+from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.judgement import INDIFFERENCE
 from tfopt_core.statistics.pairs import Pair
 
 # The CPUs' ticks are 10 ms: a shorter interval cannot tell shares of a few percent.
@@ -144,20 +146,21 @@ def disturbed_in_words(runs: Sequence[RunResult]) -> str | None:
     return f"{worst[1]} runs were disturbed{own}: {worst[0]}"
 
 
-def no_difference_claimed(runs: Sequence[RunResult], figures: str, of_kind: str = "") -> str | None:
-    """Return the statement in place of "no measurable difference", which noise may hide.
+def no_difference(runs: Sequence[RunResult], figures: str, of_what: str) -> tuple[Verdict, str]:
+    """Return NO_DIFFERENCE with its sentence, or DISTURBED: known noise may hide a difference.
 
-    :param runs: the runs that the claim would be based on.
+    :param runs: those that the claim rests on.
     :param figures: the speedup with its interval, in words.
-    :param of_kind: the figure that it is about, such as " to the target".
-    :returns: None if no run was disturbed.
+    :param of_what: of what it is true, such as " to the target".
     """
-    worst = _worst(runs)
-    if worst is None:
-        return None
-    return (
-        f"machine disturbed: {worst[0]} in {worst[1]} runs; "
-        f"no difference{of_kind} may be claimed: {figures}"
+    found = _worst(runs)
+    if found is None:
+        return Verdict.NO_DIFFERENCE, (
+            f"no measurable difference{of_what} (within {INDIFFERENCE:.0%}): {figures}"
+        )
+    return Verdict.DISTURBED, (
+        f"machine disturbed: {found[0]} in {found[1]} runs; "
+        f"no difference{of_what} may be claimed: {figures}"
     )
 
 

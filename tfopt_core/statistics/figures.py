@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tfopt_core.records.results import FitResult, RunResult
+from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair, wall_seconds
 
@@ -19,13 +20,13 @@ def compared_seconds(
     as in MLPerf.
     """
     sides = [p.without for p in pairs], [p.with_ for p in pairs]
-    if judgement.kind == "steps":
+    if judgement.kind is ComparisonKind.STEPS:
         steps = [[seconds_in_steps(run) for run in side] for side in sides]
         if any(seconds is None for side in steps for seconds in side):
             return "void: of some runs the time of a step is not known"
         before, after = ([s for s in side if s is not None] for side in steps)
         return before, after
-    if judgement.kind != "time-to-target":
+    if judgement.kind is not ComparisonKind.TIME_TO_TARGET:
         return [total_seconds(run) for run in sides[0]], [total_seconds(run) for run in sides[1]]
     figures = []
     for side in sides:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.in_run import InRun, Quad, Verdict
+from tfopt_core.records.in_run import InRun, InRunVerdict, Quad
 from tfopt_core.statistics.intervals import (
     LOOKS,
     SUSPICIOUS_DEVIATION,
@@ -20,7 +20,7 @@ from tfopt_core.statistics.intervals import (
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import INDIFFERENCE
+from tfopt_core.statistics.judgement import INDIFFERENCE, band_in_words, verdict_on_interval
 from tfopt_core.statistics.wording import ends_in_words
 
 
@@ -46,13 +46,13 @@ def conclude(
         return not_compared(alternative, reference, ended, quads)
     interval = _interval(quads[:looked], level)
     verdict, words = _judged(alternative, reference, interval)
-    if verdict == "inconclusive":
+    if verdict is InRunVerdict.INCONCLUSIVE:
         if not ended and looked < LOOKS[-1]:
             return None
         why = f": {ended}" if ended else f" in {2 * looked} blocks of each"
         words += f", not resolvable{why} ({_figures(interval)})"
     speedup, low, high = speedup_interval(interval)
-    if verdict == "faster" and high / low > widest and not ended and looked < LOOKS[-1]:
+    if verdict is InRunVerdict.FASTER and high / low > widest and not ended and looked < LOOKS[-1]:
         return None
     return InRun(
         alternative=alternative, reference=reference, verdict=verdict, speedup=speedup, low=low,
@@ -83,40 +83,38 @@ def not_compared(
     reason: str,
     quads: Sequence[Quad] = (),
     *,
-    verdict: Verdict = "not compared",
+    verdict: InRunVerdict = InRunVerdict.NOT_COMPARED,
 ) -> InRun:
-    """Return the contrast of an alternative without a figure, with the reason."""
-    outcome = "dropped" if verdict == "dropped" else "not compared"
+    """Return an alternative without a figure, and why."""
+    outcome = verdict if verdict is InRunVerdict.DROPPED else InRunVerdict.NOT_COMPARED
     return InRun(
         alternative=alternative, reference=reference, verdict=verdict,
         statement=f"in-run: {alternative} {outcome}: {reason}", samples=tuple(quads),
     )  # fmt: skip
 
 
-def _judged(alternative: str, reference: str, interval: Interval) -> tuple[Verdict, str]:
+def _judged(alternative: str, reference: str, interval: Interval) -> tuple[InRunVerdict, str]:
     if interval.deviation < SUSPICIOUS_DEVIATION:
-        return "suspicious", (
+        return InRunVerdict.SUSPICIOUS, (
             f"no verdict on {alternative}: suspiciously identical ratios to {reference}, which "
             "real timings never have"
         )
     speedup, low, high = speedup_interval(interval)
     figures = _figures(interval)
-    if low > 1:
-        band = f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""
-        return "faster", (
-            f"{alternative} is {speedup:.2f}x faster a step than {reference} ({figures}){band}"
-        )
-    if high < 1:
-        return (
-            "slower",
-            f"{alternative} is slower a step than {reference}: {speedup:.2f}x ({figures})",
-        )
-    if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
-        return "no difference", (
-            f"no measurable difference (within {INDIFFERENCE:.0%}) between {alternative} and "
-            f"{reference} ({figures})"
-        )
-    return "inconclusive", f"inconclusive whether {alternative} is faster a step than {reference}"
+    match InRunVerdict(verdict_on_interval(low, high)):
+        case InRunVerdict.FASTER as verdict:
+            words = f"{alternative} is {speedup:.2f}x faster a step than {reference} ({figures})"
+            words += band_in_words(high)
+        case InRunVerdict.SLOWER as verdict:
+            words = f"{alternative} is slower a step than {reference}: {speedup:.2f}x ({figures})"
+        case InRunVerdict.NO_DIFFERENCE as verdict:
+            words = (
+                f"no measurable difference (within {INDIFFERENCE:.0%}) between {alternative} and "
+                f"{reference} ({figures})"
+            )
+        case verdict:
+            words = f"inconclusive whether {alternative} is faster a step than {reference}"
+    return verdict, words
 
 
 def _figures(interval: Interval) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import attrs
 
@@ -82,19 +81,6 @@ def log_ratios(baseline: Sequence[float], optimized: Sequence[float]) -> list[fl
 def speedup_interval(interval: Interval) -> tuple[float, float, float]:
     """Return speedup, low and high of an interval of log ratios."""
     return math.exp(interval.mean), math.exp(interval.low), math.exp(interval.high)
-
-
-def shown_direction(interval: Interval) -> Literal["faster", "slower"] | None:
-    """Return the direction that an interval of log ratios shows; None if it shows none.
-
-    The interval must lie on one side of 0 and have enough pairs for a difference of its size.
-    """
-    nearest = min(abs(interval.low), abs(interval.high))
-    if interval.low <= 0 <= interval.high:
-        return None
-    if nearest < math.log(SMALL_GAIN) and interval.count < PAIRS_FOR_SMALL_GAINS:
-        return None
-    return "faster" if interval.low > 0 else "slower"
 
 
 def pairs_needed(interval: Interval) -> int:

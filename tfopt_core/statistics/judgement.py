@@ -9,8 +9,15 @@ import attrs
 
 from tfopt_core.hooks.card import MATHS, Math
 from tfopt_core.recipe import TargetSpec
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
-from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOK_LEVEL, QUALITY_LOOK_LEVEL
+from tfopt_core.statistics.intervals import (
+    FIXED_LEVEL,
+    LOOK_LEVEL,
+    PAIRS_FOR_SMALL_GAINS,
+    QUALITY_LOOK_LEVEL,
+    SMALL_GAIN,
+)
 
 # Smaller differences are of no interest (docs/guide/measuring.md, "Verdicts").
 INDIFFERENCE = 0.02
@@ -56,13 +63,13 @@ class Judgement:
         return QUALITY_LOOK_LEVEL if self.sequential else FIXED_LEVEL
 
     @property
-    def kind(self) -> Literal["end-to-end", "steady", "steps", "time-to-target"]:
+    def kind(self) -> ComparisonKind:
         """The kind of comparison: time to target for a stack that changes the algorithm."""
         if self.math == "changes":
-            return "time-to-target"
+            return ComparisonKind.TIME_TO_TARGET
         if self.per_step:
-            return "steps"
-        return "steady" if self.projected else "end-to-end"
+            return ComparisonKind.STEPS
+        return ComparisonKind.STEADY if self.projected else ComparisonKind.END_TO_END
 
     def tolerance_for(self, baseline: float) -> float:
         """Return the tolerance, given the baseline's mean of the metric."""
@@ -71,6 +78,26 @@ class Judgement:
         if self.direction == "max":
             return DEFAULT_TOLERANCE
         return RELATIVE_TOLERANCE * abs(baseline)
+
+
+def verdict_on_interval(low: float, high: float, pairs: int | None = None) -> Verdict:
+    """Return what the interval of a speedup shows: FASTER, SLOWER, NO_DIFFERENCE or INCONCLUSIVE.
+
+    :param pairs: those that it rests on, for a small gain takes more of them; None where a value
+        is no pair of runs.
+    """
+    if low <= 1 <= high:
+        inside = low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE
+        return Verdict.NO_DIFFERENCE if inside else Verdict.INCONCLUSIVE
+    nearest = low if low > 1 else 1 / high
+    if pairs is not None and nearest < SMALL_GAIN and pairs < PAIRS_FOR_SMALL_GAINS:
+        return Verdict.INCONCLUSIVE
+    return Verdict.FASTER if low > 1 else Verdict.SLOWER
+
+
+def band_in_words(high: float) -> str:
+    """Return ` (within the 2% band)` for a gain that ends inside it, "" for a larger one."""
+    return f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""
 
 
 def stack_math(maths: Sequence[Math]) -> Math:

@@ -9,6 +9,7 @@ import attrs
 from cattrs import Converter
 
 from tfopt_core.records.results import SCHEMA_VERSION, RunResult
+from tfopt_core.records.verdict import Verdict
 
 # "unfinished": begun and never concluded, because it was killed or is still under way.
 # "damaged": its stored data cannot be read.
@@ -32,7 +33,7 @@ class Overview:
     recipe_sha256: str
     workload: str
     state: State
-    verdict: str | None
+    verdict: Verdict | None
     speedup: float | None
     low: float | None
     high: float | None
@@ -46,7 +47,7 @@ class Overview:
 class _Comparison:
     """The part of a comparison that an overview holds."""
 
-    verdict: str | None = None
+    verdict: Verdict | None = None
     speedup: float | None = None
     low: float | None = None
     high: float | None = None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import attrs
 
-from tfopt_core.records.in_run import InRun, Quad
+from tfopt_core.records.in_run import InRun, InRunVerdict, Quad
 from tfopt_core.statistics.in_run import conclude, not_compared
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
@@ -148,8 +148,9 @@ class InRunContrast:
                 self._drop()
             elif self.screen:
                 self.result = not_compared(
-                    self.alternative, self.reference, "it is not far behind", verdict="screened"
-                )
+                    self.alternative, self.reference, "it is not far behind",
+                    verdict=InRunVerdict.SCREENED,
+                )  # fmt: skip
         self._blocks.append(step_seconds)
         if len(self._blocks) == len(self._order):
             self.quads.append(Quad(self._order, tuple(self._blocks)))
@@ -173,5 +174,5 @@ class InRunContrast:
             self.alternative, self.reference,
             f"its first block is already more than {TOO_SLOW_RATIO:.0f} times slower a step than "
             f"{self.reference}",
-            self.quads, verdict="dropped",
+            self.quads, verdict=InRunVerdict.DROPPED,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 import attrs
 
-from tfopt_core.records.in_run import InRun
+from tfopt_core.records.in_run import InRun, InRunVerdict
 from tfopt_core.training.loops.exact_loops import Loop, Offer
 
 # A call costs up to 5 ms with its data, so a call of this length gains next to nothing from more
@@ -50,10 +50,10 @@ def candidates(
         dropped = False
         if few < steps and step_seconds >= LONG_STEP_SECONDS:
             screened = yield LoopTrial(Loop(few, other, "chunked"), screen=True)
-            dropped = screened.verdict == "dropped"
+            dropped = screened.verdict is InRunVerdict.DROPPED
         if not dropped:
             result = yield LoopTrial(Loop(steps, other, "chunked"))
-            gained = (result.low or 0.0) if result.verdict == "faster" else 0.0
+            gained = (result.low or 0.0) if result.verdict is InRunVerdict.FASTER else 0.0
     if steps and not steps_first and gained < 1 + DISPATCH_SECONDS / step_seconds:
         yield LoopTrial(Loop(steps, reference.jit_compile, "chunked"))
 
@@ -69,7 +69,9 @@ def _enough_steps(offer: Offer, step_seconds: float) -> int:
 def fastest(results: Mapping[Loop, InRun]) -> Loop | None:
     """Return the loop with the largest lower bound of its gain; None if none is faster."""
     # not by the means: a loop that was timed in a noisy moment could win
-    sure = {loop: r.low for loop, r in results.items() if r.verdict == "faster" and r.low}
+    sure = {
+        loop: r.low for loop, r in results.items() if r.verdict is InRunVerdict.FASTER and r.low
+    }
     return max(sure, key=lambda loop: sure[loop], default=None)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 from cattrs import unstructure
 
-from tfopt_core.records.in_run import Adapted, InRun
+from tfopt_core.records.in_run import Adapted, InRun, InRunVerdict
 from tfopt_core.statistics.in_run import not_compared
 from tfopt_core.statistics.intervals import LOOK_LEVEL, LOOKS
 from tfopt_core.statistics.wording import seconds_in_words
@@ -101,7 +101,7 @@ class Explorer:
         """Drop the loop; the next one is compared."""
         if self._contrast is not None and loop == self._loop:
             self._contrast.result = not_compared(
-                loop.name, self.offer.reference.name, f"it {reason}", verdict="dropped"
+                loop.name, self.offer.reference.name, f"it {reason}", verdict=InRunVerdict.DROPPED
             )
 
     def summary(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class Explorer:
         """Store the result of the current loop and return the next trial, None if there is none."""
         assert self._loop is not None
         assert self._plan is not None
-        if result.verdict != "screened":
+        if result.verdict is not InRunVerdict.SCREENED:
             self.results[self._loop] = result
         if self._contrast is not None and self._contrast.reference_step_seconds:
             self._reference_seconds = self._contrast.reference_step_seconds

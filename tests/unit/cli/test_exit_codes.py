@@ -10,6 +10,7 @@ from tfopt_core.app.apply import Asked, conduct
 from tfopt_core.cli.apply import exit_code
 from tfopt_core.cli.main import run
 from tfopt_core.errors import InputError
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.terminal import Terminal
 
 
@@ -34,7 +35,7 @@ from tfopt_core.report.terminal import Terminal
 def test_the_status_follows_from_verdict_failures_and_requirement(
     verdict, failed, interrupted, require, code
 ):
-    assert exit_code(verdict, failed, interrupted, require) == code
+    assert exit_code(Verdict(verdict), failed, interrupted, require) == code
 
 
 @pytest.mark.parametrize("option", [{"measure_anyway": True}, {"write_to": Path("x.toml")}])

@@ -12,7 +12,6 @@ import attrs
 import numpy as np
 import pytest
 from support.compared import plain
-from tfopt_core.hooks.plain_code import NoPlainForm
 from tfopt_data.augment import with_augmentation
 from tfopt_data.batch import with_last_batch_dropped
 from tfopt_data.cache import with_cache, with_partial_cache
@@ -33,6 +32,7 @@ from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.stages import Order
 from tfopt_core.export.names import WorkloadNames
 from tfopt_core.export.pipeline import Pipelines
+from tfopt_core.hooks.code.plain_code import NoPlainForm
 
 pytestmark = pytest.mark.tensorflow
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.hooks_diagnosis import diagnosis
 
 from tfopt_core import Finding
+from tfopt_core.hooks.card import TARGETS
 from tfopt_core.hooks.diagnosis import PARTS
 
 
@@ -44,6 +45,10 @@ def test_a_plugin_for_compute_cannot_be_faster_than_the_data_are_read():
 def test_without_a_figure_for_dispatch_its_bound_is_that_of_both():
     told = diagnosis(dispatch=0.0, compute=5.0, dispatch_known=False)
     assert told.bound(("dispatch",)) == told.bound(("compute",)) == pytest.approx(8 / 3)
+
+
+def test_parts_of_a_step_are_named_like_the_targets_of_plugins():
+    assert set(PARTS) < set(TARGETS)
 
 
 def test_nothing_bounds_a_plugin_for_everything():

@@ -9,6 +9,7 @@ from support.measure_runs import make_judgement, make_pairs
 from tfopt_core.measurement.controls import sleeping
 from tfopt_core.measurement.selftest import ControlTrial
 from tfopt_core.records.results import Results
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.selftest import render_selftest
 from tfopt_core.statistics.verdicts.verdict import compare
 
@@ -69,7 +70,7 @@ def test_a_no_op_must_not_come_out_different_and_a_sleeper_must():
 
 def test_a_trial_without_a_verdict_is_not_as_expected():
     none = trial("nothing", 1.0)
-    failed = attrs.evolve(none.results.comparison, verdict="none")
+    failed = attrs.evolve(none.results.comparison, verdict=Verdict.NONE)
     assert not ControlTrial("nothing", attrs.evolve(none.results, comparison=failed)).as_expected
 
 

@@ -9,6 +9,7 @@ import pytest
 from support.report_results import make_results, make_run, show
 
 from tfopt_core.records.results import EffectResult
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.across import render_across
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.statistics.across.comparable import Measured
@@ -83,7 +84,7 @@ def test_a_plugin_that_was_not_applied_is_marked() -> None:
 
 
 def test_what_must_be_known_beside_the_verdict_stands_below_it() -> None:
-    doubtful = attrs.evolve(make_results().comparison, verdict="worse", statement="but worse")
+    doubtful = attrs.evolve(make_results().comparison, verdict=Verdict.WORSE, statement="but worse")
     assert page(comparison=doubtful).endswith("Notes\n  - B's own verdict is: but worse\n")
 
 

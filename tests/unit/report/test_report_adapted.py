@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from tfopt_core.records.in_run import Adapted, InRun
+from tfopt_core.records.in_run import Adapted, InRun, InRunVerdict
 from tfopt_core.report.training import render_adapted
 
 
@@ -18,8 +18,8 @@ def printed(adapted):
 
 def test_every_contrast_what_was_left_out_and_what_is_kept():
     contrast = InRun(
-        alternative="4 steps a call", reference="1 step a call", verdict="faster", speedup=3.1,
-        statement="in-run: 4 steps a call is 3.10x faster a step than 1 step a call",
+        alternative="4 steps a call", reference="1 step a call", verdict=InRunVerdict.FASTER,
+        speedup=3.1, statement="in-run: 4 steps a call is 3.10x faster a step than 1 step a call",
     )  # fmt: skip
     adapted = Adapted(
         reference="1 step a call", kept="4 steps a call", reason="the largest gain that is sure",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.report_results import show
 
 from tfopt_core.hooks import Finding
+from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Round, StepPart
 from tfopt_core.report.diagnosis import (
@@ -106,10 +107,11 @@ def test_what_cannot_be_told_apart_says_so() -> None:
 
 def test_bounds_are_printed_for_each_kind_of_plugin() -> None:
     text = " ".join(page().split())
+    assert all(f"any {part} plugin" in text for part in PARTS)
     assert "any input plugin 1.43x" in text
-    assert "any loop plugin 1.67x" in text
+    assert "any dispatch plugin 1.67x" in text
     assert "any compute plugin 2.50x" in text
-    assert "input and loop no bound" in text
+    assert "input and dispatch no bound" in text
 
 
 def test_the_share_of_the_peak_or_why_it_is_unknown() -> None:

@@ -9,15 +9,15 @@ import attrs
 import pytest
 from support.report_results import make_run, show
 
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.runs import render_interim, render_runs, when_in_words
-from tfopt_core.report.style.vocabulary import VERDICTS
 from tfopt_core.store.overview import Interim, Listing, Overview
 
 LONG = "long-" * 30
 HOSTILE = "[/red]\x1b[31m"
 OVERVIEW = Overview(
     id="20261121-125813-785d", created_at="2026-11-21T12:58:18.632+00:00", recipe="quickstart",
-    recipe_sha256="ab" * 32, workload="fashion-mnist", state="finished", verdict="faster",
+    recipe_sha256="ab" * 32, workload="fashion-mnist", state="finished", verdict=Verdict.FASTER,
     speedup=1.61, low=1.21, high=2.14, confidence=0.95, pairs=4, runs=8,
 )  # fmt: skip
 UNFINISHED = attrs.evolve(
@@ -70,10 +70,10 @@ def test_a_damaged_measurement_is_listed_with_what_cannot_be_read() -> None:
     assert "damaged" not in listed(OVERVIEW, UNFINISHED)
 
 
-@pytest.mark.parametrize("verdict", VERDICTS)
-def test_every_verdict_has_its_words(verdict: str) -> None:
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_is_listed_by_its_label(verdict: Verdict) -> None:
     text = " ".join(listed(attrs.evolve(OVERVIEW, verdict=verdict), width=100).split())
-    assert VERDICTS[verdict].split()[0] in text
+    assert verdict.label.split()[0] in text
 
 
 def test_the_time_is_local_and_a_text_that_is_none_is_shown(
@@ -89,7 +89,7 @@ def test_the_time_is_local_and_a_text_that_is_none_is_shown(
 @pytest.mark.parametrize("width", [40, 80, 100])
 def test_long_and_hostile_names_fit_and_are_inert(name: str, width: int) -> None:
     strange = attrs.evolve(OVERVIEW, id=name, created_at=name, recipe=name, workload=name,
-                           verdict=name, damage=name)  # fmt: skip
+                           damage=name)  # fmt: skip
     run = make_run(0, name, status="failed", error=name)
     interim = render_interim(Interim(measurement=strange, runs=(run,)))
     for text in (listed(strange, UNFINISHED, width=width), show(interim, width)):

@@ -22,6 +22,7 @@ from support.report_results import (
 )
 
 from tfopt_core.records.results import EffectResult, FigureRatio, Results, RunResult
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import Row, figure_groups
 from tfopt_core.report.results.summary import machine_in_words, render_summary
 from tfopt_core.report.style.console import make_console
@@ -198,7 +199,7 @@ def test_projected_totals_are_called_projected_and_compare_no_wall_time() -> Non
         make_run(i, variant, fits=(make_fit(complete=False, projected_seconds=total),))
         for i, (variant, total) in enumerate([("baseline", 300.0), ("full", 200.0)])
     ]
-    results = make_results(comparison=make_comparison(kind="steady"), runs=tuple(cut))
+    results = make_results(comparison=make_comparison(kind=ComparisonKind.STEADY), runs=tuple(cut))
     found = rows(results)
     assert found["wall time, projected"] == Row("wall time, projected", "5 min", "3 min 20 s", "")
     assert found["until stopped"].gain == ""
@@ -266,10 +267,10 @@ def test_failed_runs_are_named_with_their_causes_and_output() -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "code"),
-    [("faster", "\x1b[1;32m"), ("slower", "\x1b[1;31m"), ("worse", "\x1b[1;31m"),
-     ("inconclusive", "\x1b[1;33m"), ("anything", "\x1b[1;33m")],
+    [(Verdict.FASTER, "\x1b[1;32m"), (Verdict.SLOWER, "\x1b[1;31m"),
+     (Verdict.WORSE, "\x1b[1;31m"), (Verdict.INCONCLUSIVE, "\x1b[1;33m")],
 )  # fmt: skip
-def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(verdict: str, code: str) -> None:
+def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(verdict: Verdict, code: str) -> None:
     stream = io.StringIO()
     console = make_console(width=80, file=stream, environ={"TERM": "xterm", "FORCE_COLOR": "1"})
     results = make_results(comparison=make_comparison(verdict=verdict, statement="so it is"))
@@ -280,7 +281,8 @@ def test_the_verdict_is_bold_and_has_the_colour_of_its_outcome(verdict: str, cod
 def test_a_certificate_that_decides_is_printed_once() -> None:
     certificate = "same training, certified: 100 steps replayed"
     quality = make_quality(
-        verdict="certified", certificate=certificate, statement=f"{certificate}; val_loss 1 -> 1",
+        verdict=QualityVerdict.CERTIFIED, certificate=certificate,
+        statement=f"{certificate}; val_loss 1 -> 1",
         baseline=None, optimized=None, difference=None, low=None, high=None, tolerance=None,
     )  # fmt: skip
     assert summary(comparison=make_comparison(quality=quality)).count("same training") == 1
@@ -317,8 +319,8 @@ def test_warnings_advice_and_what_was_kept_end_the_page() -> None:
 
 def test_a_measurement_without_any_run_has_a_page() -> None:
     nothing = make_comparison(
-        verdict="none", speedup=None, low=None, high=None, confidence=None, pairs=0, run_ids=(),
-        quality=None, statement="no verdict: 0 complete pairs, and it takes 4",
+        verdict=Verdict.NONE, speedup=None, low=None, high=None, confidence=None, pairs=0,
+        run_ids=(), quality=None, statement="no verdict: 0 complete pairs, and it takes 4",
     )  # fmt: skip
     text = summary(runs=(), comparison=nothing, machine={}, environment={}, resolved={},
                    baseline="", workload="")  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from support.measure_across import BASE, make_measured, with_metric
 from support.measure_runs import make_fit, make_judgement, make_pairs
 
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.across.contrast import compare_stacks
 from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOK_LEVEL, LOOKS, t_interval
 from tfopt_core.statistics.welch import welch_interval
@@ -66,7 +67,10 @@ def test_a_disturbed_run_forbids_to_claim_no_difference():
     b = attrs.evolve(b, results=attrs.evolve(b.results, runs=runs))
     found = compare_stacks(make_measured("a", FAST), b)
     assert found.verdict == "disturbed"
-    assert "steal 20% of CPU time in 8 of 16 runs; no difference may be claimed" in found.statement
+    assert (
+        "steal 20% of CPU time in 8 of 16 runs; no difference between the stacks may be claimed"
+        in found.statement
+    )
 
 
 def test_each_side_counts_its_own_pairs():
@@ -102,7 +106,7 @@ def test_projected_times_are_compared_where_these_were_judged():
             attrs.evolve(run, fits=(make_fit(complete=False, projected_seconds=wall),))
             for run, wall in ((run, 10 * run.wall_seconds) for run in make_pairs(BASE, walls))
         ]
-        return make_measured(id_, walls, runs=runs, comparison={"kind": "steady"})
+        return make_measured(id_, walls, runs=runs, comparison={"kind": ComparisonKind.STEADY})
 
     found = compare_stacks(steady("a", FAST), steady("b", FASTER))
     assert found.statement.startswith("B's stack is faster than A's (projected): 1.20x")
@@ -208,7 +212,7 @@ def test_quality_that_was_not_measured_is_not_compared(changes, why):
 
 def test_certificates_take_the_place_of_statistics():
     certified = attrs.evolve(
-        make_measured("a", FAST).results.comparison.quality, verdict="certified"
+        make_measured("a", FAST).results.comparison.quality, verdict=QualityVerdict.CERTIFIED
     )
     sides = [make_measured(id_, FAST_AGAIN, comparison={"quality": certified}) for id_ in "ab"]
     assert "both stacks are certified" in compare_stacks(*sides).quality.statement
@@ -217,7 +221,7 @@ def test_certificates_take_the_place_of_statistics():
 # What stands beside the verdict
 
 
-@pytest.mark.parametrize("verdict", ["worse", "quality open"])
+@pytest.mark.parametrize("verdict", [Verdict.WORSE, Verdict.QUALITY_OPEN])
 def test_a_side_whose_own_quality_is_in_doubt_is_named(verdict):
     found = across(comparison={"verdict": verdict, "statement": "but ..."})
     assert found.notes == ("B's own verdict is: but ...",)

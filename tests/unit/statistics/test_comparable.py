@@ -9,11 +9,13 @@ from support.measure_runs import make_fit, make_judgement, make_pairs, make_run
 
 from tfopt_core.errors import NotComparable
 from tfopt_core.recipe import TargetSpec
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.across.comparable import refusals
 from tfopt_core.statistics.across.contrast import compare_stacks
 
 FAST = (8.0, 8.1, 7.95, 8.02)
 A = make_measured("a", FAST)
+PROJECTED = {"kind": ComparisonKind.STEADY}
 OTHER_BASELINE = make_measured("b", FAST, described="x")
 
 
@@ -59,7 +61,7 @@ def judged_by(metric):
         (environment(python="3.13.0"), "other version: python"),
         (environment(OMP_NUM_THREADS="1"), 'OMP_NUM_THREADS is "2" in A and "1" in B'),
         (environment(XLA_FLAGS="--x"), 'other environment: XLA_FLAGS is not given in A and "--x"'),
-        (make_measured("b", FAST, comparison={"kind": "steady"}), "other kind of comparison"),
+        (make_measured("b", FAST, comparison=PROJECTED), "other kind of comparison"),
         (judged_by("val_loss"), 'the metric is "val_accuracy" in A and "val_loss" in B'),
         (make_measured("b", FAST[:3], BASE[:3]), "B has no verdict to compare (no verdict: 3"),
         (make_measured("b", FAST, fit={"applied": False}), "B has no verdict to compare (not app"),
@@ -95,9 +97,10 @@ def test_what_does_not_matter_is_no_reason(b):
 
 def test_a_failed_run_with_the_stack_is_a_reason_and_one_of_the_baseline_is_none():
     runs = make_pairs((*BASE, 10.0), (*FAST, 8.0))
+    claimed = {"verdict": Verdict.FASTER, "statement": "faster"}
     for variant, expected in (("full", ("1 of B's runs with the stack failed",)), ("baseline", ())):
         b = make_measured("b", FAST, runs=[*runs, make_run(variant, 5, 9.0, status="failed")],
-                          comparison={"verdict": "faster", "statement": "faster"})  # fmt: skip
+                          comparison=claimed)  # fmt: skip
         assert tuple(reason.partition(",")[0] for reason in refusals(A, b)) == expected
 
 
@@ -126,11 +129,6 @@ def test_a_void_measurement_is_refused():
     assert "B has no verdict to compare (void" in refusals(to_target("a", None), void)[0]
 
 
-def test_contrasts_inside_one_training_are_not_compared():
-    a, b = (make_measured(id_, FAST, comparison={"kind": "in-run"}) for id_ in "ab")
-    assert "inside one training" in refusals(a, b)[0]
-
-
 def test_a_json_file_without_a_wall_time_is_refused():
     runs = [attrs.evolve(run, wall_seconds=None) for run in A.results.runs]
     b = make_measured("b", FAST)
@@ -141,7 +139,7 @@ def test_a_json_file_without_a_wall_time_is_refused():
 def test_a_run_that_was_cut_short_needs_its_projected_time():
     fit = make_fit(complete=False, projected_seconds=None)
     runs = [attrs.evolve(run, fits=(fit,)) for run in A.results.runs]
-    sides = [make_measured(id_, FAST, comparison={"kind": "steady"}) for id_ in "ab"]
+    sides = [make_measured(id_, FAST, comparison=PROJECTED) for id_ in "ab"]
     b = attrs.evolve(sides[1], results=attrs.evolve(sides[1].results, runs=tuple(runs)))
     assert refusals(sides[0], b) == ("B cannot be judged again: runs have no projected time",)
 

@@ -18,7 +18,7 @@ from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.timing.steady import last_segment
 from tfopt_core.statistics.verdicts.attribution import attribute
 from tfopt_core.statistics.verdicts.quality import compare_quality
-from tfopt_core.statistics.verdicts.verdict import SETTLED, compare
+from tfopt_core.statistics.verdicts.verdict import compare
 
 FALSE = {"faster", "slower"}
 FIXED, AT_LOOKS = make_judgement(), make_judgement(sequential=True)
@@ -38,7 +38,7 @@ def verdict_at_looks(runs, judgement, runs_a_round=2):
     verdict = "none"
     for look in LOOKS:
         verdict = compare(runs[: runs_a_round * look], judgement).verdict
-        if verdict in SETTLED:
+        if verdict.settles:
             break
     return verdict
 

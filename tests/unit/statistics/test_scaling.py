@@ -6,6 +6,7 @@ import pytest
 from support.measure_runs import make_pairs, make_run
 
 from tfopt_core.records.results import Attribution, Comparison
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.verdicts.scaling import scaling
 
 BOTH = {"replicas": 2, "workers": 2}
@@ -13,7 +14,7 @@ BOTH = {"replicas": 2, "workers": 2}
 
 def compared(speedup=1.25):
     return Comparison(
-        kind="end-to-end", verdict="faster", speedup=speedup, confidence=None,
+        kind=ComparisonKind.END_TO_END, verdict=Verdict.FASTER, speedup=speedup, confidence=None,
         low=None if speedup is None else speedup - 0.04,
         high=None if speedup is None else speedup + 0.04,
         pairs=4, run_ids=(), statement="",

@@ -16,6 +16,7 @@ from tfopt_core.records.results import (
     Results,
     RunResult,
 )
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store
 
 FIT = FitResult(
@@ -64,7 +65,7 @@ def test_a_newer_schema_is_refused_and_left_alone(path):
     before = path.read_bytes()
     with pytest.raises(StoreError, match="written by a newer tfopt") as caught:
         Store(path)
-    assert caught.value.exit_code == 70
+    assert caught.value.exit_code == 3
     assert path.read_bytes() == before
 
 
@@ -98,8 +99,8 @@ def test_an_unfinished_transaction_leaves_nothing(path):
 # Reading what was kept
 
 COMPARISON = Comparison(
-    kind="end-to-end", verdict="faster", speedup=1.2, low=1.1, high=1.3, confidence=0.95, pairs=4,
-    run_ids=(), statement="faster",
+    kind=ComparisonKind.END_TO_END, verdict=Verdict.FASTER, speedup=1.2, low=1.1, high=1.3,
+    confidence=0.95, pairs=4, run_ids=(), statement="faster",
 )  # fmt: skip
 RESULTS = Results(
     id="m", recipe="r", recipe_sha256="abc", resolved={}, machine={}, environment={}, runs=(),
@@ -238,7 +239,7 @@ def test_damaged_results_are_an_error_that_names_the_measurement(path, table, co
         with pytest.raises(DamagedMeasurement, match=r'measurement "m" in ".*runs\.sqlite"') as e:
             store.results("m")
         assert e.value.measurement == "m"
-        assert e.value.exit_code == 70
+        assert e.value.exit_code == 3
         assert ('run "m-00"' if table == "run" else "results") in str(e.value)
         assert store.results("good").runs[0].id == "good-00"
 

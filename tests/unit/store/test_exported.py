@@ -17,6 +17,7 @@ from tfopt_core.records.results import (
     Results,
     RunResult,
 )
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.report.results.as_json import to_json, write_json
 from tfopt_core.store.exported import read_results
 
@@ -33,8 +34,8 @@ RESULTS = Results(
     id="m", recipe="r", recipe_sha256="ab", resolved={"cache": {"storage": "memory"}},
     machine={"cpu_count": 2}, environment={"python": "3.12.9"}, runs=(RUN,),
     comparison=Comparison(
-        kind="end-to-end", verdict="none", speedup=None, low=None, high=None, confidence=None,
-        pairs=0, run_ids=(), statement="no verdict",
+        kind=ComparisonKind.END_TO_END, verdict=Verdict.NONE, speedup=None, low=None, high=None,
+        confidence=None, pairs=0, run_ids=(), statement="no verdict",
     ),
 )  # fmt: skip
 
@@ -54,6 +55,21 @@ def refused(path, text):
 def test_results_come_back_as_they_were_written(path):
     write_json(RESULTS, path)
     assert read_results(path) == RESULTS
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_comes_back_as_the_member_for_its_word(path, verdict):
+    comparison = attrs.evolve(RESULTS.comparison, verdict=verdict)
+    data = to_json(attrs.evolve(RESULTS, comparison=comparison))
+    path.write_text(json.dumps(data))
+    assert f'"verdict": "{verdict.value}"' in path.read_text()
+    assert read_results(path).comparison.verdict is verdict
+
+
+def test_a_verdict_that_this_version_does_not_know_is_refused(path):
+    data = to_json(RESULTS)
+    data["comparison"]["verdict"] = "better"
+    assert "expected Verdict at comparison.verdict" in refused(path, json.dumps(data))
 
 
 def test_a_number_that_json_does_not_have_comes_back_as_nan(path):

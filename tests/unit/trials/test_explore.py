@@ -8,7 +8,7 @@ import attrs
 from cattrs import structure
 from support.in_run_clock import Hands, train
 
-from tfopt_core.records.in_run import Adapted, InRun
+from tfopt_core.records.in_run import Adapted, InRun, InRunVerdict
 from tfopt_core.training.loops.exact_loops import Loop, Offer
 from tfopt_core.trials.candidates import candidates, fastest
 from tfopt_core.trials.explore import Explorer
@@ -19,7 +19,7 @@ OFFER = Offer(reference=ONE, steps=(4, 16, 64), other_jit_compile=True, total_st
 
 def found(loop, verdict, speedup=None, low=None):
     return InRun(
-        alternative=loop.name, reference=ONE.name, verdict=verdict, speedup=speedup,
+        alternative=loop.name, reference=ONE.name, verdict=InRunVerdict(verdict), speedup=speedup,
         low=low or speedup, statement="",
     )  # fmt: skip
 

@@ -12,12 +12,7 @@ from rich.table import Table
 from tfopt_core.report.results.effects import NAME_WIDTH
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, bullets, grid, indented, paragraph, section, words
-from tfopt_core.report.style.vocabulary import (
-    setting_in_words,
-    settings_in_words,
-    verdict_color,
-    verdict_in_words,
-)
+from tfopt_core.report.style.vocabulary import VERDICT_COLORS, setting_in_words, settings_in_words
 from tfopt_core.statistics.across.contrast import Across, PluginDifference, Side
 
 
@@ -31,7 +26,7 @@ def render_across(across: Across) -> RenderableType:
         title, "", indented(_sides(across)), section("Plugins that differ", _plugins(across)),
         section(
             "Verdict",
-            paragraph(across.statement, f"bold {verdict_color(across.verdict)}"),
+            paragraph(across.statement, f"bold {VERDICT_COLORS[across.verdict]}"),
             paragraph(across.quality.statement, "red" if _is_worse(across) else ""),
         ),
         *notes,
@@ -62,7 +57,7 @@ def _facts(side: Side) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "baseline", f"{units.seconds_text(side.baseline_seconds)} (median)"
-    yield "own verdict", verdict_in_words(side.comparison.verdict)
+    yield "own verdict", side.comparison.verdict.label
     yield "speedup", _speedup(side)
     yield "quality", _quality(side)
 

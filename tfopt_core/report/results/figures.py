@@ -10,6 +10,7 @@ import attrs
 from tfopt_core.records.data_loss import differs_from_loss
 from tfopt_core.records.results import FigureRatio, FitResult, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
+from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.report.style import units
 from tfopt_core.statistics.figures import not_projected, total_seconds
 
@@ -129,13 +130,13 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     return rows + (to_target or ((missed,) if fits else ()))
 
 
-def _wall_time(sides: Sides, kind: str, gains: _Gains) -> tuple[Row, ...]:
+def _wall_time(sides: Sides, kind: ComparisonKind, gains: _Gains) -> tuple[Row, ...]:
     gain = gains.less("wall_seconds")
-    if kind not in ("steady", "steps"):
+    if not kind.of_cut_runs:
         return _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, gain)
     # these runs end once the step time is known, so their lengths cannot be compared
     stopped = _row(sides, "until stopped", lambda run: run.wall_seconds, units.seconds_text)
-    if kind == "steps":
+    if kind is ComparisonKind.STEPS:
         mean = _of_fit(lambda fit: fit.mean_step_seconds)
         return (*_row(sides, "step time, mean", mean, units.seconds_text), *stopped)
     total = _row(sides, "wall time, projected", _total_seconds, units.seconds_text, gain)

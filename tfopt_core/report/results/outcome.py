@@ -12,11 +12,10 @@ from tfopt_core.records.results import Comparison, Results, RunResult
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.layout import bullets, indented, paragraph, section, words
-from tfopt_core.report.style.vocabulary import variant_in_words, verdict_color
+from tfopt_core.report.style.vocabulary import QUALITY_COLORS, VERDICT_COLORS, variant_in_words
 
 # So much of the first failed run's output says what happened; the file has the rest.
 TAIL_LINES = 10
-_QUALITY_STYLES = {"worse": "red", "not established": "yellow"}
 
 
 def render_failures(results: Results) -> tuple[RenderableType, ...]:
@@ -54,10 +53,10 @@ def _output(run: RunResult) -> Iterator[RenderableType]:
 def render_verdict(comparison: Comparison) -> RenderableType:
     """Return what was tested and the result. Only this section claims a gain."""
     body: list[RenderableType] = [
-        paragraph(comparison.statement, f"bold {verdict_color(comparison.verdict)}")
+        paragraph(comparison.statement, f"bold {VERDICT_COLORS[comparison.verdict]}")
     ]
     if comparison.quality is not None:
-        style = _QUALITY_STYLES.get(comparison.quality.verdict, "")
+        style = QUALITY_COLORS[comparison.quality.verdict]
         body.append(paragraph(comparison.quality.statement, style))
         certificate = comparison.quality.certificate
         if certificate and certificate not in comparison.quality.statement:

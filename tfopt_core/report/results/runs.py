@@ -13,7 +13,7 @@ from rich.text import Text
 from tfopt_core.records.results import RunResult
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import Page, facts, grid, indented, section, words
-from tfopt_core.report.style.vocabulary import variant_in_words, verdict_color, verdict_in_words
+from tfopt_core.report.style.vocabulary import VERDICT_COLORS, variant_in_words
 from tfopt_core.store.overview import Interim, Listing, Overview
 
 # Widths that keep an id, and a speedup with its interval, on one line. The rest goes to the
@@ -62,7 +62,7 @@ def _cells(overview: Overview) -> tuple[RenderableType, ...]:
     verdict = overview.verdict
     shown = words("-", "dim")
     if verdict is not None:
-        shown = words(verdict_in_words(verdict), verdict_color(verdict))
+        shown = words(verdict.label, VERDICT_COLORS[verdict])
     state = words(overview.state, "" if overview.state == "finished" else "yellow")
     return (
         Group(words(overview.id), when),

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from tfopt_core.records.results import Results, Scaling
 from tfopt_core.records.variants import BASELINE, FULL
+from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.report.style import units
 from tfopt_core.report.style.layout import bullets, section
 
@@ -48,7 +49,8 @@ def _lines(scaling: Scaling, results: Results) -> Iterator[str]:
 
 def _of_what(scaling: Scaling, results: Results) -> str:
     """Return what else the figure includes."""
-    text = ", in time to the target" if results.comparison.kind == "time-to-target" else ""
+    to_target = results.comparison.kind is ComparisonKind.TIME_TO_TARGET
+    text = ", in time to the target" if to_target else ""
     if scaling.plugin is None and len(results.resolved) > 1:
         text += ", all plugins of the stack together"
     return text
@@ -67,7 +69,7 @@ def _why_slower(scaling: Scaling, results: Results) -> str:
 def _once(results: Results) -> str | None:
     """Return how much of the lost time is one-time cost, None if too little of it."""
     sides = [results.of_variant(variant) for variant in (BASELINE, FULL)]
-    if results.comparison.kind != "end-to-end" or not all(sides):
+    if results.comparison.kind is not ComparisonKind.END_TO_END or not all(sides):
         return None
     walls = [median(run.wall_seconds or 0.0 for run in side) for side in sides]
     once = [median(run.fit.one_time_seconds for run in side) for side in sides]

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import BASELINE, FULL
+from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.report.results.effects import render_attribution, render_plugin_lines
 from tfopt_core.report.results.figures import figure_groups
 from tfopt_core.report.results.fits import render_fits
@@ -105,9 +106,9 @@ def _caption(results: Results) -> str:
     before, after = (len(results.of_variant(variant)) for variant in (BASELINE, FULL))
     runs = f"{before} runs" if before == after else f"{before} and {after} runs"
     caption = f"Single rows are medians of {runs}; the verdict's interval is what was tested."
-    if results.comparison.kind == "steady":
+    if results.comparison.kind is ComparisonKind.STEADY:
         caption += " Runs stopped once their step time was known: the totals are projected."
-    if results.comparison.kind == "steps":
+    if results.comparison.kind is ComparisonKind.STEPS:
         caption += " Runs stopped before the first epoch ended: no total is known."
     if results.ratios:
         caption += " A gain is printed where its own interval over the pairs excludes none."

@@ -1,4 +1,4 @@
-"""Words for verdicts, variants, settings and mathematics, in everything that is printed."""
+"""Colors of verdicts, and variants and settings in words."""
 
 from __future__ import annotations
 
@@ -6,43 +6,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfopt_core.records.variants import BASELINE, FULL
-
-# Short names of verdicts, for tables.
-VERDICTS = {
-    "faster": "faster",
-    "slower": "slower",
-    "steps faster": "steps faster, no total",
-    "steps slower": "steps slower, no total",
-    "unlike": "unlike trainings",
-    "no difference": "no measurable difference",
-    "disturbed": "machine disturbed",
-    "worse": "faster but worse",
-    "quality open": "faster, quality not established",
-    "inconclusive": "inconclusive",
-    "not applied": "not applied",
-    "void": "void",
-    "suspicious": "suspiciously identical timings",
-    "none": "no verdict",
-}
+from tfopt_core.records.verdict import QualityVerdict, Verdict
 
 # Any other verdict is yellow.
 VERDICT_COLORS = {
-    "faster": "green",
-    "steps faster": "green",
-    "slower": "red",
-    "steps slower": "red",
-    "worse": "red",
+    Verdict.FASTER: "green",
+    Verdict.STEPS_FASTER: "green",
+    Verdict.SLOWER: "red",
+    Verdict.STEPS_SLOWER: "red",
+    Verdict.WORSE: "red",
+    Verdict.NO_DIFFERENCE: "yellow",
+    Verdict.QUALITY_OPEN: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.DISTURBED: "yellow",
+    Verdict.UNLIKE: "yellow",
+    Verdict.NOT_APPLIED: "yellow",
+    Verdict.SUSPICIOUS: "yellow",
+    Verdict.VOID: "yellow",
+    Verdict.NONE: "yellow",
 }
-
-
-def verdict_color(verdict: str) -> str:
-    """Return the color that a verdict is printed in."""
-    return VERDICT_COLORS.get(verdict, "yellow")
-
-
-def verdict_in_words(verdict: str) -> str:
-    """Return the short name of a verdict; that of a later version unchanged."""
-    return VERDICTS.get(verdict, verdict)
+QUALITY_COLORS = {
+    QualityVerdict.CERTIFIED: "",
+    QualityVerdict.NOT_WORSE: "",
+    QualityVerdict.WORSE: "red",
+    QualityVerdict.NOT_ESTABLISHED: "yellow",
+}
 
 
 def variant_in_words(variant: str) -> str:

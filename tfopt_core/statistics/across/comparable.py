@@ -10,6 +10,7 @@ import attrs
 
 from tfopt_core.records.results import Comparison, Results, RunResult
 from tfopt_core.records.variants import BASELINE, FULL
+from tfopt_core.records.verdict import ComparisonKind
 from tfopt_core.statistics.figures import compared_seconds, not_projected
 from tfopt_core.statistics.intervals import MINIMUM_PAIRS, log_ratios
 from tfopt_core.statistics.judgement import Judgement
@@ -19,8 +20,6 @@ from tfopt_core.statistics.pairs import Pair, pairs_of
 MEMORY_TOLERANCE = 0.05
 SIZES = ("epochs", "batch_size")
 VERSIONS = ("python", "tensorflow", "keras", "numpy")
-# Verdicts that leave nothing to compare.
-UNJUDGED = frozenset({"none", "not applied", "void", "suspicious", "unlike"})
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +48,10 @@ class Measured:
         for run in self.judged_runs():
             if not run.fits or run.wall_seconds is None:
                 raise ValueError("runs have no wall time")
-            if self.results.comparison.kind != "steps" and not_projected(run) is not None:
+            if (
+                self.results.comparison.kind is not ComparisonKind.STEPS
+                and not_projected(run) is not None
+            ):
                 raise ValueError("runs have no projected time")
         figures = compared_seconds(self.pairs, _judgement(self.results.comparison))
         if isinstance(figures, str):
@@ -72,8 +74,8 @@ def _judgement(comparison: Comparison) -> Judgement:
     """Return the rules that choose the compared figure; the other rules have no effect here."""
     return Judgement(
         metric="", direction="max", tolerance=None, examples=None, target=None, sequential=False,
-        math="changes" if comparison.kind == "time-to-target" else "exact",
-        per_step=comparison.kind == "steps",
+        math="changes" if comparison.kind is ComparisonKind.TIME_TO_TARGET else "exact",
+        per_step=comparison.kind is ComparisonKind.STEPS,
     )  # fmt: skip
 
 
@@ -151,16 +153,14 @@ def _software(a: Measured, b: Measured) -> Iterator[str]:
 
 
 def _judged_alike(a: Measured, b: Measured) -> Iterator[str]:
-    first, second = a.results.comparison, b.results.comparison
-    if first.kind != second.kind:
-        yield _differs("kind of comparison", "the verdict", first.kind, second.kind)
-    elif first.kind == "in-run":
-        yield "contrasts inside one training cannot be compared across trainings"
-    elif first.kind == "time-to-target" and a.results.target != b.results.target:
+    one, other = a.results.comparison, b.results.comparison
+    if one.kind != other.kind:
+        yield _differs("kind of comparison", "the verdict", one.kind, other.kind)
+    elif one.kind is ComparisonKind.TIME_TO_TARGET and a.results.target != b.results.target:
         yield _differs("target", "the goal", a.results.target, b.results.target)
-    if first.quality is not None and second.quality is not None:
+    if one.quality is not None and other.quality is not None:
         for key in ("metric", "direction"):
-            values = getattr(first.quality, key), getattr(second.quality, key)
+            values = getattr(one.quality, key), getattr(other.quality, key)
             if values[0] != values[1]:
                 yield _differs("quality metric", f"the {key}", *values)
 
@@ -169,7 +169,7 @@ def _unjudged(name: str, side: Measured) -> Iterator[str]:
     results = side.results
     comparison = results.comparison
     failed = sum(run.status == "failed" and run.variant == FULL for run in results.runs)
-    if comparison.speedup is None or comparison.verdict in UNJUDGED:
+    if comparison.speedup is None or not comparison.verdict.comparable:
         yield f"{name} has no verdict to compare ({comparison.statement})"
     elif failed:
         yield f"{failed} of {name}'s runs with the stack failed, so those that did not may mislead"

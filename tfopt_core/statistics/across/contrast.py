@@ -15,9 +15,10 @@ import attrs
 from tfopt_core.errors import NotComparable
 from tfopt_core.records.results import SCHEMA_VERSION, Comparison, Quality
 from tfopt_core.records.variants import BASELINE
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.statistics.across.comparable import Measured, refusals
 from tfopt_core.statistics.across.quality import QualityContrast, contrast_quality
-from tfopt_core.statistics.across.time import StacksVerdict, judge, level_of
+from tfopt_core.statistics.across.time import judge, level_of
 from tfopt_core.statistics.intervals import median
 from tfopt_core.statistics.pairs import applied_plugins
 from tfopt_core.statistics.welch import welch_interval
@@ -65,8 +66,8 @@ class Across:
     a: Side
     b: Side
     workload: str
-    kind: str
-    verdict: StacksVerdict
+    kind: ComparisonKind
+    verdict: Verdict
     speedup: float
     low: float
     high: float
@@ -140,9 +141,9 @@ def _notes(a: Side, b: Side) -> tuple[str, ...]:
     """Return what a reader must know besides the verdict."""
     notes = []
     for label, side in (("A", a), ("B", b)):
-        if side.comparison.verdict in ("worse", "quality open"):
+        if side.comparison.verdict in (Verdict.WORSE, Verdict.QUALITY_OPEN):
             notes.append(f"{label}'s own verdict is: {side.comparison.statement}")
-        elif side.quality is not None and side.quality.verdict == "worse":
+        elif side.quality is not None and side.quality.verdict is QualityVerdict.WORSE:
             notes.append(f"{label}'s own {side.quality.statement}")
     seconds = sorted((a.baseline_seconds, b.baseline_seconds))
     if seconds[1] > (1 + BASELINE_DRIFT) * seconds[0]:

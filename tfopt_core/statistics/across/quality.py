@@ -6,6 +6,7 @@ import math
 
 import attrs
 
+from tfopt_core.records.verdict import QualityVerdict
 from tfopt_core.statistics.across.comparable import Measured
 from tfopt_core.statistics.welch import WelchInterval, welch_interval
 
@@ -36,7 +37,7 @@ def contrast_quality(a: Measured, b: Measured, level: float) -> QualityContrast:
         missing = " and ".join(n for n, q in zip("AB", qualities, strict=True) if q is None)
         return _nothing(None, f"there is no quality of {missing}")
     metric = qualities[0].metric
-    if all(quality.verdict == "certified" for quality in qualities if quality):
+    if all(quality.verdict is QualityVerdict.CERTIFIED for quality in qualities if quality):
         return _nothing(metric, "both stacks are certified to train as their baselines do")
     sign = 1.0 if qualities[0].direction == "max" else -1.0
     here, there = _changes(a, metric), _changes(b, metric)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from tfopt_core.records.results import Comparison, RunResult
-from tfopt_core.statistics.disturbance import no_difference_claimed
+from tfopt_core.records.verdict import ComparisonKind, Verdict
+from tfopt_core.statistics.disturbance import no_difference
 from tfopt_core.statistics.intervals import FIXED_LEVEL, LOOK_LEVEL
-from tfopt_core.statistics.judgement import INDIFFERENCE
+from tfopt_core.statistics.judgement import band_in_words, verdict_on_interval
 from tfopt_core.statistics.welch import WelchInterval
-
-StacksVerdict = Literal["faster", "slower", "no difference", "disturbed", "inconclusive"]
-
-# The figure that a verdict is about, if it is not the wall time of a whole training.
-_GOALS = {"time-to-target": " to the target", "steady": " (projected)", "steps": " in its steps"}
 
 
 def level_of(a: Comparison, b: Comparison) -> float:
@@ -31,8 +26,8 @@ def level_of(a: Comparison, b: Comparison) -> float:
 
 
 def judge(
-    interval: WelchInterval, kind: str, runs: Sequence[RunResult]
-) -> tuple[StacksVerdict, str]:
+    interval: WelchInterval, kind: ComparisonKind, runs: Sequence[RunResult]
+) -> tuple[Verdict, str]:
     """Return the verdict on the times, and its sentence.
 
     "No difference" only if the interval lies within the band and no run was disturbed.
@@ -41,24 +36,19 @@ def judge(
     :param runs: all runs that the interval is based on.
     """
     low, high = math.exp(interval.low), math.exp(interval.high)
-    figures, goal = _in_words(interval), _GOALS.get(kind, "")
-    if low > 1:
-        band = f" (within the {INDIFFERENCE:.0%} band)" if high < 1 + INDIFFERENCE else ""
-        return "faster", f"B's stack is faster than A's{goal}: {figures}{band}"
-    if high < 1:
-        return "slower", f"B's stack is slower than A's{goal}: {figures}"
-    if low >= 1 / (1 + INDIFFERENCE) and high <= 1 + INDIFFERENCE:
-        disturbed = no_difference_claimed(runs, figures, goal)
-        if disturbed is not None:
-            return "disturbed", disturbed
-        return "no difference", (
-            f"no measurable difference between the stacks{goal} (within {INDIFFERENCE:.0%}): "
-            f"{figures}"
-        )
-    return "inconclusive", (
-        f"inconclusive: which stack is faster{goal} cannot be told from these pairs; B's against "
-        f"A's is {figures}"
-    )
+    figures, of_what = _in_words(interval), kind.qualifier
+    match verdict_on_interval(low, high):
+        case Verdict.FASTER as shown:
+            return shown, f"B's stack is faster than A's{of_what}: {figures}{band_in_words(high)}"
+        case Verdict.SLOWER as shown:
+            return shown, f"B's stack is slower than A's{of_what}: {figures}"
+        case Verdict.NO_DIFFERENCE:
+            return no_difference(runs, figures, f" between the stacks{of_what}")
+        case _:
+            return Verdict.INCONCLUSIVE, (
+                f"inconclusive: which stack is faster{of_what} cannot be told from these pairs; "
+                f"B's against A's is {figures}"
+            )
 
 
 def _in_words(interval: WelchInterval) -> str:

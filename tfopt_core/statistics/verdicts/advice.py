@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfopt_core.records.results import Attribution, Comparison, RunResult
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.wording import seconds_in_words
 
 # What isolating each plugin shows, by the verdict on the stack.
 ISOLATE = {
-    "faster": "see which plugin earns it",
-    "steps faster": "see which plugin earns it",
-    "quality open": "see which plugin earns it",
-    "worse": "see which plugin earns it",
-    "slower": "see which plugin harms",
-    "steps slower": "see which plugin harms",
-    "no difference": "see whether one plugin harms what another gains",
+    Verdict.FASTER: "see which plugin earns it",
+    Verdict.STEPS_FASTER: "see which plugin earns it",
+    Verdict.QUALITY_OPEN: "see which plugin earns it",
+    Verdict.WORSE: "see which plugin earns it",
+    Verdict.SLOWER: "see which plugin harms",
+    Verdict.STEPS_SLOWER: "see which plugin harms",
+    Verdict.NO_DIFFERENCE: "see whether one plugin harms what another gains",
 }
 
 
@@ -46,31 +47,31 @@ def next_steps(
         )
     quality = comparison.quality
     match comparison.verdict:
-        case "quality open" if comparison.kind in ("steady", "steps"):
+        case Verdict.QUALITY_OPEN if comparison.kind.of_cut_runs:
             steps.append(
                 "settle the quality with whole trainings: --set measure.length=full, and a "
                 "--budget that holds four pairs of them"
             )
-        case "quality open" if quality is not None:
+        case Verdict.QUALITY_OPEN if quality is not None:
             more = 12 if (pairs_asked or 0) < 12 else 2 * (pairs_asked or 12)
             steps.append(
                 f"settle the quality: more pairs (--pairs {more}), or a tolerance that matters "
                 f"to you (now {quality.tolerance:.4g})"
             )
-        case "worse":
+        case Verdict.WORSE:
             steps.append("take out the plugins that change the arithmetic, one at a time")
-        case "inconclusive" | "disturbed":
+        case Verdict.INCONCLUSIVE | Verdict.DISTURBED:
             steps.append("measure on an idle machine, or train longer per run")
-        case "unlike":
+        case Verdict.UNLIKE:
             steps.append(
                 "have both sides train alike: take out what stops early or leaves examples out, or "
                 "judge by [measure.target]"
             )
-        case "no difference" | "slower" | "steps slower":
+        case Verdict.NO_DIFFERENCE | Verdict.SLOWER | Verdict.STEPS_SLOWER:
             steps.append("try other plugins: `tfopt plugins` says what each is for")
     steps_made = max((run.fit.steps for run in runs if run.ok), default=0)
     repaid_at = comparison.break_even_step
-    if repaid_at and repaid_at > steps_made and comparison.kind == "end-to-end":
+    if repaid_at and repaid_at > steps_made and comparison.kind is ComparisonKind.END_TO_END:
         steps.append(f"train longer: the start costs more and is repaid after step {repaid_at:,}")
     return tuple(steps)
 

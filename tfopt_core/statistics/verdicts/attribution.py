@@ -9,6 +9,7 @@ import attrs
 
 from tfopt_core.records.results import Attribution, RunResult
 from tfopt_core.records.variants import Contrast
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.disturbance import on_one_side
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import (
@@ -16,11 +17,10 @@ from tfopt_core.statistics.intervals import (
     PAIRS_FOR_SMALL_GAINS,
     Interval,
     log_ratios,
-    shown_direction,
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.judgement import Judgement, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair, pairs_of
 from tfopt_core.statistics.verdicts.amounts import not_finite, unlike_amounts
 from tfopt_core.statistics.verdicts.suspicion import identical_timings
@@ -172,16 +172,17 @@ def _statement(
     unlike = None if judgement.math == "changes" else unlike_amounts(pairs)
     if unlike is not None:
         return f"{name}: trains another amount, {unlike}; {figures}"
-    shown = shown_direction(interval)
-    if shown == "slower":
+    _, low, high = speedup_interval(interval)
+    shown = verdict_on_interval(low, high, interval.count)
+    if shown is Verdict.SLOWER:
         return f"{name}: slower with it, {figures}; remove it"
-    if shown == "faster":
+    if shown is Verdict.FASTER:
         invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
         doubt = invalid or on_one_side(pairs)
         if doubt is not None:
             return f"{name}: no gain is claimed, {doubt}; {figures}"
         return f"{name}: faster with it, {figures}"
-    if interval.low > 0 or interval.high < 0:
+    if not low <= 1 <= high:
         return (
             f"{name}: no effect on the time could be shown, a difference this small takes "
             f"{PAIRS_FOR_SMALL_GAINS} pairs; {figures}"

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import attrs
 
 from tfopt_core.records.results import Quality
+from tfopt_core.records.verdict import QualityVerdict
 from tfopt_core.statistics.intervals import t_interval
 from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.statistics.verdicts.amounts import not_finite
-
-# The verdicts of the statistics alone, in words.
-_WORDS: dict[str, str] = {
-    "not worse": "not worse",
-    "worse": "worse",
-    "not established": "not established either way",
-}
 
 
 def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
@@ -51,10 +44,12 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
     else:
         quality = measured
     quality = attrs.evolve(quality, certificate=certificate.statement)
-    if not certificate.certified or quality.verdict == "worse":
+    if not certificate.certified or quality.verdict is QualityVerdict.WORSE:
         return quality
     figures = "" if measured is None else f"; {_means(measured)}"
-    return attrs.evolve(quality, verdict="certified", statement=f"{certificate.statement}{figures}")
+    return attrs.evolve(
+        quality, verdict=QualityVerdict.CERTIFIED, statement=f"{certificate.statement}{figures}"
+    )
 
 
 def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
@@ -74,11 +69,11 @@ def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
     bounds = t_interval(differences, 2 * judgement.quality_level)
     mean_baseline = math.fsum(baseline) / len(baseline)
     tolerance = judgement.tolerance_for(mean_baseline)
-    verdict: Literal["not worse", "worse", "not established"] = "not established"
+    verdict = QualityVerdict.NOT_ESTABLISHED
     if bounds.low > -tolerance:
-        verdict = "not worse"
+        verdict = QualityVerdict.NOT_WORSE
     elif bounds.high < -tolerance:
-        verdict = "worse"
+        verdict = QualityVerdict.WORSE
     quality = Quality(
         metric=metric,
         direction=judgement.direction,
@@ -102,7 +97,7 @@ def _without_figures(judgement: Judgement, why: str) -> Quality:
     return Quality(
         metric=judgement.metric, direction=judgement.direction, baseline=None, optimized=None,
         difference=None, low=None, high=None, tolerance=judgement.tolerance, resolution=None,
-        certificate=None, verdict="not established",
+        certificate=None, verdict=QualityVerdict.NOT_ESTABLISHED,
         statement=f"quality not established by {judgement.metric}: {why}",
     )  # fmt: skip
 
@@ -129,8 +124,9 @@ def _statement(
 ) -> str:
     # in `low` and `high` higher is better; show the change of the metric itself
     ends = (low, high) if judgement.direction == "max" else (-high, -low)
+    either_way = " either way" if quality.verdict is QualityVerdict.NOT_ESTABLISHED else ""
     text = (
-        f"quality {_WORDS[quality.verdict]}: {_means(quality)} "
+        f"quality {quality.verdict}{either_way}: {_means(quality)} "
         f"(change {ends[0]:+.4f} to {ends[1]:+.4f}, tolerance {tolerance:.4g})"
     )
     if quality.resolution is not None and judgement.examples is not None:

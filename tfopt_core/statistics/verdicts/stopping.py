@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.disturbance import from_outside
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import LOOKS, log_ratios
 from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import pairs_of
-from tfopt_core.statistics.verdicts.verdict import SETTLED, compare
+from tfopt_core.statistics.verdicts.verdict import compare
 
 # A variant that failed this often and never ended well is not tried again.
 MAX_FAILURES = 2
@@ -56,8 +57,8 @@ def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> boo
     looked_at = [run for run in runs if run.round < rounds]
     verdict = compare(looked_at, judgement).verdict
     # runs that are cut short never establish the quality, however many there are
-    open_for_good = verdict == "quality open" and judgement.kind in ("steady", "steps")
-    return verdict in SETTLED or open_for_good
+    open_for_good = verdict is Verdict.QUALITY_OPEN and judgement.kind.of_cut_runs
+    return verdict.settles or open_for_good
 
 
 def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:

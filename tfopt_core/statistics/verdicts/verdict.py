@@ -8,7 +8,8 @@ import attrs
 
 from tfopt_core.records.results import Comparison, Quality, RunResult
 from tfopt_core.records.variants import FULL
-from tfopt_core.statistics.disturbance import no_difference_claimed, on_one_side
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+from tfopt_core.statistics.disturbance import no_difference, on_one_side
 from tfopt_core.statistics.figures import compared_seconds, total_seconds
 from tfopt_core.statistics.intervals import (
     FIXED_LEVEL,
@@ -18,11 +19,10 @@ from tfopt_core.statistics.intervals import (
     detectable_ratio,
     log_ratios,
     pairs_needed,
-    shown_direction,
     speedup_interval,
     t_interval,
 )
-from tfopt_core.statistics.judgement import INDIFFERENCE, Judgement
+from tfopt_core.statistics.judgement import Judgement, band_in_words, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair, applied_plugins, pairs_of
 from tfopt_core.statistics.verdicts.amounts import examples, not_finite, unlike_amounts
 from tfopt_core.statistics.verdicts.break_even import break_even_step, not_repaid
@@ -32,27 +32,24 @@ from tfopt_core.statistics.wording import gain_in_words, interval_in_words, seco
 
 # More pairs would take too long, for a difference that is of no interest.
 RESOLVABLE_PAIRS = 100
-# The figure that a verdict is about, if it is not the wall time of a whole training.
-_OF_KIND = {"time-to-target": " to the target", "steady": " (projected)", "steps": " of a step"}
-# Verdicts that more pairs could not change.
-SETTLED = frozenset({
-    "faster", "slower", "steps faster", "steps slower", "no difference", "disturbed", "worse",
-    "unlike", "not applied", "suspicious", "void",
-})  # fmt: skip
 
 
 def compare(
-    runs: Sequence[RunResult], judgement: Judgement, pair_seconds: float | None = None
+    runs: Sequence[RunResult],
+    judgement: Judgement,
+    pair_seconds: float | None = None,
+    why_too_few: str = "",
 ) -> Comparison:
     """Judge the baseline against the full stack and return the comparison.
 
     :param runs: all runs of the measurement, failed ones too.
     :param pair_seconds: the seconds of another pair, for "needs about N more pairs (about T)".
+    :param why_too_few: the statement if the pairs are too few, "" for how many it takes.
     """
     pairs = pairs_of(runs)
     draft = Comparison(
         kind=judgement.kind,
-        verdict="none",
+        verdict=Verdict.NONE,
         speedup=None,
         low=None,
         high=None,
@@ -62,7 +59,11 @@ def compare(
         statement="",
         quality=compare_quality(pairs, judgement),
     )
-    comparison = _judged(draft, pairs, runs, judgement, pair_seconds)
+    if len(pairs) < MINIMUM_PAIRS:
+        why = why_too_few or f"{len(pairs)} complete pairs, and it takes {MINIMUM_PAIRS}"
+        comparison = attrs.evolve(draft, statement=f"no verdict: {why}")
+    else:
+        comparison = _judged(draft, pairs, runs, judgement, pair_seconds)
     failed = [run for run in runs if run.status == "failed"]
     if failed:
         counted = sum(run.status != "repeated" for run in runs)
@@ -75,26 +76,21 @@ def _judged(
     draft: Comparison, pairs: Sequence[Pair], runs: Sequence[RunResult], judgement: Judgement,
     pair_seconds: float | None,
 ) -> Comparison:  # fmt: skip
-    if len(pairs) < MINIMUM_PAIRS:
-        return attrs.evolve(
-            draft,
-            statement=f"no verdict: {len(pairs)} complete pairs, and it takes {MINIMUM_PAIRS}",
-        )
     if not applied_plugins([pair.with_ for pair in pairs]):
         return attrs.evolve(
             draft,
-            verdict="not applied",
+            verdict=Verdict.NOT_APPLIED,
             statement="not applied: no plugin of the stack took effect in every run, so there is "
             "no gain to report",
         )
     figures = compared_seconds(pairs, judgement)
     if isinstance(figures, str):
-        return attrs.evolve(draft, verdict="void", statement=figures)
+        return attrs.evolve(draft, verdict=Verdict.VOID, statement=figures)
     interval = t_interval(log_ratios(*figures), judgement.level)
     if identical_timings(pairs, figures, interval):
         return attrs.evolve(
             draft,
-            verdict="suspicious",
+            verdict=Verdict.SUSPICIOUS,
             statement="no verdict: suspiciously identical timings, which real runs never have",
         )
     speedup, low, high = speedup_interval(interval)
@@ -103,74 +99,64 @@ def _judged(
         break_even_step=break_even_step(pairs, judgement.level),
         detectable=detectable_ratio(interval),
     )  # fmt: skip
-    verdict, statement = _statement(measured, interval, pairs, judgement)
-    if verdict in ("faster", "steps faster", "quality open", "worse"):
-        claim = _no_claim(statement, pairs, runs)
-        verdict, statement = claim or (verdict, statement)
-    elif verdict == "no difference":
-        judged = [run for pair in pairs for run in (pair.without, pair.with_)]
-        disturbed = no_difference_claimed(
-            judged, interval_in_words(interval), _OF_KIND.get(measured.kind, "")
-        )
-        if disturbed is not None:
-            verdict, statement = "disturbed", disturbed
-    elif verdict == "inconclusive":
-        statement = _inconclusive(interval, pair_seconds)
-    if judgement.kind == "end-to-end":
+    verdict, statement = _verdict(measured, interval, pairs, runs, judgement, pair_seconds)
+    if judgement.kind is ComparisonKind.END_TO_END:
         statement += not_repaid(measured.break_even_step, pairs)
     return attrs.evolve(measured, verdict=verdict, statement=statement)
 
 
-def _statement(
-    measured: Comparison, interval: Interval, pairs: Sequence[Pair], judgement: Judgement
-) -> tuple[str, str]:
-    """Return the verdict that the figures alone support, with its statement."""
+def _verdict(
+    measured: Comparison, interval: Interval, pairs: Sequence[Pair], runs: Sequence[RunResult],
+    judgement: Judgement, pair_seconds: float | None,
+) -> tuple[Verdict, str]:  # fmt: skip
+    """Return the verdict on a speedup with its interval, and its statement."""
     assert measured.low is not None
     assert measured.high is not None
-    figures = interval_in_words(interval)
-    of_kind = _OF_KIND.get(measured.kind, "")
+    figures, of_what = interval_in_words(interval), measured.kind.qualifier
     unlike = None if judgement.math == "changes" else _unlike(pairs, judgement)
     if unlike is not None:
-        return "unlike", f"{unlike}; time{of_kind} {figures}{_by_example(pairs, judgement)}"
-    shown = shown_direction(interval)
-    if shown == "faster":
-        return _faster(measured, figures, of_kind)
-    if shown == "slower":
-        if measured.kind == "steps":
-            return "steps slower", f"steps are slower: {figures}"
-        return "slower", f"slower{of_kind}: {figures}"
-    band = 1 / (1 + INDIFFERENCE), 1 + INDIFFERENCE
-    if band[0] <= measured.low <= 1 <= measured.high <= band[1]:
-        return "no difference", (
-            f"no measurable difference{of_kind} (within {INDIFFERENCE:.0%}): {figures}"
-        )
-    return "inconclusive", ""
+        by_example = _by_example(pairs, judgement)
+        return Verdict.UNLIKE, f"{unlike}; time{of_what} {figures}{by_example}"
+    match verdict_on_interval(measured.low, measured.high, interval.count):
+        case Verdict.FASTER:
+            verdict, statement = _faster(measured, figures + band_in_words(measured.high))
+            return _no_claim(statement, pairs, runs) or (verdict, statement)
+        case Verdict.SLOWER if measured.kind is ComparisonKind.STEPS:
+            return Verdict.STEPS_SLOWER, f"steps are slower: {figures}"
+        case Verdict.SLOWER:
+            return Verdict.SLOWER, f"slower{of_what}: {figures}"
+        case Verdict.NO_DIFFERENCE:
+            judged = [run for pair in pairs for run in (pair.without, pair.with_)]
+            return no_difference(judged, figures, of_what)
+        case _:
+            return Verdict.INCONCLUSIVE, _inconclusive(interval, pair_seconds)
 
 
-def _faster(measured: Comparison, figures: str, of_kind: str) -> tuple[str, str]:
-    assert measured.high is not None
-    band = f" (within the {INDIFFERENCE:.0%} band)" if measured.high < 1 + INDIFFERENCE else ""
-    if measured.kind == "time-to-target":
-        return "faster", f"faster{of_kind}: {figures}{band}"
-    quality = measured.quality
-    if quality is not None and quality.verdict == "worse":
+def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
+    """Return the verdict on a shorter time, by the quality of the model."""
+    kind, quality = measured.kind, measured.quality
+    good = kind is ComparisonKind.TIME_TO_TARGET or (
+        quality is not None
+        and quality.verdict in (QualityVerdict.CERTIFIED, QualityVerdict.NOT_WORSE)
+    )
+    if good and kind is ComparisonKind.STEPS:
+        return Verdict.STEPS_FASTER, f"steps are faster: {figures}"
+    if good:
+        return Verdict.FASTER, f"faster{kind.qualifier}: {figures}"
+    if quality is not None and quality.verdict is QualityVerdict.WORSE:
         assert quality.difference is not None
-        return "worse", (
+        return Verdict.WORSE, (
             f"faster but worse: {quality.metric} {_fell(quality)} by "
             f"{abs(quality.difference):.4f} ({figures})"
         )
-    if quality is not None and quality.verdict != "not established":
-        if measured.kind == "steps":
-            return "steps faster", f"steps are faster: {figures}{band}"
-        return "faster", f"faster{of_kind}: {figures}{band}"
-    if measured.kind in ("steady", "steps"):
-        projected = of_kind if measured.kind == "steady" else ""
-        return "quality open", (
-            f"steps are faster; quality not established: {figures}{band}{projected}"
+    if kind.of_cut_runs:
+        projected = kind.qualifier if kind is ComparisonKind.STEADY else ""
+        return Verdict.QUALITY_OPEN, (
+            f"steps are faster; quality not established: {figures}{projected}"
         )
     reported = quality is not None and quality.baseline is not None
     why = "" if reported else " (the metric was not reported)"
-    return "quality open", f"training is faster; quality not established{why}: {figures}{band}"
+    return Verdict.QUALITY_OPEN, f"training is faster; quality not established{why}: {figures}"
 
 
 def _fell(quality: Quality) -> str:
@@ -179,20 +165,20 @@ def _fell(quality: Quality) -> str:
 
 def _no_claim(
     statement: str, pairs: Sequence[Pair], runs: Sequence[RunResult]
-) -> tuple[str, str] | None:
+) -> tuple[Verdict, str] | None:
     """Return the verdict in place of a gain that must not be claimed; None if it may be."""
     failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
     if failed:
-        return "none", (
+        return Verdict.NONE, (
             f"no verdict: {failed} of the runs with the stack failed (those that ended well: "
             f"{statement})"
         )
     invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
     if invalid is not None:
-        return "void", f"no verdict: {invalid} ({statement})"
+        return Verdict.VOID, f"no verdict: {invalid} ({statement})"
     one_sided = on_one_side(pairs)
     if one_sided is not None:
-        return "disturbed", (
+        return Verdict.DISTURBED, (
             f"no verdict: {one_sided}, which may be its own doing and is not the same in every "
             f"measurement ({statement})"
         )
@@ -216,7 +202,7 @@ def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
     for pair in pairs:
         for side, run in zip(sides, (pair.without, pair.with_), strict=True):
             count = examples(run)
-            if not count or judgement.kind == "steps":
+            if not count or judgement.kind is ComparisonKind.STEPS:
                 return ""
             side.append(total_seconds(run) / count)
     interval = t_interval(log_ratios(*sides), judgement.level)

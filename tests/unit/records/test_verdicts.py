@@ -1,0 +1,106 @@
+"""Each verdict has a label, a color and a row in the guide, and no module spells one out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tfopt_core.records.in_run import InRunVerdict
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+from tfopt_core.report.style.vocabulary import QUALITY_COLORS, VERDICT_COLORS
+
+ROOT = Path(__file__).parents[3]
+CORE = ROOT / "tfopt_core"
+GUIDE = ROOT / "docs" / "guide"
+DEFINED_IN = {CORE / "records" / "verdict.py", CORE / "records" / "in_run.py"}
+# Words that say something else in other modules: "certified" is a kind of certificate.
+COMMON = {"none", "void", "not applied", "certified"}
+# How the guide calls verdicts on loops that it does not call by their word.
+IN_GUIDE = {
+    InRunVerdict.NO_DIFFERENCE: "no measurable difference",
+    InRunVerdict.SUSPICIOUS: "suspiciously identical",
+}
+
+
+def text_of(page: str) -> str:
+    return (GUIDE / page).read_text(encoding="utf-8")
+
+
+def words_of_rows(text: str) -> set[str]:
+    """The words in backticks in the first cells of a text's tables."""
+    cells = re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
+    return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_the_words_are_those_that_stored_results_hold() -> None:
+    assert {verdict.value for verdict in Verdict} == {
+        "faster", "slower", "steps faster", "steps slower", "unlike", "no difference", "disturbed",
+        "worse", "quality open", "inconclusive", "not applied", "void", "suspicious", "none",
+    }  # fmt: skip
+    assert {verdict.value for verdict in QualityVerdict} == {
+        "certified", "not worse", "worse", "not established",
+    }  # fmt: skip
+    assert {verdict.value for verdict in InRunVerdict} == {
+        "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped", "screened",
+        "not compared",
+    }  # fmt: skip
+    assert {kind.value for kind in ComparisonKind} == {
+        "end-to-end", "steady", "steps", "time-to-target",
+    }  # fmt: skip
+
+
+def test_every_verdict_has_a_label_of_its_own() -> None:
+    labels = [verdict.label for verdict in Verdict]
+    assert all(labels)
+    assert len(set(labels)) == len(labels)
+
+
+def test_every_verdict_has_a_color() -> None:
+    assert set(VERDICT_COLORS) == set(Verdict)
+    assert set(QUALITY_COLORS) == set(QualityVerdict)
+
+
+def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one() -> None:
+    section = text_of("measuring.md").partition("\n## Verdicts\n")[2].partition("\n## ")[0]
+    assert words_of_rows(section) == {verdict.value for verdict in Verdict}
+
+
+@pytest.mark.parametrize("verdict", QualityVerdict)
+def test_every_verdict_on_quality_is_in_the_guide(verdict: QualityVerdict) -> None:
+    assert f'"{verdict}"' in text_of("json.md")
+
+
+@pytest.mark.parametrize("verdict", [v for v in InRunVerdict if v is not InRunVerdict.SCREENED])
+def test_every_verdict_on_a_loop_that_is_kept_has_a_row(verdict: InRunVerdict) -> None:
+    cells = re.findall(r"^\| ([^|]+) \|", text_of("adapting.md"), re.MULTILINE)
+    assert any(IN_GUIDE.get(verdict, verdict.value) in cell for cell in cells)
+
+
+@pytest.mark.parametrize("kind", ComparisonKind)
+def test_every_kind_of_comparison_is_in_the_guide(kind: ComparisonKind) -> None:
+    assert f'"{kind}"' in text_of("json.md")
+
+
+def constants(node: ast.AST) -> Iterator[ast.Constant]:
+    """The constants below a node, without the parts of a sentence."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Constant):
+            yield child
+        elif not isinstance(child, ast.JoinedStr):
+            yield from constants(child)
+
+
+def test_no_module_spells_a_verdict_out() -> None:
+    words = {v.value for each in (Verdict, QualityVerdict, InRunVerdict) for v in each} - COMMON
+    found = [
+        f"{path.relative_to(ROOT)}:{constant.lineno}: {constant.value!r}"
+        for path in CORE.rglob("*.py")
+        if path not in DEFINED_IN
+        for constant in constants(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(constant.value, str) and constant.value in words
+    ]
+    assert found == []

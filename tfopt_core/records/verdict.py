@@ -1,0 +1,79 @@
+"""Verdicts on a comparison, on its quality, and the kinds of comparison that they are about."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+
+class Verdict(StrEnum):
+    """What may be said of two stacks. The value is the word in JSON and SQLite.
+
+    `label` is what it is called where there is no room for its sentence. One that `settles` stops
+    the measuring: more pairs could change nothing that is printed. One that is `comparable` has a
+    speedup which `tfopt compare` may set against that of another measurement.
+    """
+
+    label: str
+    settles: bool
+    comparable: bool
+
+    def __new__(cls, word: str, label: str, settles: bool, comparable: bool) -> Self:
+        """Return the member for this word."""
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.label, member.settles, member.comparable = label, settles, comparable
+        return member
+
+    # fmt: off
+    #              word            label                             settles comparable
+    FASTER       = "faster",       "faster",                         True,   True
+    SLOWER       = "slower",       "slower",                         True,   True
+    STEPS_FASTER = "steps faster", "steps faster, no total",         True,   True
+    STEPS_SLOWER = "steps slower", "steps slower, no total",         True,   True
+    NO_DIFFERENCE = "no difference", "no measurable difference",     True,   True
+    WORSE        = "worse",        "faster but worse",               True,   True
+    QUALITY_OPEN = "quality open", "faster, quality not established", False, True
+    INCONCLUSIVE = "inconclusive", "inconclusive",                   False,  True
+    DISTURBED    = "disturbed",    "machine disturbed",              True,   True
+    UNLIKE       = "unlike",       "unlike trainings",               True,   False
+    NOT_APPLIED  = "not applied",  "not applied",                    True,   False
+    SUSPICIOUS   = "suspicious",   "suspiciously identical timings", True,   False
+    VOID         = "void",         "void",                           True,   False
+    NONE         = "none",         "no verdict",                     False,  False
+    # fmt: on
+
+
+class QualityVerdict(StrEnum):
+    """Whether the model of the full stack is as good. The value is the word in JSON and SQLite."""
+
+    CERTIFIED = "certified"
+    NOT_WORSE = "not worse"
+    WORSE = "worse"
+    NOT_ESTABLISHED = "not established"
+
+
+class ComparisonKind(StrEnum):
+    """Which seconds a comparison is about. The value is the word in JSON and SQLite.
+
+    `qualifier` follows the verdict in its sentence and says so; it is empty for whole trainings.
+    """
+
+    qualifier: str
+
+    def __new__(cls, word: str, qualifier: str) -> Self:
+        """Return the member for this word."""
+        member = str.__new__(cls, word)
+        member._value_, member.qualifier = word, qualifier
+        return member
+
+    END_TO_END = "end-to-end", ""
+    # Totals that are projected, and steps alone where no total can be projected.
+    STEADY = "steady", " (projected)"
+    STEPS = "steps", " per step"
+    TIME_TO_TARGET = "time-to-target", " to the target"
+
+    @property
+    def of_cut_runs(self) -> bool:
+        """Whether its runs end before their training does, and so tell nothing of the quality."""
+        return self in (ComparisonKind.STEADY, ComparisonKind.STEPS)

@@ -250,23 +250,6 @@ def test_callbacks_see_one_training(plain, tmp_path):
     assert heard == ["begin", (0, 3), (1, 3), (2, 3), "end"]
 
 
-@pytest.mark.thorough
-def test_retracing_and_new_data_go_on_with_the_loop_that_is_kept(plain, tmp_path):
-    @attrs.frozen(kw_only=True, eq=False)
-    class Restless:
-        @hookimpl
-        def on_epoch_end(self, run, model, epoch, logs, control):
-            control.retrace()
-            control.rebuild_data()
-
-    adapt = partial(Scripted, loops=MIXES["four"])
-    built, outcome, *_ = trained(tmp_path, Restless(), adapt=adapt)
-    assert outcome.steps == STEPS * EPOCHS
-    assert int(built.model.optimizer.iterations) == STEPS * EPOCHS
-    traces = [block.epoch for block in outcome.blocks if block.cold == "trace"]
-    assert set(traces) == {0, 1, 2}
-
-
 def test_the_clock_counts_a_call_of_many_steps_once(mixed):
     outcome = mixed[1]
     per_epoch = [sum(b.steps for b in outcome.blocks if b.epoch == e) for e in range(EPOCHS)]

@@ -31,10 +31,11 @@ from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.training import penalties, precision
-from tfopt_core.training.checkpoints import random_state, segments
+from tfopt_core.training.callbacks import unset_initial_epoch
+from tfopt_core.training.checkpoints import random_state
 from tfopt_core.training.distributed import models
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.graphs.operations import operations as graphs
+from tfopt_core.training.graphs import operations as graphs
 from tfopt_core.training.loops.train_functions import own_strategy, why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.strategy import kinds
@@ -349,10 +350,9 @@ def test_only_backup_and_restore_needs_the_epoch_to_be_unset(without, tmp_path):
     import keras
 
     sentence = without("fit-resumed")
-    segments.begin_anew(build_here(workload(), folder=tmp_path))
-    backup = workload(callbacks=lambda: (keras.callbacks.BackupAndRestore(tmp_path / "b"),))
+    unset_initial_epoch(small_model(), [keras.callbacks.History()])
     with pytest.raises(WorkloadError) as refused:
-        segments.begin_anew(build_here(backup, folder=tmp_path))
+        unset_initial_epoch(small_model(), [keras.callbacks.BackupAndRestore(tmp_path / "b")])
     assert str(refused.value) == sentence
 
 

@@ -313,15 +313,11 @@ def test_a_pydataset_goes_on(tmp_path):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Counts:
-    """Counts epochs, and does what it is told after the first."""
-
-    does: str = "nothing"
+    """Counts epochs."""
 
     @hookimpl
-    def on_epoch_end(self, run, control):
+    def on_epoch_end(self, run):
         run.state["epochs"] = run.state.get("epochs", 0) + 1
-        if self.does != "nothing":
-            getattr(control, self.does)()
 
 
 def test_what_a_plugin_notes_goes_on(tmp_path):
@@ -330,19 +326,6 @@ def test_what_a_plugin_notes_goes_on(tmp_path):
     keeping = CheckpointConfig(folder=folder, start=names_in(folder)[-1])  # after the first epoch
     built, _ = run(tmp_path, make_workload, Counts(), keeping=keeping)
     assert built.run.owner.states["Counts"] == {"epochs": EPOCHS}
-
-
-@pytest.mark.parametrize(
-    "does", ["rebuild_data", pytest.param("retrace", marks=pytest.mark.thorough)]
-)
-def test_a_plugin_that_changes_the_training_itself_is_refused(does, tmp_path):
-    with pytest.raises(InputError, match="which no checkpoint can hold"):
-        run(
-            tmp_path,
-            make_workload,
-            Counts(does=does),
-            keeping=CheckpointConfig(folder=tmp_path / "c"),
-        )
 
 
 def drawing_in_the_step():

@@ -117,7 +117,7 @@ class HookSpecs:
         :param model: the model that is trained.
         :param epoch: the epoch that ended, counted from 0.
         :param logs: the epoch's metrics, those of the validation with the prefix "val_".
-        :param control: `stop()`, `retrace()` and `rebuild_data()`.
+        :param control: `stop(reason)` ends the training after this epoch.
         """
 
     @hookspec

@@ -115,18 +115,8 @@ class Control:
     """What `on_epoch_end` may ask of the training; core acts after every plugin was called."""
 
     stop_reason: str | None = None
-    wants_retrace: bool = False
-    wants_new_data: bool = False
 
     def stop(self, reason: str) -> None:
         """End the training after this epoch; the first reason given is kept."""
         if self.stop_reason is None:
             self.stop_reason = reason
-
-    def retrace(self) -> None:
-        """Trace the train function anew, after layers were frozen, say."""
-        self.wants_retrace = True
-
-    def rebuild_data(self) -> None:
-        """Build the training data anew (the `build_dataset` hooks are called again)."""
-        self.wants_new_data = True

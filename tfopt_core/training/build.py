@@ -45,12 +45,6 @@ class Built:
         """Whether the first epoch is slower because it fills a cache."""
         return self.plans["train"].fills
 
-    def rebuild_training_data(self) -> None:
-        """Call the `build_dataset` hooks of the training split anew and lower their plan."""
-        self.plans["train"] = self.stack.build_dataset(self.run, "train")
-        datasets = {**self.run.datasets, "train": lower(self.plans["train"])}
-        self.run = _with_data(self.run, datasets, self.plans)
-
 
 @runtime_checkable
 class BuildsItself(Protocol):

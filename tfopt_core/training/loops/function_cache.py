@@ -28,5 +28,5 @@ class FunctionCache:
         self.on_trace = self.on_traced = lambda: None
 
     def forget(self) -> None:
-        """The next fit makes its own."""
+        """Have the next fit make its own."""
         self.function, self.key = None, ()

@@ -85,32 +85,25 @@ class SwitchingLoop:
         if self.kept is None:
             self.decider.cut()
 
-    def forget_functions(self) -> None:
-        """Have every function made and traced anew when it is needed next."""
-        self._functions.clear()
-        self._compiled_tails.clear()
+    @property
+    def last(self) -> Loop:
+        """The loop that trains once nothing is compared any more."""
+        return self.kept or self.reference
 
     @property
-    def wants_segment(self) -> bool:
-        """Whether a new call of `fit` would let it count by the steps of the loop that is kept."""
-        return (
-            self.kept is not None
-            and self.kept.steps != self._steps_counted
-            and restarting_changes_nothing(self.built)
-        )
+    def wants_restart(self) -> bool:
+        """Whether a new call of `fit` would count by the steps of the loop that is kept."""
+        return self.last.steps != self._steps_counted and restarting_changes_nothing(self.built)
 
-    def begin_segment(self) -> None:
-        """A new call of `fit` follows, perhaps over other data."""
-        self.steps_per_epoch = self.built.run.steps_per_epoch
-        if self.wants_segment and self.kept is not None:
-            self._count_by(self.kept.steps)
+    def before_restart(self) -> None:
+        """Have the next call of `fit` count by the steps of the loop that is kept."""
+        self._count_by(self.last.steps)
 
-    def finish(self) -> Loop:
-        """The training is over: leave the model as it was; the loop that trained it in the end."""
+    def finish(self) -> None:
+        """Leave the model as it was: the training is over."""
         if self.kept is None:
             self.tell({"type": "adapted", "adapted": self.decider.summary()})
         self._count_by(self.reference.steps)
-        return self.kept or self.reference
 
     def _chosen(self) -> Loop:
         loop = self.decider.choose()

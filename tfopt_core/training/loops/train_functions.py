@@ -12,7 +12,6 @@ from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.report import LoopReport, continued, note_loop
 from tfopt_core.training.loops.resident import (
-    ResidentData,
     ResidentFunction,
     resident_data,
     why_not_resident,
@@ -24,12 +23,12 @@ OWN_METHODS = ("fit", "make_train_function")
 TrainFunction = ChunkedFunction | ResidentFunction
 
 
-def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFunction | None:
+def loop_function(built: Built, before: ChunkedFunction | None = None) -> TrainFunction | None:
     """A new train function of the loop that the stack asks for; None for Keras' own.
 
     Keras' own also trains where another one cannot: `loop_report(model).why_not` says why.
 
-    :param before: the one that trained so far, over the same data; epochs go on in its order.
+    :param before: the one that an earlier fit of the model has traced.
     """
     if built.training.loop == "keras":
         return None
@@ -37,11 +36,10 @@ def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFun
     if reason:
         note_loop(built.model, LoopReport(why_not=reason))
         return None
-    if isinstance(before, ChunkedFunction):
+    if before is not None:
         before.made = continued(built.model, before.made)
         return before
-    data = before.data if isinstance(before, ResidentFunction) else None
-    function = made_function(built, loop_of(built), data)
+    function = made_function(built, loop_of(built))
     function.made = continued(built.model, function.made)
     return function
 
@@ -56,21 +54,17 @@ def loop_of(built: Built) -> Loop:
     return Loop(training.steps_per_execution, jit_compile, training.loop)
 
 
-def made_function(built: Built, loop: Loop, data: ResidentData | None = None) -> TrainFunction:
-    """A train function of this chunked or resident loop.
-
-    :param data: what is held, where that is known.
-    """
+def made_function(built: Built, loop: Loop) -> TrainFunction:
+    """Return a train function of this chunked or resident loop."""
     if loop.kind == "chunked":
         size = built.plans["train"].batch_size
         return ChunkedFunction(built.model, loop.steps, loop.jit_compile, size)
-    if data is None:
-        data = resident_data(
-            built.plans["train"],
-            built.run.datasets["train"],
-            # then Keras builds the model on a batch before it begins
-            reads_before_fit=own_strategy(built.model) is not None,
-        )
+    data = resident_data(
+        built.plans["train"],
+        built.run.datasets["train"],
+        # then Keras builds the model on a batch before it begins
+        reads_before_fit=own_strategy(built.model) is not None,
+    )
     return ResidentFunction(
         built.model, data, loop.steps, loop.jit_compile, built.workload.class_weight
     )

@@ -213,7 +213,7 @@ class MultiWorker:
             plan = with_larger_batch(plan, self._replicas(run), run)
         rank = None if run.cluster is None else run.cluster.rank
         plan = shared_plan(plan, self.shard, self._workers(run), rank)
-        run.state[split] = in_words(plan)
+        run.state_of(self)[split] = in_words(plan)
         return plan
 
     @hookimpl(wrapper=True)
@@ -248,7 +248,7 @@ class MultiWorker:
         parts = [
             f"{workers} workers, {replicas} replicas",
             why_without("strategies-read-back") or f"communication {_communication(strategy)}",
-            run.state.get("train") or "the workload shares the data out itself",
+            run.state_of(self).get("train") or "the workload shares the data out itself",
         ]
         if self.batch_size == "per-replica":
             parts.append(f"global batch {run.batch_size}")

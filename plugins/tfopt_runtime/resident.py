@@ -145,10 +145,10 @@ class Resident:
         if split != "train":
             return plan
         if run.replicas > 1:
-            run.state["reason"] = why_not(run.replicas, ())
+            run.state_of(self)["reason"] = why_not(run.replicas, ())
             return plan
         placed = with_resident(plan)
-        run.state["reason"] = placed.reason
+        run.state_of(self)["reason"] = placed.reason
         return placed.plan
 
     @hookimpl(wrapper=True)
@@ -157,10 +157,10 @@ class Resident:
     ) -> Generator[None, TrainingOptions, TrainingOptions]:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
         options = yield
-        reason = run.state.get("reason") or why_not(run.replicas, options.callbacks)
+        reason = run.state_of(self).get("reason") or why_not(run.replicas, options.callbacks)
         if not reason and run.steps_per_epoch is None:
             reason = "the number of steps in an epoch is unknown"
-        run.state["reason"] = reason
+        run.state_of(self)["reason"] = reason
         if reason or run.steps_per_epoch is None:
             return options
         most = run.steps_per_epoch
@@ -175,7 +175,7 @@ class Resident:
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the train function how many steps its calls made, and how."""
         made = loop_report(model)
-        reason = run.state.get("reason") or made.why_not
+        reason = run.state_of(self).get("reason") or made.why_not
         if reason:
             return Effect.not_applied(reason)
         if made.kind != "resident" or not made.steps:

@@ -192,9 +192,10 @@ def test_without_knowing_inputs_data_sets_are_refused_and_arrays_are_not(without
     # what cannot be confirmed does not count as applied
     done = Rewrite(DataPlan.from_arrays(X), done="cached")
     run = SimpleNamespace(
-        state={"rewrites": {"train": done}}, datasets={"train": _range().cache().batch(2)}
+        state_of=lambda plugin: {"rewrites": {"train": done}},
+        datasets={"train": _range().cache().batch(2)},
     )
-    told = effect(run, "Cache")  # type: ignore[arg-type]
+    told = effect(None, run, "Cache")  # type: ignore[arg-type]
     assert not told.applied
     assert sentence in told.detail
     assert mean_bytes(DataPlan.from_arrays(X).map(lambda x: x + 1), 8) is None

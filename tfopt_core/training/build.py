@@ -98,7 +98,7 @@ def build(
     stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
     run = _context(job, workload, stack)
     if joined is not None:
-        run = attrs.evolve(run, cluster=joined.cluster, owner=joined.owner)
+        run = attrs.evolve(run, cluster=joined.cluster, states=joined.states)
     precision = stack.configure_precision(run)
     set_policy(precision)
     strategy = _strategy(job, stack, run, joined)

@@ -96,8 +96,7 @@ class Checkpointer:
         timed.clock.on_call.append(self._after_call)
         timed.on_traced = self._note_unreadable_ops
         built = self._built
-        states = built.run.owner.states
-        self._built_with = {plugin: dict(state) for plugin, state in states.items()}
+        self._built_with = {name: dict(state) for name, state in self._states().items()}
         if self.writes:
             self._locks.enter_context(writing_alone(self.config.folder))
         for name in not_kept(built.training.callbacks):
@@ -255,13 +254,17 @@ class Checkpointer:
         return of_this_worker(start.arrays, cluster.rank)
 
     def _restore_plugins(self, values: Mapping[str, Any]) -> None:
-        states = self._built.run.owner.states
+        states = self._states()
         for plugin, state in values["plugins"].items():
-            states.setdefault(plugin, {}).update(state)  # hooks and callbacks may hold the dict
+            states[plugin].update(state)  # hooks and callbacks may hold the dict
+
+    def _states(self) -> dict[str, dict[str, Any]]:
+        built = self._built
+        return {p.name: built.run.state_of(p.plugin) for p in built.stack.plugins}
 
     def _plugin_states(self) -> dict[str, Any]:
         kept = {}
-        for plugin, state in self._built.run.owner.states.items():
+        for plugin, state in self._states().items():
             kept[plugin] = {key: value for key, value in state.items() if _is_plain(value)}
             # what it noted while it built is noted again by a training that goes on
             before = self._built_with.get(plugin, {})

@@ -11,7 +11,6 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
-from tfopt_core.hooks.context import StateOwner
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
@@ -211,14 +210,13 @@ class FitWorkload(Workload):
 
     def _context(self, job: Job, stack: Stack) -> RunContext:
         begun = self.session.run
-        owner = StateOwner(states={name: dict(s) for name, s in begun.owner.states.items()})
         return attrs.evolve(
             begun,
             fit_index=self.fit_index,
             epochs=max(1, self.call.epochs),
             batch_size=self.train.batch_size,
             settings=stack.settings,
-            owner=owner,
+            states={plugin: dict(state) for plugin, state in begun.states.items()},
             steps_per_epoch=self.data.steps_per_epoch(),
         )
 

@@ -112,7 +112,7 @@ class Processes:
         save: bool = False,
         longest_seconds: float | None = None,
         adapt: bool = False,
-        keeping: CheckpointConfig | None = None,
+        checkpoints: CheckpointConfig | None = None,
         facts: Mapping[str, str] | None = None,
         as_it_is: bool = False,
         own_seeds: bool = False,
@@ -123,7 +123,7 @@ class Processes:
         :param longest_seconds: stop once the step time is known, and after so many seconds of timed
             steps in any case; None trains to the end.
         :param adapt: find the fastest exact loop in the first seconds, and keep it.
-        :param keeping: keep checkpoints.
+        :param checkpoints: where and when to write checkpoints.
         :param facts: what all processes of the training compare before it.
         :param as_it_is: a training of the user's own: a script runs in its own folder, not in a
             copy.
@@ -133,7 +133,9 @@ class Processes:
         # what a killed run left there, the lock of a disk cache say, would harm this one
         shutil.rmtree(folder, ignore_errors=True)
         task, environment = self._task("run", turn.variant, turn.seed, folder)
-        task = attrs.evolve(task, longest_seconds=longest_seconds, adapt=adapt, keeping=keeping)
+        task = attrs.evolve(
+            task, longest_seconds=longest_seconds, adapt=adapt, checkpoints=checkpoints
+        )
         task = attrs.evolve(task, facts=facts or {}, measured=not as_it_is, own_seeds=own_seeds)
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)

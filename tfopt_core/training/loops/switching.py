@@ -32,7 +32,7 @@ class SwitchingLoop:
     """What `model.train_function` is while loops are compared, and afterwards.
 
     :param decider: chooses a loop for each call, until it keeps one.
-    :param tell: told once what is kept, as the message "adapted".
+    :param tell: called once with what is kept, as the message "adapted".
     :param steps_made: steps that the last call made; 0 for a call whose steps were made before.
     """
 
@@ -62,8 +62,8 @@ class SwitchingLoop:
             return self._logs
         loop = self._fitting(self.kept or self._chosen())
         traces = self.clock.traces
-        known = loop in self._functions and not self._may_compile(loop)
-        if known or loop == self.reference:
+        is_made = loop in self._functions and not self._may_compile(loop)
+        if is_made or loop == self.reference:
             self._make_steps(loop, iterator)
         else:
             loop = self._try(loop, iterator)

@@ -46,7 +46,7 @@ def small_workload(**changes):
 @pytest.mark.tensorflow
 def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path, monkeypatch):
     # blocks are 20 ms: such a small training has few of them
-    monkeypatch.setattr("tfopt_core.training.fit_monitor.FIRST_CHECK_BLOCKS", 1)
+    monkeypatch.setattr("tfopt_core.training.fit_callbacks.FIRST_CHECK_BLOCKS", 1)
     counts = Counts()
     built = build_here(small_workload(), counts, folder=tmp_path, epochs=EPOCHS)
     outcome = train(

@@ -15,6 +15,7 @@ from support.in_process import build_here, train_here
 from tfopt_data.augment import Augment
 from tfopt_data.rewrite import Rewrite, effect
 from tfopt_distribute.mirrored import Mirrored
+from tfopt_distribute.one_device import OneDevice
 from tfopt_model.l2 import L2
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.xla import Xla
@@ -36,7 +37,7 @@ from tfopt_core.training.checkpoints import random_state
 from tfopt_core.training.distributed import models
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.graphs import operations as graphs
-from tfopt_core.training.loops.train_functions import own_strategy, why_no_loop
+from tfopt_core.training.loops.train_functions import reads_before_fit, why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.strategy import kinds
 from tfopt_core.trials.dry_build import prepare
@@ -381,7 +382,7 @@ def test_the_other_random_states_are_kept_without_keras(without):
 
 def test_a_model_counts_as_one_without_a_strategy(without):
     sentence = without("own-strategy")
-    assert own_strategy(small_model()) is None
+    assert not reads_before_fit(small_model())
     assert disabled_so_far() == (sentence,)
 
 
@@ -411,7 +412,15 @@ def test_a_script_whose_seed_is_not_known_is_not_exported(without):
     assert str(refused.value) == sentence
 
 
-# Several replicas
+# Strategies
+
+
+def test_without_it_keras_itself_builds_a_model_of_one_device(without, tmp_path):
+    sentence = without("one-device-order")
+    built = build_here(workload(), OneDevice(), folder=tmp_path)
+    models.build_before_fit(built)
+    assert reads_before_fit(built.model)
+    assert disabled_so_far() == (sentence,)
 
 
 def test_replicas_are_refused_and_one_device_is_not(without):

@@ -86,7 +86,7 @@ class StepTimer:
     cut_short: bool = False
     asking_nanoseconds: int = 0
     _reported: int = 0
-    _next_check: int = FIRST_CHECK_BLOCKS
+    _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
 
     def __attrs_post_init__(self) -> None:
         self.clock.on_call.append(self._after_call)

@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
+from tfopt_core.training.distributed.models import build_before_fit
 from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.loops.function_cache import FunctionCache
@@ -73,6 +74,8 @@ class TimedFunction:
         )
         if self.distribution is not None:
             self.distribution.install()
+        else:
+            build_before_fit(self.built)
         if adapt is not None:
             self.loop = switching_loop(self.built, self.clock, adapt, tell)
         cache.on_trace, cache.on_traced = self.clock.count_trace, lambda: self.on_traced()
@@ -87,8 +90,9 @@ class TimedFunction:
         model, options = self.built.model, self.built.training
         if self.loop is not None:
             self.loop.finish()
-        if "train_step" in vars(model):
-            del model.train_step
+        for name in ("train_step", "_maybe_symbolic_build"):
+            if name in vars(model):
+                delattr(model, name)
         model.train_function = self.of_stack = None
         self.function_cache.fit_is_over()
         if self.distribution is not None or options.loop != "keras":

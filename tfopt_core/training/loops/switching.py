@@ -21,7 +21,12 @@ from tfopt_core.training.loops.exact_loops import Adapt, Decider, Loop
 from tfopt_core.training.loops.held_batches import HeldBatches
 from tfopt_core.training.loops.offers import offer_loops
 from tfopt_core.training.loops.report import continued
-from tfopt_core.training.loops.train_functions import count_by, keras_function, made_function
+from tfopt_core.training.loops.train_functions import (
+    count_by,
+    keras_function,
+    made_function,
+    reads_before_fit,
+)
 from tfopt_core.training.timing.clock import StepClock
 
 Tell = Callable[[dict[str, Any]], None]
@@ -257,5 +262,4 @@ def restarting_changes_nothing(built: Built) -> bool:
         return False  # validation would count by more steps a call too
     if not isinstance(built.run.datasets["train"], tf.data.Dataset):
         return False  # a PyDataset hears of another end of an epoch, and may shuffle
-    # under a strategy `fit` begins by taking a batch, which draws from a shuffle's seeds
-    return built.run.strategy is tf.distribute.get_strategy()
+    return not reads_before_fit(built.model)  # which draws from a shuffle's seeds

@@ -62,17 +62,18 @@ def made_function(built: Built, loop: Loop) -> TrainFunction:
     data = resident_data(
         built.plans["train"],
         built.run.datasets["train"],
-        # then Keras builds the model on a batch before it begins
-        reads_before_fit=own_strategy(built.model) is not None,
+        reads_before_fit=reads_before_fit(built.model),
     )
     return ResidentFunction(
         built.model, data, loop.steps, loop.jit_compile, built.workload.class_weight
     )
 
 
-def own_strategy(model: Any) -> Any:
-    """Return the strategy that Keras trains the model with, None for none."""
-    return None if why_without("own-strategy") else model._distribute_strategy
+def reads_before_fit(model: Any) -> bool:
+    """Return whether Keras takes a batch before each `fit` and validation, as under a strategy."""
+    if why_without("own-strategy") or "_maybe_symbolic_build" in vars(model):
+        return False
+    return model._distribute_strategy is not None
 
 
 def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:

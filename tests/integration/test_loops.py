@@ -516,16 +516,16 @@ def test_a_callback_may_train_on_a_batch_of_its_own(loop, tmp_path):
 @over(RESIDENT, CHUNKED)
 def test_training_can_be_replayed_for_a_certificate_by_the_loop_itself(loop, tmp_path):
     from tfopt_core.hooks.stack import StackedPlugin
-    from tfopt_core.training.replay.replay import replay as replaying
+    from tfopt_core.training.replay.replay import replay
 
     built = build_here(unvalidated(), folder=tmp_path, seed=5, batch_size=BATCH_SIZE)
 
     def load(job):
         return unvalidated()
 
-    first = replaying.replay(built.job, tmp_path / "replay", load)
+    first = replay(built.job, tmp_path / "replay", load)
     job = attrs.evolve(built.job, plugins=(StackedPlugin("it", loop),))
-    replayed = replaying.replay(job, tmp_path / "replay", load)
+    replayed = replay(job, tmp_path / "replay", load)
     assert replayed.weight_difference == 0
     assert replayed.steps == first.steps
     assert [e.order for e in replayed.epochs] == [e.order for e in first.epochs]

@@ -57,18 +57,20 @@ class ByTfopt:
     def __init__(self, recipe: Any, workload: Any) -> None:
         from tfopt_core.hooks import read_machine
         from tfopt_core.training.build import build
-        from tfopt_core.training.checkpoints.segments import segmented_callbacks
-        from tfopt_core.training.fit_monitor import FitMonitor
+        from tfopt_core.training.callbacks import restartable
+        from tfopt_core.training.fit_callbacks import EpochHooks, StepTimer, fit_callbacks
         from tfopt_core.training.job import Job
+        from tfopt_core.training.timed_function import TimedFunction
 
         job = Job(recipe=recipe, plugins=(), variant="baseline", seed=SEED,
                   machine=read_machine(), folder=Path(tempfile.mkdtemp()))  # fmt: skip
         self.built = build(job, workload)
-        self.monitor = monitor = FitMonitor(self.built, lambda message: None)
-        monitor.timed.install()
-        # made once, as for a whole training, of which each epoch is a segment
-        self.callbacks = segmented_callbacks([monitor.callback()], self.built.model)
-        self.callbacks.last = False
+        self.timed = TimedFunction(self.built)
+        timer = StepTimer(self.timed, lambda message: None)
+        self.own = fit_callbacks([], timer, EpochHooks(timer, lambda message: None))
+        self.timed.install()
+        # made once, as for a whole training; each epoch is a call of `fit`
+        self.callbacks = restartable(self.own, self.built.model, lambda: False, epochs=1)
 
     def epoch(self, number: int) -> float:
         """Train one epoch and return the seconds of its `fit`."""
@@ -101,18 +103,18 @@ class TakesTurns:
         return result
 
 
-def in_run(built: Any, monitor: Any, callback: Any) -> Any:
-    """Return the log ratios of the clocked to the plain steps, from blocks within one `fit`."""
+def in_run(built: Any, timed: Any, callbacks: list[Any]) -> Any:
+    """The log ratios of the clocked to the plain steps, from blocks within one `fit`."""
     from tfopt_core.statistics.intervals import log_ratios
 
     model = built.model
     model.train_function = None
     model.make_train_function()
     plain = model.train_function
-    turns = TakesTurns(plain, monitor.clock.timed(plain))
+    turns = TakesTurns(plain, timed.clock.timed(plain))
     model.train_function = turns
     data = built.run.datasets["train"].repeat(IN_RUN_EPOCHS)
-    model.fit(data, epochs=1, callbacks=[callback], verbose=0, shuffle=False)
+    model.fit(data, epochs=1, callbacks=callbacks, verbose=0, shuffle=False)
     skip = 4  # the blocks that trace
     pairs = min(len(seconds) for seconds in turns.seconds)
     return log_ratios(turns.seconds[1][skip:pairs], turns.seconds[0][skip:pairs])
@@ -163,7 +165,7 @@ def measured(name: str, options: dict[str, Any], batch_size: int, pairs: int) ->
             if number:  # the first epoch traces and fills the cache
                 seconds[side].append(took / steps)
     whole = ratio_in_words(log_ratios(seconds["tfopt"], seconds["hand"]))
-    inside = ratio_in_words(in_run(core.built, core.monitor, core.monitor.callback()))
+    inside = ratio_in_words(in_run(core.built, core.timed, core.own))
     return (
         f"{name:<14} {batch_size:>5} {steps:>6} {median(seconds['hand']) * 1e6:>8.1f} "
         f"{median(seconds['tfopt']) * 1e6:>8.1f}  {whole}  {inside}"

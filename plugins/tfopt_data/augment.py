@@ -179,9 +179,7 @@ class Augment:
         plan = yield
         if split != "train":
             return plan
-        # data that are built again must not repeat the changes of the first epochs
-        build = run.state["builds"] = run.state.get("builds", 0) + 1
-        seed = f"augment-{run.seed}-{run.fit_index}-{build}"
+        seed = f"augment-{run.seed}-{run.fit_index}"
         if self.function is not None:
             function = function_of(load_function(self.function, _folders(run)), seed)
         else:
@@ -189,9 +187,11 @@ class Augment:
             if missing:
                 raise PluginRefused(missing)
             layers = made_layers(self.layers, seed)
-            run.state["draws"] = [count_in_one_step(one) for one in seed_generators(layers)]
+            run.state_of(self)["draws"] = [
+                count_in_one_step(one) for one in seed_generators(layers)
+            ]
             function = layers_function(layers)
-        return remember(run, split, with_augmentation(plan, function, self.on, self.parallel))
+        return remember(self, run, split, with_augmentation(plan, function, self.on, self.parallel))
 
     def export(self, code: PlainCode) -> None:
         """The layers or the function, and what applies them to an element."""
@@ -204,8 +204,8 @@ class Augment:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back the map from the lowered data, and from the layers that they drew numbers."""
-        found = effect(run, "Map")
-        draws = run.state.get("draws", [])
+        found = effect(self, run, "Map")
+        draws = run.state_of(self).get("draws", [])
         if found.applied and draws and not any(drawn_from(state) for state in draws):
             return Effect.not_applied("the layers drew no random number")
         return found

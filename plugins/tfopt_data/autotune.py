@@ -114,12 +114,12 @@ class Autotune:
         # unresolved budgets are tf.data's own choice: a dry use of the hook, without a probe
         cpus = None if self.cpu_budget == "auto" else self.cpu_budget
         memory = None if self.ram_budget_mib == "auto" else self.ram_budget_mib
-        return remember(run, split, with_autotune(plan, self.mode != "off", cpus, memory))
+        return remember(self, run, split, with_autotune(plan, self.mode != "off", cpus, memory))
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the options back from the lowered data, and from tf.data what it tuned."""
-        found = effect_if(run, self._confirmed, "other options")
+        found = effect_if(self, run, self._confirmed, "other options")
         if not found.applied or self.mode == "off":
             return found
         words = tuning_of(model).describe()

@@ -136,12 +136,14 @@ class Batch:
         """Change the last batch of the training data."""
         plan = yield
         if self.last == "keep":
-            return remember(run, split, Rewrite(plan, reason='last = "keep" leaves it as it is'))
+            return remember(
+                self, run, split, Rewrite(plan, reason='last = "keep" leaves it as it is')
+            )
         if split != "train":
             # a metric over fewer examples, or over repeated ones, would be another one
-            return remember(run, split, Rewrite(plan, reason="is evaluated whole"))
+            return remember(self, run, split, Rewrite(plan, reason="is evaluated whole"))
         change = with_last_batch_dropped if self.last == "drop" else with_last_batch_padded
-        return remember(run, split, change(plan))
+        return remember(self, run, split, change(plan))
 
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
@@ -150,7 +152,7 @@ class Batch:
         :raises PluginRefused: naming what in the model or its loss stands against it.
         """
         options = yield
-        train = run.state.get("rewrites", {}).get("train")
+        train = run.state_of(self).get("rewrites", {}).get("train")
         if self.last == "pad" and train is not None and train.done:
             _check_training(model, options.loss)
             _check_callbacks(options.callbacks)
@@ -176,7 +178,7 @@ class Batch:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether every batch has one size."""
-        return effect_if(run, _has_static_batches, "batches of unknown size")
+        return effect_if(self, run, _has_static_batches, "batches of unknown size")
 
 
 def _has_static_batches(dataset: Any) -> bool:

@@ -188,8 +188,8 @@ class Cache:
         """Cache the split if it is among `splits`."""
         plan = yield
         if split not in self.splits:
-            return remember(run, split, Rewrite(plan, reason='not among "splits"'))
-        return remember(run, split, self._cached(run, split, plan))
+            return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
+        return remember(self, run, split, self._cached(run, split, plan))
 
     def _cached(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         budget = self._budget(run, split)
@@ -226,8 +226,8 @@ class Cache:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a cache is in them."""
-        found = effect(run, "Cache")
+        found = effect(self, run, "Cache")
         if found.applied and run.epochs == 1:
             return Effect.not_applied("trained one epoch, so nothing was read back")
-        missing = incomplete(run)
+        missing = incomplete(self, run)
         return Effect.not_applied(missing) if found.applied and missing else found

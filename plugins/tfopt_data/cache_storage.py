@@ -130,24 +130,23 @@ def check_memory(needed: float | None, limit: float, asked: int | str) -> None:
 
 
 def private_path(run: RunContext, split: str) -> Path:
-    """A file for this build alone: a rebuilt plan must not read what another one kept."""
+    """Return a file for this build alone, which must not read what another one kept."""
     folder = run.folder / f"cache-{split}"
     folder.mkdir(parents=True, exist_ok=True)
-    build = run.state.get("builds", 0) + 1
+    build = 1
     # another training of this process may have been here (a replay builds twice)
     while any(folder.glob(f"fit-{run.fit_index}-build-{build}[._]*")):
         build += 1
-    run.state["builds"] = build
     return folder / f"fit-{run.fit_index}-build-{build}"
 
 
-def incomplete(run: RunContext) -> str:
-    """Which cache on disk was never completed, "" if all were.
+def incomplete(plugin: Any, run: RunContext) -> str:
+    """Return which cache on disk of a plugin was never completed, "" if all were.
 
     A small cache is written when its last element was read, and if that fails, a training that
     takes no element more than it needs is not told: it computes all of them again each epoch.
     """
-    for split, rewrite in run.state.get("rewrites", {}).items():
+    for split, rewrite in run.state_of(plugin).get("rewrites", {}).items():
         for stage in stages_of(rewrite.plan, Cache):
             path = stage.path
             if path is not None and not path.with_name(f"{path.name}.index").exists():

@@ -274,7 +274,7 @@ class DataService:
         plan = yield
         if split != "train":
             return plan
-        state = run.state
+        state = run.state_of(self)
 
         def serve(dataset: Any) -> Any:
             address = self.address
@@ -286,7 +286,7 @@ class DataService:
         rewrite = with_service(plan, serve, divided=self.divided)
         if rewrite.done and self.address is None:
             state["service"] = self._local(run)
-        return remember(run, split, rewrite)
+        return remember(self, run, split, rewrite)
 
     def export(self, code: PlainCode) -> None:
         """Nothing: its processes are tfopt's own."""
@@ -295,9 +295,9 @@ class DataService:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back that the data come from the service, and that it lives; then end it."""
-        service = run.state.get("service")
+        service = run.state_of(self).get("service")
         try:
-            found = effect_if(run, seen_through(reads_from_service), "no data service")
+            found = effect_if(self, run, seen_through(reads_from_service), "no data service")
             if not found.applied:
                 return found
             if service is None:

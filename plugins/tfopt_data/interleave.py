@@ -140,12 +140,12 @@ class Interleave:
         length = self.cycle_length
         if length == "auto":  # a dry use of the hook, without a probe
             length = files_at_once(run.machine.cpu_count)
-        return remember(run, split, with_interleave(plan, length, self.ordered))
+        return remember(self, run, split, with_interleave(plan, length, self.ordered))
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a parallel interleave is in them."""
-        return effect(run, "ParallelInterleave")
+        return effect(self, run, "ParallelInterleave")
 
 
 def files_at_once(cpu_count: int) -> int:

@@ -134,7 +134,7 @@ class ParallelMap:
     def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Make the maps of every split parallel."""
         plan = yield
-        return remember(run, split, self._rewritten(plan))
+        return remember(self, run, split, self._rewritten(plan))
 
     def _rewritten(self, plan: DataPlan) -> Rewrite:
         return with_parallel_maps(plan, self.calls, self.ordered, self.random_maps)
@@ -142,4 +142,4 @@ class ParallelMap:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a parallel map is in them."""
-        return effect(run, "ParallelMap")
+        return effect(self, run, "ParallelMap")

@@ -86,9 +86,9 @@ class Prefetch:
     def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Prefetch every split."""
         plan = yield
-        return remember(run, split, with_prefetch(plan, self.buffer_size))
+        return remember(self, run, split, with_prefetch(plan, self.buffer_size))
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a prefetch is in them."""
-        return effect(run, "Prefetch")
+        return effect(self, run, "Prefetch")

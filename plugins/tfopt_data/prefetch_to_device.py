@@ -93,9 +93,9 @@ class PrefetchToDevice:
         plan = yield
         reason = self._refusal(run.machine, run.replicas)
         if reason:
-            return remember(run, split, Rewrite(plan, reason=reason))
+            return remember(self, run, split, Rewrite(plan, reason=reason))
         device = FIRST_GPU if self.device == "auto" else self.device
-        return remember(run, split, with_prefetch_to_device(plan, device, self.buffer_size))
+        return remember(self, run, split, with_prefetch_to_device(plan, device, self.buffer_size))
 
     def _refusal(self, machine: Machine, replicas: int) -> str:
         if not machine.gpus and (self.device == "auto" or "gpu" in self.device.lower()):
@@ -107,4 +107,4 @@ class PrefetchToDevice:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether the copy to the device is in them."""
-        return effect(run, "CopyToDevice")
+        return effect(self, run, "CopyToDevice")

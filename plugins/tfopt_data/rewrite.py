@@ -36,27 +36,34 @@ class Rewrite:
     confirmed: Callable[[Any], bool] | None = None
 
 
-def remember(run: RunContext, split: str, rewrite: Rewrite) -> DataPlan:
-    """Keep what was done for `effect`; returns the plan."""
-    run.state.setdefault("rewrites", {})[split] = rewrite
+def remember(plugin: Any, run: RunContext, split: str, rewrite: Rewrite) -> DataPlan:
+    """Keep what a plugin did for its `effect`. Return the plan."""
+    run.state_of(plugin).setdefault("rewrites", {})[split] = rewrite
     return rewrite.plan
 
 
-def effect(run: RunContext, stage: str) -> Effect:
-    """Which splits were rewritten, read back from the lowered data.
+def effect(plugin: Any, run: RunContext, stage: str) -> Effect:
+    """Return which splits were rewritten, read back from the lowered data.
 
     :param stage: a word in the class name of the tf.data stage that must be there.
     """
-    return effect_if(run, seen_through(lambda data: has_stage(data, stage)), f'no stage "{stage}"')
+    return effect_if(
+        plugin,
+        run,
+        seen_through(lambda data: has_stage(data, stage)),
+        f'no stage "{stage}"',
+    )
 
 
-def effect_if(run: RunContext, is_there: Callable[[Any], bool], missing: str) -> Effect:
-    """Which splits were rewritten, as far as the lowered data confirm it.
+def effect_if(
+    plugin: Any, run: RunContext, is_there: Callable[[Any], bool], missing: str
+) -> Effect:
+    """Return which splits were rewritten, as far as the lowered data confirm it.
 
     :param is_there: whether a lowered data set has what the rewrite gave it.
     :param missing: what the data hold instead, for the reason: `no stage "Cache"`.
     """
-    rewrites: dict[str, Rewrite] = run.state.get("rewrites", {})
+    rewrites: dict[str, Rewrite] = run.state_of(plugin).get("rewrites", {})
     done, reasons = [], []
     for split, rewrite in rewrites.items():
         if not rewrite.done:

@@ -147,10 +147,10 @@ class Shard:
         """Take this worker's part of the splits."""
         plan = yield
         if split not in self.splits:
-            return remember(run, split, Rewrite(plan, reason='not among "splits"'))
-        return remember(run, split, with_shard(plan, *self._place()))
+            return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
+        return remember(self, run, split, with_shard(plan, *self._place()))
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a shard is in them."""
-        return effect(run, "Shard")
+        return effect(self, run, "Shard")

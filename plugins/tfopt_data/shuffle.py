@@ -149,9 +149,9 @@ class Shuffle:
     def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Move the shuffle of every split that has one."""
         plan = yield
-        return remember(run, split, with_shuffle_up(plan, self.buffer_size))
+        return remember(self, run, split, with_shuffle_up(plan, self.buffer_size))
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a shuffle is in them."""
-        return effect(run, "Shuffle")
+        return effect(self, run, "Shuffle")

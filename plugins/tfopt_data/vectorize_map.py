@@ -146,7 +146,7 @@ class VectorizeMap:
     def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
         """Vectorize the maps of every split."""
         plan = yield
-        return remember(run, split, with_vectorized_maps(plan, self.rounding))
+        return remember(self, run, split, with_vectorized_maps(plan, self.rounding))
 
     def export(self, code: PlainCode) -> None:
         """The workload's functions, on batches."""
@@ -163,7 +163,7 @@ class VectorizeMap:
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
         """Read back from the lowered data whether a map stands behind the batch."""
-        return effect_if(run, seen_through(_maps_batches), "no map behind the batch")
+        return effect_if(self, run, seen_through(_maps_batches), "no map behind the batch")
 
 
 def _maps_batches(dataset: Any) -> bool:

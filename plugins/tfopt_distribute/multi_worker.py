@@ -189,7 +189,7 @@ class MultiWorker:
             plan = with_larger_batch(plan, self._replicas(run), run)
         rank = None if run.cluster is None else run.cluster.rank
         plan = shared_plan(plan, self.shard, self._workers(run), rank)
-        run.state[split] = in_words(plan)
+        run.state_of(self)[split] = in_words(plan)
         return plan
 
     @hookimpl(wrapper=True)
@@ -220,7 +220,7 @@ class MultiWorker:
             return Effect.not_applied("the cluster has a single worker, this one")
         replicas = strategy.num_replicas_in_sync
         summed = why_without("strategies-read-back") or f"communication {_communication(strategy)}"
-        shared = run.state.get("train") or "the workload shares the data out itself"
+        shared = run.state_of(self).get("train") or "the workload shares the data out itself"
         rules = rules_in_words(self.batch_size, self.learning_rate, run, self._replicas(run))
         return Effect.applied_as(
             f"{workers} workers, {replicas} replicas, {summed}, {shared}{rules}"

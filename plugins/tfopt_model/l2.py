@@ -96,7 +96,7 @@ class L2:
         missing = why_without("nested-layers")
         if missing:
             raise PluginRefused(missing)
-        run.state["layers"] = add_l2(model, self.strength)
+        run.state_of(self)["layers"] = add_l2(model, self.strength)
         return model
 
     def export(self, code: PlainCode) -> None:
@@ -107,7 +107,7 @@ class L2:
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back how many penalties the model's loss holds."""
-        layers = run.state.get("layers", ())
+        layers = run.state_of(self).get("layers", ())
         if not layers:
             return Effect.not_applied("no layer has a trainable kernel without a penalty")
         count = len(model.losses)

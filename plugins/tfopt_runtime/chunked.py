@@ -128,12 +128,12 @@ class Chunked:
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
         options = yield
-        reason = run.state["reason"] = why_not(run.replicas, options.callbacks)
+        reason = run.state_of(self)["reason"] = why_not(run.replicas, options.callbacks)
         if reason or self.steps == "auto":
             return options
         jit_compile = with_xla(options, self.xla)
         if self.steps == 1 and jit_compile is not True:
-            run.state["reason"] = "1 step a call without XLA, as without it"
+            run.state_of(self)["reason"] = "1 step a call without XLA, as without it"
             return options
         return attrs.evolve(
             options, loop="chunked", steps_per_execution=self.steps, jit_compile=jit_compile
@@ -142,4 +142,5 @@ class Chunked:
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the train function how many steps its calls made, and how."""
-        return loop_effect(run, model, "chunked", self.xla, "no chunk was trained on")
+        reason = run.state_of(self).get("reason", "")
+        return loop_effect(reason, model, "chunked", self.xla, "no chunk was trained on")

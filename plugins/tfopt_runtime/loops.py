@@ -12,7 +12,6 @@ from tfopt_core.plugins import (
     ComparedLoop,
     Diagnosis,
     Effect,
-    RunContext,
     TrainingOptions,
     batch_callbacks,
     loop_report,
@@ -62,28 +61,27 @@ def with_xla(options: TrainingOptions, xla: bool | str) -> bool | str:
     return xla if options.jit_compile == "auto" else options.jit_compile
 
 
-def loop_effect(
-    run: RunContext, model: Any, kind: str, xla: bool | str, nothing_done: str
-) -> Effect:
+def loop_effect(reason: str, model: Any, kind: str, xla: bool | str, nothing_done: str) -> Effect:
     """Return what the loop made, read back from the train function.
 
+    :param reason: why the plugin set no loop, "" if it did.
     :param kind: of the loop, as `TrainingOptions.loop` has it.
     :param xla: what was asked for; it is said where XLA had no part in it.
     :param nothing_done: the reason where another loop trained, or this one made no step.
     """
-    made = loop_report(model)
-    reason = run.state.get("reason") or made.why_not
+    report = loop_report(model)
+    reason = reason or report.why_not
     if reason:
         return Effect.not_applied(reason)
-    if made.kind != kind or not made.steps:
+    if report.kind != kind or not report.steps:
         return Effect.not_applied(nothing_done)
-    if xla is not True or made.compiled_steps or made.why_not_whole:
-        return Effect.applied_as(made.in_words)
+    if xla is not True or report.compiled_steps or report.why_not_whole:
+        return Effect.applied_as(report.in_words)
     if not model.jit_compile:
         why = "Keras turned XLA off: some layer does not support it"
     else:
         why = "no two batches in a row had the size that XLA compiled for"
-    return Effect.applied_as(f"{made.in_words}; {why}")
+    return Effect.applied_as(f"{report.in_words}; {why}")
 
 
 def best_compared(diagnosis: Diagnosis) -> ComparedLoop | None:

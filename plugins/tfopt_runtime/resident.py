@@ -134,20 +134,20 @@ class Resident:
         if split != "train":
             return plan
         if run.replicas > 1:
-            run.state["reason"] = why_not(run.replicas, ())
+            run.state_of(self)["reason"] = why_not(run.replicas, ())
             return plan
         placed = with_resident(plan)
-        run.state["reason"] = placed.reason
+        run.state_of(self)["reason"] = placed.reason
         return placed.plan
 
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the loop, its steps and XLA, unless a callback needs each step."""
         options = yield
-        reason = run.state.get("reason") or why_not(run.replicas, options.callbacks)
+        reason = run.state_of(self).get("reason") or why_not(run.replicas, options.callbacks)
         if not reason and run.steps_per_epoch is None:
             reason = "the number of steps in an epoch is unknown"
-        run.state["reason"] = reason
+        run.state_of(self)["reason"] = reason
         if reason or run.steps_per_epoch is None:
             return options
         most = run.steps_per_epoch
@@ -162,4 +162,11 @@ class Resident:
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the train function how many steps its calls made, and how."""
         nothing_done = "no step was made over the data on the device"
-        return loop_effect(run, model, "resident", self.xla, nothing_done)
+        reason = run.state_of(self).get("reason", "")
+        return loop_effect(reason, model, "resident", self.xla, nothing_done)
+
+
+def _bytes(size: float) -> str:
+    if size >= 2**30:
+        return f"{size / 2**30:.2g} GiB"
+    return f"{size / 2**20:.0f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"

@@ -74,7 +74,7 @@ class StepsPerExecution:
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the steps, unless a callback acts on every batch."""
         options = yield
-        reason = run.state["reason"] = why_not(1, options.callbacks)
+        reason = run.state_of(self)["reason"] = why_not(1, options.callbacks)
         if reason or self.steps == "auto":
             return options
         return attrs.evolve(options, steps_per_execution=self.steps)
@@ -82,8 +82,8 @@ class StepsPerExecution:
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read the steps back from the model."""
-        if run.state.get("reason"):
-            return Effect.not_applied(run.state["reason"])
+        if run.state_of(self).get("reason"):
+            return Effect.not_applied(run.state_of(self)["reason"])
         if model.steps_per_execution == 1:
             return Effect.not_applied("1 step a call, as without it")
         return Effect.applied_as(f"{model.steps_per_execution} steps a call")

@@ -76,14 +76,14 @@ class Xla:
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Ask `compile` for XLA."""
         options = yield
-        reason = run.state["reason"] = why_not(run.replicas, options)
+        reason = run.state_of(self)["reason"] = why_not(run.replicas, options)
         return options if reason else attrs.evolve(options, jit_compile=True)
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back whether Keras kept XLA on, or name the layer that blocks it."""
-        if run.state.get("reason"):
-            return Effect.not_applied(run.state["reason"])
+        if run.state_of(self).get("reason"):
+            return Effect.not_applied(run.state_of(self)["reason"])
         if not model.jit_compile:
             if why_without("nested-layers"):
                 return Effect.not_applied(f"Keras turned XLA off; {why_without('nested-layers')}")

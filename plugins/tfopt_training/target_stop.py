@@ -88,7 +88,7 @@ class TargetStop:
             raise ValueError(
                 f'there is no metric "{self.metric}"; the metrics are: {", ".join(sorted(logs))}'
             )
-        value, state = logs[self.metric], run.state
+        value, state = logs[self.metric], run.state_of(self)
         better = max if self.at_least is not None else min
         if value == value:  # nan is never the best
             state["best"] = better(state.get("best", value), value)
@@ -110,7 +110,7 @@ class TargetStop:
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Say after which epoch the training was stopped, or how close it came."""
-        state = run.state
+        state = run.state_of(self)
         if "stopped" in state:
             return Effect.applied_as(
                 f"stopped after epoch {state['epochs']} of {run.epochs}: "

@@ -212,9 +212,10 @@ def assert_no_other_fit_is_begun(folder, plain, make, *plugins):
     assert_same_training(ours, plain, within=0)
 
 
-def test_under_a_strategy_fit_is_not_restarted(tmp_path):
-    under_it = trained(tmp_path, OneDevice())
-    assert_no_other_fit_is_begun(tmp_path, under_it, workload, OneDevice())
+def test_a_strategy_of_one_device_changes_no_digit_nor_does_a_restart_under_it(plain, tmp_path):
+    """Keras takes a batch before `fit` under a strategy, which would move the shuffle's seeds."""
+    ours = trained(tmp_path, OneDevice(), adapt=partial(Scripted, loops=MIXES["four"]))
+    assert_same_training(ours, plain, within=0)
 
 
 @pytest.mark.thorough
@@ -248,23 +249,6 @@ def test_callbacks_see_one_training(plain, tmp_path):
 
     trained(tmp_path, Listens(), adapt=partial(Scripted, loops=MIXES["sixteen"]))
     assert heard == ["begin", (0, 3), (1, 3), (2, 3), "end"]
-
-
-@pytest.mark.thorough
-def test_retracing_and_new_data_go_on_with_the_loop_that_is_kept(plain, tmp_path):
-    @attrs.frozen(kw_only=True, eq=False)
-    class Restless:
-        @hookimpl
-        def on_epoch_end(self, run, model, epoch, logs, control):
-            control.retrace()
-            control.rebuild_data()
-
-    adapt = partial(Scripted, loops=MIXES["four"])
-    built, outcome, *_ = trained(tmp_path, Restless(), adapt=adapt)
-    assert outcome.steps == STEPS * EPOCHS
-    assert int(built.model.optimizer.iterations) == STEPS * EPOCHS
-    traces = [block.epoch for block in outcome.blocks if block.cold == "trace"]
-    assert set(traces) == {0, 1, 2}
 
 
 def test_the_clock_counts_a_call_of_many_steps_once(mixed):

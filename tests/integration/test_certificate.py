@@ -26,7 +26,7 @@ from tfopt_core.measurement.replaying import certify, replay_both
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
-from tfopt_core.training.replay.replay import data as replay_data
+from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.replay import replay
 from tfopt_core.trials.processes import Processes
 

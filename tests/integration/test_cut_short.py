@@ -46,12 +46,12 @@ def small_workload(**changes):
 @pytest.mark.tensorflow
 def test_a_cut_run_ends_within_an_epoch_and_validates_twice(tmp_path, monkeypatch):
     # blocks are 20 ms: such a small training has few of them
-    monkeypatch.setattr("tfopt_core.training.fit_monitor.FIRST_CHECK_BLOCKS", 1)
+    monkeypatch.setattr("tfopt_core.training.fit_callbacks.FIRST_CHECK_BLOCKS", 1)
     counts = Counts()
     built = build_here(small_workload(), counts, folder=tmp_path, epochs=EPOCHS)
     outcome = train(
         built, perf_counter_ns(), lambda message: None,
-        known=lambda blocks: sum(block.steps for block in blocks) > 1.5 * STEPS,
+        is_known=lambda blocks: sum(block.steps for block in blocks) > 1.5 * STEPS,
     )  # fmt: skip
     assert outcome.cut_short
     assert 1.5 * STEPS < outcome.steps < EPOCHS * STEPS
@@ -89,7 +89,7 @@ def test_what_callbacks_do_between_epochs_is_no_step_and_no_validation(tmp_path,
 @pytest.mark.tensorflow
 def test_a_run_whose_step_time_is_never_known_trains_to_its_end(tmp_path):
     built = build_here(small_workload(), folder=tmp_path, epochs=2)
-    outcome = train(built, perf_counter_ns(), lambda message: None, known=lambda blocks: False)
+    outcome = train(built, perf_counter_ns(), lambda message: None, is_known=lambda blocks: False)
     fit = summarize(outcome, None)
     assert fit.complete
     assert fit.epochs == 2
@@ -105,4 +105,4 @@ def test_a_cut_run_that_diverged_is_no_sample(tmp_path):
         small_workload(optimizer=lambda: keras.optimizers.SGD(1e30)), folder=tmp_path, epochs=2
     )
     with pytest.raises(TrainingDiverged, match="epoch 1"):
-        train(built, perf_counter_ns(), lambda message: None, known=lambda blocks: True)
+        train(built, perf_counter_ns(), lambda message: None, is_known=lambda blocks: True)

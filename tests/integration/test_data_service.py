@@ -107,9 +107,8 @@ def test_a_service_that_runs_already_is_used_by_its_address(
 ) -> None:
     from tfopt_data.data_service import DataService
 
-    _, run = stack_and_run
-    with run.owned_by("DataService"):
-        address = run.state["service"].target
+    stack, run = stack_and_run
+    address = run.state_of(stack.plugins[0].plugin)["service"].target
     plan = DataPlan.from_arrays(np.arange(40.0)).batch(16)
     stack = stack_of(DataService(address=address), build_dataset=plan)
     own = make_run(folder=tmp_path)

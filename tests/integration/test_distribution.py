@@ -68,7 +68,7 @@ def trained(
     *plugins: str,
     factory: str = "build",
     options: str = "",
-    keeping: CheckpointConfig | None = None,
+    checkpoints: CheckpointConfig | None = None,
     fails: bool = False,
     **recipe: Any,
 ) -> Trained:
@@ -106,7 +106,9 @@ def trained(
     runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(said=keep_of))
     turn = Turn(0, 0, Variant(FULL, request.plugins), 7)
     with runs_forked():
-        run = processes_of(request, runner).run(turn, "run", keep, save=True, keeping=keeping)
+        run = processes_of(request, runner).run(
+            turn, "run", keep, save=True, checkpoints=checkpoints
+        )
     assert run.ok is not fails, f"{run.error}\n{run.output_tail}"
     model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
     return Trained(run, epochs, others, ids, model)
@@ -221,14 +223,14 @@ def test_workers_go_on_from_a_checkpoint_as_if_none_had_been_killed(tmp_path: Pa
 
     killed = trained(
         tmp_path / "b", *plugins, options=options.format("true"), fails=True,
-        keeping=CheckpointConfig(folder=folder, every=3),
+        checkpoints=CheckpointConfig(folder=folder, every=3),
     )  # fmt: skip
     newest = newest_in(folder)
     assert newest.checkpoint is not None
     assert (newest.checkpoint.values["epochs"], newest.checkpoint.values["steps"]) == (1, 3)
     went_on = trained(
         tmp_path / "b", *plugins, options=options.format("true"),
-        keeping=CheckpointConfig(folder=folder, every=3, start=newest.name),
+        checkpoints=CheckpointConfig(folder=folder, every=3, start=newest.name),
     )  # fmt: skip
 
     assert "worker 1 was killed by SIGKILL" in str(killed.run.error)

@@ -69,13 +69,13 @@ def unvalidated(**changes: Any) -> Workload:
     return workload(validation=None, **changes)
 
 
-def trained(folder, given, *plugins, epochs=EPOCHS, known=None):
+def trained(folder, given, *plugins, epochs=EPOCHS, is_known=None):
     built = build_here(
         given, *plugins, folder=folder, seed=5, epochs=epochs,
         batch_size=None if isinstance(given.train, DataPlan) and given.train.batched
         else BATCH_SIZE,
     )  # fmt: skip
-    outcome = train(built, perf_counter_ns(), lambda message: None, known)
+    outcome = train(built, perf_counter_ns(), lambda message: None, is_known)
     return built, outcome
 
 
@@ -343,31 +343,6 @@ def test_a_strategy_of_one_device_trains_as_without_the_loop(loop, tmp_path):
     assert_like_stock(tmp_path, workload, loop, ONE_DEVICE)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Restless:
-    """After the first epoch it asks for new data, or for another trace."""
-
-    data: bool
-
-    @hookimpl
-    def on_epoch_end(self, epoch, control):
-        if epoch == 0 and self.data:
-            control.rebuild_data()
-        elif epoch == 0:
-            control.retrace()
-
-
-NEW_DATA, ANOTHER_TRACE = Restless(data=True), Restless(data=False)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("data", [True, False], ids=["new data", "another trace"])
-@over(CHUNKED, RESIDENT)
-def test_new_data_and_another_trace_change_nothing(loop, data, tmp_path):
-    built, _ = assert_like_stock(tmp_path, workload, loop, NEW_DATA if data else ANOTHER_TRACE)
-    assert loop_report(built.model).steps == STEPS * EPOCHS
-
-
 def listening(heard):
     import keras
 
@@ -455,6 +430,20 @@ def test_a_callback_that_needs_each_step_vetoes_the_loop(loop, tmp_path):
     assert built.model.steps_per_execution == 1
 
 
+def test_so_does_one_that_hears_of_validation_batches(tmp_path):
+    import keras
+
+    class Counts(keras.callbacks.Callback):
+        batches = 0
+
+        def on_test_batch_end(self, batch, logs=None):
+            Counts.batches += 1
+
+    built, _ = trained(tmp_path, workload(callbacks=lambda: [Counts()]), CHUNKED, epochs=1)
+    assert Counts.batches == STEPS
+    assert effect_of(built, CHUNKED).detail == "the callback Counts acts on every batch"
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class AddsBatchCallback:
     """A plugin behind the loop, so the loop's own plugin cannot see what it adds."""
@@ -465,7 +454,7 @@ class AddsBatchCallback:
         return attrs.evolve(options, callbacks=tuple(each_batch()))
 
 
-def test_so_does_one_that_a_later_plugin_adds(tmp_path):
+def test_a_callback_that_a_later_plugin_adds_vetoes_it_too(tmp_path):
     built, outcome = trained(tmp_path, unvalidated(), RESIDENT, AddsBatchCallback(), epochs=1)
     assert effect_of(built, RESIDENT).detail == "the callback EachBatch acts on every batch"
     assert outcome.steps == STEPS

@@ -15,6 +15,7 @@ from support.in_process import build_here, train_here
 from tfopt_data.augment import Augment
 from tfopt_data.rewrite import Rewrite, effect
 from tfopt_distribute.mirrored import Mirrored
+from tfopt_distribute.one_device import OneDevice
 from tfopt_model.l2 import L2
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.xla import Xla
@@ -31,11 +32,12 @@ from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.training import penalties, precision
-from tfopt_core.training.checkpoints import random_state, segments
+from tfopt_core.training.callbacks import unset_initial_epoch
+from tfopt_core.training.checkpoints import random_state
 from tfopt_core.training.distributed import models
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.graphs import operations as graphs
-from tfopt_core.training.loops.train_functions import own_strategy, why_no_loop
+from tfopt_core.training.loops.train_functions import reads_before_fit, why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.strategy import kinds
 from tfopt_core.trials.dry_build import prepare
@@ -191,9 +193,10 @@ def test_without_knowing_inputs_data_sets_are_refused_and_arrays_are_not(without
     # what cannot be confirmed does not count as applied
     done = Rewrite(DataPlan.from_arrays(X), done="cached")
     run = SimpleNamespace(
-        state={"rewrites": {"train": done}}, datasets={"train": _range().cache().batch(2)}
+        state_of=lambda plugin: {"rewrites": {"train": done}},
+        datasets={"train": _range().cache().batch(2)},
     )
-    told = effect(run, "Cache")  # type: ignore[arg-type]
+    told = effect(None, run, "Cache")  # type: ignore[arg-type]
     assert not told.applied
     assert sentence in told.detail
     assert mean_bytes(DataPlan.from_arrays(X).map(lambda x: x + 1), 8) is None
@@ -349,10 +352,9 @@ def test_only_backup_and_restore_needs_the_epoch_to_be_unset(without, tmp_path):
     import keras
 
     sentence = without("fit-resumed")
-    segments.begin_anew(build_here(workload(), folder=tmp_path))
-    backup = workload(callbacks=lambda: (keras.callbacks.BackupAndRestore(tmp_path / "b"),))
+    unset_initial_epoch(small_model(), [keras.callbacks.History()])
     with pytest.raises(WorkloadError) as refused:
-        segments.begin_anew(build_here(backup, folder=tmp_path))
+        unset_initial_epoch(small_model(), [keras.callbacks.BackupAndRestore(tmp_path / "b")])
     assert str(refused.value) == sentence
 
 
@@ -380,7 +382,7 @@ def test_the_other_random_states_are_kept_without_keras(without):
 
 def test_a_model_counts_as_one_without_a_strategy(without):
     sentence = without("own-strategy")
-    assert own_strategy(small_model()) is None
+    assert not reads_before_fit(small_model())
     assert disabled_so_far() == (sentence,)
 
 
@@ -410,7 +412,15 @@ def test_a_script_whose_seed_is_not_known_is_not_exported(without):
     assert str(refused.value) == sentence
 
 
-# Several replicas
+# Strategies
+
+
+def test_without_it_keras_itself_builds_a_model_of_one_device(without, tmp_path):
+    sentence = without("one-device-order")
+    built = build_here(workload(), OneDevice(), folder=tmp_path)
+    models.build_before_fit(built)
+    assert reads_before_fit(built.model)
+    assert disabled_so_far() == (sentence,)
 
 
 def test_replicas_are_refused_and_one_device_is_not(without):

@@ -387,19 +387,6 @@ def test_plugins_hear_of_epochs_and_may_stop(tmp_path):
     assert fits[0].effects["stop"].detail == "fit 0, 5 epochs"
 
 
-def test_rebuilding_data_within_a_script_s_fit_is_refused(tmp_path):
-    import attrs
-
-    @attrs.frozen(kw_only=True, eq=False)
-    class Rebuild:
-        @hookimpl
-        def on_epoch_end(self, control: Control) -> None:
-            control.rebuild_data()
-
-    with session(tmp_path, Rebuild()), pytest.raises(WorkloadError, match="use a factory"):
-        histories(forms()["arrays"] | {"epochs": 3})
-
-
 def test_whatever_a_callback_raises_the_model_is_as_it_was_compiled(tmp_path):
     import keras
 
@@ -479,7 +466,7 @@ def test_a_run_that_is_cut_short_validates_as_the_script_does(tmp_path):
         def cut(fit: Any, started: int) -> Any:
             built = fit.built(made_session.job)
             seen, history = train_fit(
-                fit, built, started, lambda message: None, known=lambda blocks: True
+                fit, built, started, lambda message: None, is_known=lambda blocks: True
             )
             job_fits.append(seen)
             return history
@@ -501,7 +488,7 @@ def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_
         def cut(fit: Any, started: int) -> Any:
             fitted, history = train_fit(
                 fit, fit.built(made_session.job), started, lambda message: None,
-                known=lambda blocks: True,
+                is_known=lambda blocks: True,
             )  # fmt: skip
             seen.append(fitted)
             return history

@@ -10,7 +10,6 @@ import attrs
 
 from tfopt_core import Control, DataPlan, Effect, Machine, RunContext, TrainingOptions, hookimpl
 from tfopt_core.data.lower import lower
-from tfopt_core.hooks.context import StateOwner
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -117,7 +116,7 @@ def make_run(folder: Path, machine: Machine = CPU, epochs: int = 2, **given: Any
     """A run without data yet."""
     return RunContext(
         seed=1, variant="full", epochs=epochs, batch_size=16, machine=machine, folder=folder,
-        owner=StateOwner(), **given,
+        **given,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from tfopt_core.records.fit import FitOutcome, TimedBlock
-from tfopt_core.training.fit_monitor import CHECK_GROWTH, FIRST_CHECK_BLOCKS
+from tfopt_core.training.fit_callbacks import CHECK_GROWTH, FIRST_CHECK_BLOCKS
 from tfopt_core.training.timing.clock import BLOCK_STEPS
 
 SET_UP, TRACE = 1.0, 0.8

@@ -87,7 +87,7 @@ def train_once(
         run = processes.run(
             turn, request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
-            keeping=None if point is None else checkpoint_config(point, request, prepared),
+            checkpoints=None if point is None else checkpoint_config(point, request, prepared),
             facts=facts, as_it_is=True,
         )  # fmt: skip
         saved_to = None

@@ -14,8 +14,8 @@ import attrs
 from tfopt_core.diagnosis.batches import shapes_in_words
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
 from tfopt_core.training.build import Built
-from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.loops.train_functions import loop_of
+from tfopt_core.training.timed_function import TimedFunction
 
 # How long a graph loop's call takes: long enough for the clock, short enough to be repeated.
 GRAPH_CALL_SECONDS = 0.15
@@ -30,7 +30,7 @@ class FitLoop:
     """
 
     built: Built
-    monitor: FitMonitor
+    timed: TimedFunction
     sync: Callable[[], None] | None = None
     shapes: list[str] = attrs.field(factory=list)
     _recorder: Recorder | None = None
@@ -45,14 +45,14 @@ class FitLoop:
 
         if not model.run_eagerly:
             model.train_step = train_step
-        self.monitor.timed.install()
+        self.timed.install()
         inner = model.train_function
 
         def train_function(iterator: Any) -> Any:
-            traces = self.monitor.clock.traces
+            traces = self.timed.clock.traces
             result = inner(iterator)
             assert self._recorder is not None
-            if self._recorder.called(traced=self.monitor.clock.traces != traces):
+            if self._recorder.called(traced=self.timed.clock.traces != traces):
                 model.stop_training = True
             return result
 
@@ -78,8 +78,8 @@ class FitLoop:
         return recorder.epochs
 
     def finish(self) -> None:
-        """Restore the model as Keras made it."""
-        self.monitor.timed.uninstall()
+        """Leave the model as Keras made it."""
+        self.timed.uninstall()
 
 
 def _recording_callbacks(built: Built, recorder: Recorder) -> Any:

@@ -17,7 +17,7 @@ from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
-from tfopt_core.training.fit_monitor import FitMonitor
+from tfopt_core.training.timed_function import TimedFunction
 
 # Five rounds of about five seconds. Real epochs are timed to their end if that is soon.
 ROUNDS = 5
@@ -97,7 +97,7 @@ class _Loops:
         self.warnings: list[str] = []
         self.traced_anew: list[str] = []
         self.batch: Any = None
-        self.fit = FitLoop(built, FitMonitor(built, lambda message: None), sync)
+        self.fit = FitLoop(built, TimedFunction(built), sync)
         self.data = DataLoop(built.run.datasets["train"], built.run.steps_per_epoch)
         dtypes = dtypes_worth_measuring(built.run.machine, built.precision.policy)
         self.peaks = {dtype: MatmulPeak(dtype, sync=sync) for dtype in dtypes}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,6 @@ import attrs
 
 from tfopt_core.hooks.cluster import Cluster
 from tfopt_core.hooks.machine import Machine
-
-
-@attrs.define(eq=False)
-class StateOwner:
-    """The plugin whose hook is running, and the private states of all plugins of a fit."""
-
-    current: str | None = None
-    states: dict[str, dict[str, Any]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -34,7 +25,7 @@ class RunContext:
     `settings` are the resolved settings of every plugin of the stack, by plugin name.
     `cluster` is what `build_strategy` joined by `join`, None for a training of one process and in
     a dry build. A strategy that is built first knows of `epochs` and `batch_size` only what the
-    recipe itself says (0 and None where it says nothing).
+    recipe itself says (0 and None where it says nothing). `states` are what `state_of` hands out.
     """
 
     seed: int
@@ -53,28 +44,11 @@ class RunContext:
     directory: Path = attrs.field(factory=Path)
     cluster: Cluster | None = None
     join: Callable[[Cluster], None] = attrs.field(default=lambda cluster: None, repr=False)
-    owner: StateOwner = attrs.field(factory=StateOwner, repr=False)
+    states: dict[Any, dict[str, Any]] = attrs.field(factory=dict, repr=False)
 
-    @property
-    def state(self) -> dict[str, Any]:
-        """A dict private to the calling plugin and this fit.
+    def state_of(self, plugin: Any) -> dict[str, Any]:
+        """Return a dict private to this plugin and this fit: `run.state_of(self)`.
 
-        Plugins are frozen, so what one hook must tell a later one goes here. Keep the dict
-        (`state = run.state`) if a callback needs it: outside a hook nobody knows who asks.
-
-        :raises RuntimeError: outside a hook.
+        Plugins are frozen, so what one hook or callback must tell a later one goes here.
         """
-        if self.owner.current is None:
-            raise RuntimeError(
-                "run.state is known only inside a hook; keep the dict: state = run.state"
-            )
-        return self.owner.states.setdefault(self.owner.current, {})
-
-    @contextmanager
-    def owned_by(self, plugin: str) -> Iterator[None]:
-        """Make `state` that of this plugin for one call. For core only."""
-        before, self.owner.current = self.owner.current, plugin
-        try:
-            yield
-        finally:
-            self.owner.current = before
+        return self.states.setdefault(plugin, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -13,27 +12,6 @@ import pluggy
 from tfopt_core.errors import PluginDefinitionError, did_you_mean
 from tfopt_core.hooks.markers import PROJECT
 from tfopt_core.hooks.specs import ALL_HOOKS, VALUE_HOOKS, HookSpecs
-
-# Instructions that only push something: `return with_cache((yield), self.storage)` loads the
-# function before the yield, which is harmless. Whatever calls, stores, imports or branches is not.
-_HARMLESS_PREFIXES = ("LOAD_",)
-_HARMLESS = frozenset(
-    [
-        "CACHE",
-        "COPY",
-        "COPY_FREE_VARS",
-        "EXTENDED_ARG",
-        "MAKE_CELL",
-        "NOP",
-        "NOT_TAKEN",
-        "POP_TOP",
-        "PUSH_NULL",
-        "RESUME",
-        "RETURN_GENERATOR",
-        "SETUP_FINALLY",
-    ]
-)
-
 
 # What a recipe says about any plugin, so no plugin can have it as a setting.
 RESERVED_KEYS = ("use", "enabled")
@@ -80,8 +58,8 @@ def check_hooks(name: str, plugin: Any) -> None:
             )
         _check_options(name, hook, options)
         _check_arguments(name, hook, getattr(plugin, hook))
-        if hook in VALUE_HOOKS:
-            _check_yields_first(name, hook, getattr(plugin, hook))
+        if hook in VALUE_HOOKS and not inspect.isgeneratorfunction(getattr(plugin, hook)):
+            raise PluginDefinitionError(name, "does not yield; begin with: value = yield", hook)
     if not marked:
         raise PluginDefinitionError(name, "implements no hook; mark its methods with @hookimpl")
 
@@ -120,20 +98,3 @@ def _check_arguments(name: str, hook: str, method: Callable[..., Any]) -> None:
             raise PluginDefinitionError(
                 name, f'has no argument "{parameter.name}"; it may take: {", ".join(known)}', hook
             )
-
-
-def _check_yields_first(name: str, hook: str, method: Callable[..., Any]) -> None:
-    """Check that nothing runs before the `yield`, when the outer plugins have not run yet."""
-    if not inspect.isgeneratorfunction(method):
-        raise PluginDefinitionError(name, "does not yield; begin with: value = yield", hook)
-    for instruction in dis.get_instructions(method):
-        if instruction.opname == "YIELD_VALUE":
-            return
-        if instruction.opname not in _HARMLESS and not instruction.opname.startswith(
-            _HARMLESS_PREFIXES
-        ):
-            break
-    raise PluginDefinitionError(
-        name, "does something before its yield, when the plugins after it have their turn first; "
-        "begin with: value = yield", hook,
-    )  # fmt: skip

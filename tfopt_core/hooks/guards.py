@@ -1,4 +1,4 @@
-"""Wrap each plugin's hooks to record values and failures, and to check return types."""
+"""The wrapper around each plugin's hooks: values before and after, failures, wrong returns."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import attrs
 
 from tfopt_core.errors import PluginError, PluginRefused, TfoptError, describe
 from tfopt_core.hooks.changes import Change
-from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.defaults import Defaults
-from tfopt_core.hooks.machine import Machine
 from tfopt_core.hooks.markers import hookimpl
 
-Watched = Generator[None, Any, Any]
+Guarded = Generator[None, Any, Any]
 
 
 @attrs.define(eq=False)
@@ -30,37 +28,35 @@ class Trace:
 class Guard:
     """Registered right after one plugin, so it sees what that plugin alone did.
 
-    `plugin` is None for core's defaults; `following` is the plugin after it, whose code runs
-    next, so that `run.state` is that plugin's.
+    `plugin` is None for core's defaults.
     """
 
     plugin: str | None
     hooks: frozenset[str]
-    following: str | None
     defaults: Defaults
     trace: Trace
 
     @hookimpl(wrapper=True)
-    def configure_runtime(self, machine: Machine) -> Watched:
+    def configure_runtime(self) -> Guarded:
         return (yield from self._watch("configure_runtime"))
 
     @hookimpl(wrapper=True)
-    def configure_precision(self, run: RunContext) -> Watched:
-        return (yield from self._watch("configure_precision", run))
+    def configure_precision(self) -> Guarded:
+        return (yield from self._watch("configure_precision"))
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> Watched:
-        return (yield from self._watch("build_dataset", run, split))
+    def build_dataset(self, split: str) -> Guarded:
+        return (yield from self._watch("build_dataset", split))
 
     @hookimpl(wrapper=True)
-    def wrap_model(self, run: RunContext) -> Watched:
-        return (yield from self._watch("wrap_model", run))
+    def wrap_model(self) -> Guarded:
+        return (yield from self._watch("wrap_model"))
 
     @hookimpl(wrapper=True)
-    def configure_training(self, run: RunContext) -> Watched:
-        return (yield from self._watch("configure_training", run))
+    def configure_training(self) -> Guarded:
+        return (yield from self._watch("configure_training"))
 
-    def _watch(self, hook: str, run: RunContext | None = None, split: str | None = None) -> Watched:
+    def _watch(self, hook: str, split: str | None = None) -> Guarded:
         try:
             value = yield
             if self.plugin is not None and hook in self.hooks:
@@ -70,9 +66,6 @@ class Guard:
             if self.trace.failure is None:
                 self.trace.failure = self._named(hook, error)
             raise
-        finally:
-            if run is not None:
-                run.owner.current = self.following
         if self.plugin is not None and hook in self.hooks:
             before, self.trace.value = self.trace.value, value
             self.trace.changes.append(Change(self.plugin, hook, before, value, split))

@@ -8,7 +8,8 @@
         plan = yield
         return with_cache(plan)
 
-For a stack a, b, c the result is c(b(a(default))). Nothing may happen before the `yield`.
+For a stack a, b, c the result is c(b(a(default))). What stands before the `yield` runs before the
+plugins that come earlier in the recipe, and after those that come later.
 *The owner hook* `build_strategy` has at most one plain implementation in a stack.
 *Notifications* are plain implementations that core calls plugin by plugin in recipe order.
 
@@ -117,7 +118,7 @@ class HookSpecs:
         :param model: the model that is trained.
         :param epoch: the epoch that ended, counted from 0.
         :param logs: the epoch's metrics, those of the validation with the prefix "val_".
-        :param control: `stop()`, `retrace()` and `rebuild_data()`.
+        :param control: `stop(reason)` ends the training after this epoch.
         """
 
     @hookspec

@@ -65,12 +65,12 @@ class Stack:
         self._hooks = {p.name: frozenset(implementations(p.plugin)) for p in self.plugins}
         self._owner = self._find_owner()
         self._register(defaults, "tfopt")
-        self._guard(None, 0)
-        for position, stacked in enumerate(self.plugins, start=1):
+        self._guard(None)
+        for stacked in self.plugins:
             check_class(stacked.name, type(stacked.plugin))
             check_hooks(stacked.name, stacked.plugin)
             self._register(stacked.plugin, stacked.name)
-            self._guard(stacked.name, position)
+            self._guard(stacked.name)
         self._manager.check_pending()
 
     @property
@@ -110,7 +110,7 @@ class Stack:
         """Call the owner hook. :raises PluginError: if the owner fails or returns nothing."""
         if self._owner is None:
             return self._defaults.default_strategy(run)
-        strategy = self._call(self._owner, OWNER_HOOK, run, run=run)
+        strategy = self._call(self._owner, OWNER_HOOK, run=run)
         expected = self._defaults.expected(OWNER_HOOK)
         if strategy is None or (expected is not None and not isinstance(strategy, expected)):
             what = "nothing" if strategy is None else f"a {type(strategy).__name__}"
@@ -148,7 +148,7 @@ class Stack:
         for stacked in self._implementing("on_epoch_end"):
             # each plugin gets a copy, so that none can change what the next one sees
             self._call(
-                stacked, "on_epoch_end", run,
+                stacked, "on_epoch_end",
                 run=run, model=model, epoch=epoch, logs=dict(logs), control=control,
             )  # fmt: skip
 
@@ -163,9 +163,7 @@ class Stack:
             if "report_effect" not in self._hooks[stacked.name]:
                 effects[stacked.name] = effect_of(changes)
                 continue
-            effect = self._call(
-                stacked, "report_effect", run, run=run, model=model, changes=changes
-            )
+            effect = self._call(stacked, "report_effect", run=run, model=model, changes=changes)
             if not isinstance(effect, Effect):
                 raise PluginError(
                     stacked.name, "report_effect",
@@ -206,10 +204,9 @@ class Stack:
         except (pluggy.PluginValidationError, ValueError) as error:
             raise PluginDefinitionError(name, str(error).replace("\n", " ")) from error
 
-    def _guard(self, name: str | None, position: int) -> None:
-        following = self.plugins[position].name if position < len(self.plugins) else None
+    def _guard(self, name: str | None) -> None:
         hooks = self._hooks[name] if name else frozenset[str]()
-        guard = Guard(name, hooks, following, self._defaults, self._trace)
+        guard = Guard(name, hooks, self._defaults, self._trace)
         self._manager.register(guard, f"guard of {name or 'tfopt'}")
 
     def _value(self, hook: str, **arguments: Any) -> Any:
@@ -224,7 +221,7 @@ class Stack:
             raise self._trace.failure
         return value
 
-    def _call(self, stacked: StackedPlugin, hook: str, run: RunContext, /, **arguments: Any) -> Any:
+    def _call(self, stacked: StackedPlugin, hook: str, /, **arguments: Any) -> Any:
         """Call one plugin's plain implementation with the arguments that it takes."""
         [implementation] = [
             found
@@ -232,8 +229,7 @@ class Stack:
             if found.plugin is stacked.plugin
         ]
         chosen = [arguments[name] for name in implementation.argnames]
-        with run.owned_by(stacked.name):
-            return _guarded(stacked.name, hook, lambda: implementation.function(*chosen))
+        return _guarded(stacked.name, hook, lambda: implementation.function(*chosen))
 
 
 def effect_of(changes: Sequence[Change]) -> Effect:

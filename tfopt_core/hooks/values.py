@@ -119,18 +119,8 @@ class Control:
     """The requests that `on_epoch_end` can make; core acts after every plugin was called."""
 
     stop_reason: str | None = None
-    wants_retrace: bool = False
-    wants_new_data: bool = False
 
     def stop(self, reason: str) -> None:
         """End the training after this epoch; the first reason is kept."""
         if self.stop_reason is None:
             self.stop_reason = reason
-
-    def retrace(self) -> None:
-        """Trace the train function again, for example after layers were frozen."""
-        self.wants_retrace = True
-
-    def rebuild_data(self) -> None:
-        """Build the training data again, by calling the `build_dataset` hooks."""
-        self.wants_new_data = True

@@ -45,12 +45,6 @@ class Built:
         """Whether the first epoch is slower because it fills a cache."""
         return self.plans["train"].fills
 
-    def rebuild_training_data(self) -> None:
-        """Call the `build_dataset` hooks of the training split anew and lower their plan."""
-        self.plans["train"] = self.stack.build_dataset(self.run, "train")
-        datasets = {**self.run.datasets, "train": lower(self.plans["train"])}
-        self.run = _with_data(self.run, datasets, self.plans)
-
 
 @runtime_checkable
 class BuildsItself(Protocol):
@@ -104,7 +98,7 @@ def build(
     stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
     run = _context(job, workload, stack)
     if joined is not None:
-        run = attrs.evolve(run, cluster=joined.cluster, owner=joined.owner)
+        run = attrs.evolve(run, cluster=joined.cluster, states=joined.states)
     precision = stack.configure_precision(run)
     set_policy(precision)
     strategy = _strategy(job, stack, run, joined)

@@ -76,8 +76,8 @@ def _has_penalties(model: Any, element_spec: Any) -> bool | None:
         return None
     if model.built and model.losses:
         return True
-    listed = model.built and not why_without("nested-layers")
-    if listed and all(_stock_without_penalty(layer) for layer in _layers(model)):
+    lists_layers = model.built and not why_without("nested-layers")
+    if lists_layers and all(_stock_without_penalty(layer) for layer in _layers(model)):
         return False
     if element_spec is None:
         return None

@@ -67,11 +67,11 @@ def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
 
 
 def _checkpoint(task: Task) -> str:
-    """Return when checkpoints are written and where the training resumes, as a fact to compare."""
-    if task.keeping is None:
+    """What the training keeps and goes on from: all gather for a checkpoint at the same step."""
+    if task.checkpoints is None:
         return "none are kept"
-    every = "epoch" if task.keeping.every is None else f"{task.keeping.every} steps"
-    return f"each {every}, from {task.keeping.start or 'the beginning'}"
+    every = "epoch" if task.checkpoints.every is None else f"{task.checkpoints.every} steps"
+    return f"each {every}, from {task.checkpoints.start or 'the beginning'}"
 
 
 def check_built(built: Built) -> None:

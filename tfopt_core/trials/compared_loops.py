@@ -12,10 +12,12 @@ from tfopt_core.errors import describe
 from tfopt_core.hooks.diagnosis import ComparedLoop
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.training.build import Built
-from tfopt_core.training.fit_monitor import FitMonitor
+from tfopt_core.training.callbacks import keras_callback
+from tfopt_core.training.fit_callbacks import StepTimer
 from tfopt_core.training.loops.exact_loops import Offer
 from tfopt_core.training.loops.switching import switching_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
+from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.trials.explore import Explorer
 
 # Comparing takes seconds; if steps are long, nothing is compared.
@@ -54,23 +56,22 @@ def compare_loops(built: Built, tell: Callable[[str], None]) -> Compared | None:
 
     # endless, since this training is thrown away
     built = attrs.evolve(built, run=attrs.evolve(built.run, epochs=ENDLESS_EPOCHS))
-    monitor = FitMonitor(built, lambda message: None, tolerant=True)
-    monitor.timed.loop = switching_loop(built, monitor.clock, adapt, lambda message: None)
-    if monitor.timed.loop is None:
+    timed = TimedFunction(built)
+    timed.loop = switching_loop(built, timed.clock, adapt, lambda message: None)
+    if timed.loop is None:
         return Compared(explorers[0].adapted(), ()) if explorers else None
-    monitor.timed.install()
-    failure = ""
+    timed.install()
+    timer, failure = StepTimer(timed, lambda message: None), ""
     try:
         call.make(
-            [_until(lambda: explorers[0].kept is not None), monitor.callback()], {},
+            [_until(lambda: explorers[0].kept is not None), keras_callback(timer)], {},
             epochs=ENDLESS_EPOCHS, initial_epoch=0, validation_freq=ENDLESS_EPOCHS, verbose=0,
         )  # fmt: skip
     except Exception as error:
         # the results so far still count, and the report names the failure
         failure = f"the fit in which loops were compared ended early: it {describe(error)}"
     finally:
-        monitor.timed.loop.finish()
-        monitor.timed.uninstall()
+        timed.uninstall()
     explorer = explorers[0]
     loops = tuple(
         ComparedLoop(steps=loop.steps, xla=loop.jit_compile, low=result.low, high=result.high)

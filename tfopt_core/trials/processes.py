@@ -114,7 +114,7 @@ class Processes:
         save: bool = False,
         longest_seconds: float | None = None,
         adapt: bool = False,
-        keeping: CheckpointConfig | None = None,
+        checkpoints: CheckpointConfig | None = None,
         facts: Mapping[str, str] | None = None,
         as_it_is: bool = False,
         own_seeds: bool = False,
@@ -125,19 +125,20 @@ class Processes:
         :param longest_seconds: stop once the step time is known, or after this many seconds of
             timed steps; None trains to the end.
         :param adapt: find the fastest exact loop in the first seconds, and keep it.
-        :param keeping: how to write checkpoints, None to write none.
-        :param facts: facts that all processes of the training compare before it.
-        :param as_it_is: whether a script runs in its own folder and not in a copy.
-        :param own_seeds: keep the script's own seeds.
+        :param checkpoints: where and when to write checkpoints.
+        :param facts: what all processes of the training compare before it.
+        :param as_it_is: a training of the user's own: a script runs in its own folder, not in a
+            copy.
+        :param own_seeds: a script's own seeds stay.
         """
         folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
         # a killed run may have left files that harm this one, such as the lock of a disk cache
         shutil.rmtree(folder, ignore_errors=True)
-        task, environment = self._task(
-            "run", turn.variant, turn.seed, folder, measured=not as_it_is
+        task, environment = self._task("run", turn.variant, turn.seed, folder)
+        task = attrs.evolve(
+            task, longest_seconds=longest_seconds, adapt=adapt, checkpoints=checkpoints
         )
-        task = attrs.evolve(task, longest_seconds=longest_seconds, adapt=adapt, keeping=keeping)
-        task = attrs.evolve(task, facts=facts or {}, own_seeds=own_seeds)
+        task = attrs.evolve(task, facts=facts or {}, measured=not as_it_is, own_seeds=own_seeds)
         if save:
             task = attrs.evolve(task, save_to=folder / MODEL_FILE)
         outcome = self.runner(task, environment, tell)

@@ -35,11 +35,13 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     built = build(task.job, workload, joined=joined)
     if joined is not None:
         check_built(built)
-    known = None if joined is not None else cut_rule(task.longest_seconds, built.run)
+    is_known = None if joined is not None else cut_rule(task.longest_seconds, built.run)
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     chief = built.run.cluster is None or built.run.cluster.is_chief
-    checkpointer = None if task.keeping is None else Checkpointer(task.keeping, send, writes=chief)
-    outcome = train(built, started, send, known, adapt, checkpointer)
+    checkpointer = (
+        None if task.checkpoints is None else Checkpointer(task.checkpoints, send, writes=chief)
+    )
+    outcome = train(built, started, send, is_known, adapt, checkpointer)
     if joined is not None and joined.cluster is not None:
         outcome = attrs.evolve(outcome, cluster_seconds=joining / 1e9)
     effects = built.stack.report_effects(built.run, built.model)

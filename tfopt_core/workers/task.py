@@ -36,7 +36,7 @@ class Task:
     :param longest_seconds: a run ends once its step time is known, and after so many seconds of
         timed steps in any case; None trains to the end.
     :param adapt: a run looks for the fastest exact loop in its first seconds, and keeps it.
-    :param keeping: where a run keeps checkpoints, and from which one it goes on; None for none.
+    :param checkpoints: where a run writes checkpoints, and from which it resumes; None for none.
     :param replay_folder: where a replay reads and writes what is compared.
     :param measured: whether a run is one of a measurement, and not a training of the user's own: a
         script writes into a private folder, and the end may be cut short.
@@ -60,7 +60,7 @@ class Task:
     save_to: Path | None = None
     longest_seconds: float | None = None
     adapt: bool = False
-    keeping: CheckpointConfig | None = None
+    checkpoints: CheckpointConfig | None = None
     replay_folder: Path | None = None
     measured: bool = True
     overlay: OverlayMounts | None = None

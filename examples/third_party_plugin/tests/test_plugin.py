@@ -57,10 +57,9 @@ def test_effect_is_read_back_from_the_optimizer() -> None:
     import keras
 
     plugin, run = GradientAccumulation(steps=4), make_run()
-    with run.owned_by("gradient-accumulation"):
-        run.state["own"] = None
-        there = plugin.report_effect(run, trained(keras.optimizers.Adam(), steps=4))
-        missing = plugin.report_effect(run, trained(keras.optimizers.Adam(), steps=2))
+    run.state_of(plugin)["own"] = None
+    there = plugin.report_effect(run, trained(keras.optimizers.Adam(), steps=4))
+    missing = plugin.report_effect(run, trained(keras.optimizers.Adam(), steps=2))
     assert there.applied
     assert there.detail == "one update every 4 steps"
     assert not missing.applied

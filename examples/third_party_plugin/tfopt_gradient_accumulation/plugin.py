@@ -60,15 +60,15 @@ class GradientAccumulation:
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Have the optimizer accumulate."""
         options = yield
-        run.state["own"] = accumulated(options.optimizer)
+        run.state_of(self)["own"] = accumulated(options.optimizer)
         return with_accumulation(options, self.steps)
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back over how many steps the compiled model's optimizer accumulates."""
-        if run.state["own"] is not None:
+        if run.state_of(self)["own"] is not None:
             return Effect.not_applied(
-                f"the workload's optimizer accumulates {run.state['own']} steps itself"
+                f"the workload's optimizer accumulates {run.state_of(self)['own']} steps itself"
             )
         found = accumulated(model.optimizer)
         if found != self.steps:

@@ -31,9 +31,9 @@ def built(tmp_path):
 
 def fit_loop(built):
     from tfopt_core.diagnosis.step_loops import FitLoop
-    from tfopt_core.training.fit_monitor import FitMonitor
+    from tfopt_core.training.timed_function import TimedFunction
 
-    return FitLoop(built, FitMonitor(built, lambda message: None))
+    return FitLoop(built, TimedFunction(built))
 
 
 def limits(calls, seconds=0.0, at_most=60.0):

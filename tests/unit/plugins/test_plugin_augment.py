@@ -214,15 +214,6 @@ def test_the_distribution_is_the_same_with_and_without_parallel_calls() -> None:
 
 
 @pytest.mark.tensorflow
-def test_data_that_are_built_again_get_other_changes() -> None:
-    plan = DataPlan.from_arrays(GREY, LABELS).batch(4)
-    stack = stack_of(Augment(layers=[BRIGHTNESS], parallel=1), build_dataset=plan)
-    run = make_run()
-    first, second = (brightness(lower(stack.build_dataset(run, "train"))) for _ in range(2))
-    assert not set(first) & set(second)
-
-
-@pytest.mark.tensorflow
 @pytest.mark.parametrize("argument", ["x", "x, y"])
 def test_a_functions_random_operations_differ_under_a_global_seed(
     argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -117,7 +117,7 @@ def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
     monkeypatch.setattr("tfopt_data.cache_storage.free_disk_bytes", lambda folder: 80)
     plan = DataPlan.from_arrays(np.arange(10)).map(decode, deterministic=True)
     run = make_run(tmp_path, CPU)
-    with run.owned_by("Cache"), pytest.raises(PluginRefused, match="need about 80 bytes and 80"):
+    with pytest.raises(PluginRefused, match="need about 80 bytes and 80"):
         drive(Cache(storage="disk"), "build_dataset", plan, run=run)
 
 

@@ -166,8 +166,7 @@ def test_prefetch_stays_before_that_to_the_device() -> None:
 def test_strategy_over_several_devices_is_left_to_copy_itself(tmp_path: Path) -> None:
     run = attrs.evolve(make_run(tmp_path, machine_with((8, 0), (8, 0))), replicas=2)
     plan = DataPlan.from_arrays(np.arange(4))
-    with run.owned_by("it"):
-        assert drive_hook(PrefetchToDevice(), "build_dataset", plan, run=run) is plan
+    assert drive_hook(PrefetchToDevice(), "build_dataset", plan, run=run) is plan
 
 
 def diagnosis(plan: DataPlan, **changes: Any) -> Diagnosis:

@@ -72,14 +72,12 @@ def test_under_xla_the_first_short_batch_compiles_again_without_a_trace():
     ]  # fmt: skip
 
 
-def test_the_epoch_that_fills_a_cache_is_cold_also_after_new_data():
+def test_the_epoch_that_fills_a_cache_is_cold():
     hands = Hands()
     clock = StepClock(now=hands, fills_cache=True)
-    for number in range(3):
-        if number == 2:
-            clock.new_data(2, None)
+    for number in range(2):
         epoch(clock, hands, number, 10)
-    assert [block.cold for block in clock.blocks] == ["cache", "", "cache"]
+    assert [block.cold for block in clock.blocks] == ["cache", ""]
 
 
 def test_a_call_of_several_steps_ends_with_the_epoch():

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
 import attrs
+from attrs import validators
 
 Schema = dict[str, Any]
 
@@ -18,6 +19,12 @@ _TYPES: Mapping[Any, str] = {
 _BOUNDS = {
     ">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum",
 }  # fmt: skip
+# The classes of attrs' validators have no public names.
+_ALL_OF: Any = type(validators.and_())
+_OPTIONAL: Any = type(validators.optional(validators.ge(0)))
+_BOUND: Any = type(validators.ge(0))
+_MIN_LENGTH: Any = type(validators.min_len(0))
+_PATTERN: Any = type(validators.matches_re(""))
 
 
 def setting_schema(attribute: attrs.Attribute[Any], annotation: Any) -> Schema:
@@ -53,20 +60,19 @@ def of_annotation(annotation: Any) -> Schema:
 
 
 def of_validator(validator: Any) -> Schema:
-    """Return the bounds of attrs' own validators; other checks of a plugin are not expressed.
+    """Return what attrs' own validators say; what a plugin checks in another way is left to it.
 
-    Bounds apply to numbers, lengths to strings and arrays, so they can be combined with any type.
-    attrs does not document the fields of its validators: if they change, the bound is left out.
+    A bound holds for numbers and a length for strings and arrays only, so each stands beside the
+    types. attrs documents its validators, but not the fields that they keep this in.
     """
-    match type(validator).__name__:
-        case "_AndValidator":
-            return {k: v for part in validator._validators for k, v in of_validator(part).items()}
-        case "_OptionalValidator":
-            return of_validator(validator.validator)
-        case "_NumberValidator":
-            return {_BOUNDS[validator.compare_op]: validator.bound}
-        case "_MinLengthValidator":
-            return {"minItems": validator.min_length, "minLength": validator.min_length}
-        case "_MatchesReValidator":
-            return {"pattern": f"^(?:{validator.pattern.pattern})$"}
+    if isinstance(validator, _ALL_OF):
+        return {k: v for part in validator._validators for k, v in of_validator(part).items()}
+    if isinstance(validator, _OPTIONAL):
+        return of_validator(validator.validator)
+    if isinstance(validator, _BOUND):
+        return {_BOUNDS[validator.compare_op]: validator.bound}
+    if isinstance(validator, _MIN_LENGTH):
+        return {"minItems": validator.min_length, "minLength": validator.min_length}
+    if isinstance(validator, _PATTERN):
+        return {"pattern": f"^(?:{validator.pattern.pattern})$"}
     return {}

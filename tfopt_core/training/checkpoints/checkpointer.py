@@ -9,9 +9,10 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
 from tfopt_core.private_api import why_without
+from tfopt_core.training.build import Built
+from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import variables
 from tfopt_core.training.checkpoints.callback_state import (
     capture_callbacks,
@@ -32,10 +33,10 @@ from tfopt_core.training.checkpoints.random_state import (
     restore_random,
     unreadable_ops,
 )
-from tfopt_core.training.checkpoints.segments import begin_anew
 from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
-from tfopt_core.training.fit_monitor import FitMonitor
+from tfopt_core.training.fit_callbacks import EpochHooks
 from tfopt_core.training.loops.resident import ResidentFunction
+from tfopt_core.training.timed_function import TimedFunction
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -44,29 +45,32 @@ Tell = Callable[[dict[str, Any]], None]
 class Checkpointer:
     """Writes the checkpoints of one training, and restores its state from one.
 
+    It is the last Keras callback of a fit: what it writes is what all others have done.
+
     :param writes: whether this process writes them; of several that train together, one does.
-    :param start: the checkpoint to go on from, with all that it holds.
+    :param start: the checkpoint to resume from, with all that it holds.
     """
 
-    keeping: CheckpointConfig
+    config: CheckpointConfig
     tell: Tell
     writes: bool = True
     disk: Disk = attrs.field(factory=Disk)
     start: Checkpoint | None = attrs.field(init=False)
-    _monitor: FitMonitor = attrs.field(init=False)
+    _timed: TimedFunction = attrs.field(init=False)
+    _hooks: EpochHooks = attrs.field(init=False)
     _writer: Writer = attrs.field(init=False)
     _locks: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
     _random_at_epoch_begin: dict[str, Any] = attrs.field(factory=dict)
     _steps_before: int = 0
     _since: int = 0
-    _told: set[str] = attrs.field(factory=set)
+    _notes: set[str] = attrs.field(factory=set)
     _built_with: dict[str, dict[str, Any]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        keeping = self.keeping
-        valid = [] if keeping.start is None else [keeping.start]
-        self.start = None if keeping.start is None else read_file(keeping.folder / keeping.start)
-        self._writer = Writer(keeping.folder, valid, self.disk)
+        config = self.config
+        valid = [] if config.start is None else [config.start]
+        self.start = None if config.start is None else read_file(config.folder / config.start)
+        self._writer = Writer(config.folder, valid, self.disk)
 
     @property
     def finished(self) -> bool:
@@ -79,116 +83,110 @@ class Checkpointer:
         if self.start is None:
             return 0
         if self.start.values["stopped"]:
-            return int(self._monitor.built.run.epochs)
+            return int(self._built.run.epochs)
         return int(self.start.values["epochs"])
 
-    def before_fit(self, monitor: FitMonitor) -> None:
-        """The model is compiled and its train function made; `fit` is called next.
+    def before_fit(self, timed: TimedFunction, hooks: EpochHooks) -> None:
+        """Bring data and history to where the checkpoint has them; `fit` is called next.
 
+        :param timed: the train function, which is installed.
         :raises InputError: if another process keeps its checkpoints in the folder.
         """
-        self._monitor = monitor
-        states = monitor.built.run.owner.states
-        self._built_with = {plugin: dict(state) for plugin, state in states.items()}
+        self._timed, self._hooks = timed, hooks
+        timed.clock.on_call.append(self._after_call)
+        timed.on_traced = self._note_unreadable_ops
+        built = self._built
+        self._built_with = {name: dict(state) for name, state in self._states().items()}
         if self.writes:
-            self._locks.enter_context(writing_alone(self.keeping.folder))
-        for name in not_kept(monitor.built.training.callbacks):
+            self._locks.enter_context(writing_alone(self.config.folder))
+        for name in not_kept(built.training.callbacks):
             self._note(f"a state that the callback {name} may have is in no checkpoint")
         missing = why_without("keras-random-state")
         if missing:
             self._note(missing)
-        if remembers_epochs(monitor.built.run.datasets["train"]):
+        if remembers_epochs(built.run.datasets["train"]):
             self._note("what on_epoch_end of the data changes is in no checkpoint")
         if self.start is None:
             return
         values = self.start.values
-        monitor.epochs_done, monitor.stop_reason = values["epochs"], values["stop_reason"]
-        monitor.history.update({name: list(kept) for name, kept in values["history"].items()})
+        hooks.epochs_done, hooks.stop_reason = values["epochs"], values["stop_reason"]
+        hooks.history.update({name: list(kept) for name, kept in values["history"].items()})
         if self.finished:
             self._restore_variables(self.start)
             self._restore_plugins(values)
             return
-        make_iterators(monitor.built, values["epochs"])
-        function = monitor.timed.of_stack
-        if isinstance(function, ResidentFunction):
-            function.data.orders.skip(epochs_drawn(monitor.built, values["epochs"]))
+        make_iterators(built, values["epochs"])
+        if isinstance(timed.of_stack, ResidentFunction):
+            timed.of_stack.data.orders.skip(epochs_drawn(built, values["epochs"]))
 
-    def begin_training(self) -> None:
-        """Every callback has begun the training; no epoch has begun."""
+    @property
+    def _built(self) -> Built:
+        return self._timed.built
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Restore the state: every callback has begun the training, and no epoch has begun."""
         if self.start is None:
             return
-        built, values = self._monitor.built, self.start.values
-        begin_anew(built)
+        unset_initial_epoch(self._built.model, self._built.training.callbacks)
         self._restore_variables(self.start)
         self._restore_states()
-        restore_random(values["random"])
+        restore_random(self.start.values["random"])
 
-    def begin_epoch(self, epoch: int) -> None:
-        """An epoch's first step is about to fetch its input; metrics were reset."""
-        monitor, start = self._monitor, self.start
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Restore what an epoch's begin has reset, if the checkpoint was written within it."""
+        start, timed, model = self.start, self._timed, self._built.model
         self._steps_before = 0
         self._random_at_epoch_begin = capture_random()
         if start is None or epoch != start.values["epochs"]:
             return
-        monitor.built.model.history.history.update(
+        model.history.history.update(
             {name: list(kept) for name, kept in start.values["history"].items()}
         )
         steps = start.values["steps"]
         if not steps:
             return
-        model, function = monitor.built.model, monitor.timed.of_stack
         self._random_at_epoch_begin = start.values["random_at_epoch_begin"]
         restore_random(self._random_at_epoch_begin)
         # what callbacks did at the epoch's begin, to the learning rate say, they had done before
         self._restore_variables(start)
-        monitor.clock.begin_within(steps)
+        timed.clock.begin_within(steps)
         self._steps_before = steps
-        resident = isinstance(function, ResidentFunction)
-        if isinstance(function, ResidentFunction):
-            function.begin_within(steps)
-        if monitor.timed.shared is not None:
-            monitor.timed.shared.begin_within(steps)
+        if isinstance(timed.of_stack, ResidentFunction):
+            timed.of_stack.begin_within(steps)
+        if timed.shared is not None:
+            timed.shared.begin_within(steps)
         model.train_function = without_steps_done(
             model.train_function,
             steps=steps,
             steps_per_call=model.steps_per_execution,
-            reads=not resident,
-            logs=self._logs_within,
+            reads=not isinstance(timed.of_stack, ResidentFunction),
+            logs=model.get_metrics_result,
             skipped=self._after_skipping,
             goes_on=self._before_first_step,
         )
 
-    def after_call(self, done: int) -> None:
-        """So many steps of the epoch are done."""
+    def _after_call(self, epoch: int, done: int) -> None:
         self._since += done - self._steps_before
         self._steps_before = done
-        every = self.keeping.every
-        if every is None or self._since < every or done == self._monitor.built.run.steps_per_epoch:
+        every = self.config.every
+        if every is None or self._since < every or done == self._built.run.steps_per_epoch:
             return  # (the end of an epoch writes one anyway)
+        begin = self._timed.clock.now()
         self.write(done)
+        self._timed.clock.leave_out_since(begin)
 
-    def end_epoch(self) -> None:
-        """The epoch is done, its validation and the plugins' notifications included."""
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Write a checkpoint of the whole epoch, its validation and the plugins' hooks included."""
         self.write(0)
 
     def finish(self) -> None:
-        """The training is over, and the model is as it will stay."""
+        """Write the last checkpoint, with the model as it will stay, and let go of the folder."""
         if not self.finished:
             self.write(0, finished=True)
         self._locks.close()
 
-    def refuse(self, what: str) -> None:
-        """A plugin does what no checkpoint can hold.
-
-        :raises InputError: always.
-        """
-        raise InputError(
-            f"a plugin {what} while the training runs, which no checkpoint can hold; train without "
-            "--resume and --checkpoint-every"
-        )
-
-    def traced(self) -> None:
-        """The step was traced just now: look for what no checkpoint can hold."""
+    def _note_unreadable_ops(self) -> None:
+        """Look in the step, traced just now, for what no checkpoint can hold."""
         import tensorflow as tf
 
         ops = unreadable_ops(tf.compat.v1.get_default_graph())
@@ -208,8 +206,7 @@ class Checkpointer:
         :raises StoreError: if it cannot be written.
         """
         self._since = 0
-        monitor = self._monitor
-        built, model = monitor.built, monitor.built.model
+        built, model, hooks = self._built, self._built.model, self._hooks
         cluster = built.run.cluster
         together = cluster is not None and not cluster.coordinated
         if not self.writes and not together:
@@ -224,14 +221,14 @@ class Checkpointer:
         return self._writer.write(
             Checkpoint(
                 {
-                    "about": self.keeping.about,
+                    "about": self.config.about,
                     "seed": built.run.seed,
-                    "epochs": monitor.epochs_done,
+                    "epochs": hooks.epochs_done,
                     "steps": steps,
                     "finished": finished,
                     "stopped": not steps and bool(model.stop_training),
-                    "stop_reason": monitor.stop_reason,
-                    "history": monitor.history,
+                    "stop_reason": hooks.stop_reason,
+                    "history": hooks.history,
                     "callbacks": states,
                     "plugins": self._plugin_states(),
                     "variables": listed,
@@ -243,7 +240,7 @@ class Checkpointer:
         )
 
     def _restore_variables(self, start: Checkpoint, *, metrics: bool = False) -> None:
-        built, listed = self._monitor.built, start.values["variables"]
+        built, listed = self._built, start.values["variables"]
         variables.make_variables(built, listed)
         wanted = {group: kept for group, kept in listed.items() if metrics == (group == "metrics")}
         groups = variables.groups_of(built.model, metrics=metrics)
@@ -251,19 +248,23 @@ class Checkpointer:
             variables.restore(groups, self._arrays(start), wanted, built.run.strategy)
 
     def _arrays(self, start: Checkpoint) -> Mapping[str, Any]:
-        cluster = self._monitor.built.run.cluster
+        cluster = self._built.run.cluster
         if cluster is None or cluster.coordinated:
             return start.arrays
         return of_this_worker(start.arrays, cluster.rank)
 
     def _restore_plugins(self, values: Mapping[str, Any]) -> None:
-        states = self._monitor.built.run.owner.states
+        states = self._states()
         for plugin, state in values["plugins"].items():
-            states.setdefault(plugin, {}).update(state)  # hooks and callbacks may hold the dict
+            states[plugin].update(state)  # hooks and callbacks may hold the dict
+
+    def _states(self) -> dict[str, dict[str, Any]]:
+        built = self._built
+        return {p.name: built.run.state_of(p.plugin) for p in built.stack.plugins}
 
     def _plugin_states(self) -> dict[str, Any]:
         kept = {}
-        for plugin, state in self._monitor.built.run.owner.states.items():
+        for plugin, state in self._states().items():
             kept[plugin] = {key: value for key, value in state.items() if _is_plain(value)}
             # what it noted while it built is noted again by a training that goes on
             before = self._built_with.get(plugin, {})
@@ -271,9 +272,6 @@ class Checkpointer:
             if since - set(kept[plugin]):
                 self._note(f'what plugin "{plugin}" notes of a training is in no checkpoint')
         return kept
-
-    def _logs_within(self) -> Any:
-        return self._monitor.built.model.get_metrics_result()
 
     def _after_skipping(self) -> None:
         """The batches that were trained on have been read again."""
@@ -288,20 +286,20 @@ class Checkpointer:
     def _before_first_step(self) -> None:
         """Keras has called the callbacks for each step that was made before the stop."""
         self._restore_states()
-        self._monitor.clock.restart_block()
+        self._timed.clock.restart_block()
 
     def _restore_states(self) -> None:
         """Of callbacks and plugins."""
         assert self.start is not None
-        built, values = self._monitor.built, self.start.values
+        built, values = self._built, self.start.values
         restore_callbacks(
             built.training.callbacks, built.model, values["callbacks"], self.start.arrays
         )
         self._restore_plugins(values)
 
     def _note(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._notes:
+            self._notes.add(text)
             self.tell({"type": "note", "text": text})
 
 

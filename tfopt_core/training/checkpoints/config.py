@@ -11,10 +11,10 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class CheckpointConfig:
-    """Where a training keeps its checkpoints, when, and from which one it goes on.
+    """Where and when a training writes checkpoints, and from which one it resumes.
 
     :param every: steps after which one is written within an epoch too, None for at epoch ends only.
-    :param start: the name of the checkpoint to go on from, None to begin at the start.
+    :param start: the name of the checkpoint to resume from, None to begin at the start.
     :param about: goes into each checkpoint as it is: what the training was begun with.
     """
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tfopt_core.data import dissect
 from tfopt_core.training.build import Built
-from tfopt_core.training.loops.train_functions import own_strategy
+from tfopt_core.training.loops.train_functions import reads_before_fit
 
 
 def make_iterators(built: Built, epochs: int) -> None:
@@ -26,7 +26,7 @@ def make_iterators(built: Built, epochs: int) -> None:
     """
     import tensorflow as tf
 
-    takes_a_batch = own_strategy(built.model) is not None
+    takes_a_batch = reads_before_fit(built.model)
     cluster = built.run.cluster
     elsewhere = cluster is not None and cluster.coordinated  # workers read the training data
     for split, data in built.run.datasets.items():

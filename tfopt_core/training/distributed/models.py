@@ -59,6 +59,21 @@ def build_model(built: Built) -> None:
         model._symbolic_build(data_batch=batch)
 
 
+def build_before_fit(built: Built) -> None:
+    """Build the model, which `fit` would build on a batch under the stack's own strategy.
+
+    To take that batch makes one more iterator, so that a shuffle would draw other seeds.
+    """
+    import tensorflow as tf
+
+    model, parts = built.model, tf.nest.flatten(built.run.element_spec)
+    if why_without("one-device-order") or model._distribute_strategy is not built.run.strategy:
+        return
+    if all(isinstance(part, tf.TensorSpec) for part in parts):
+        build_model(built)
+        model._maybe_symbolic_build = lambda *args, **kwargs: None
+
+
 def with_class_weight(dataset: Any, class_weight: Any) -> Any:
     """Return the data with the weight of each example's class, as Keras' `fit` adds it.
 

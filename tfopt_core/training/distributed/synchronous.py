@@ -211,8 +211,8 @@ class ReplicatedFunction:
             for name, log in logs.items()
         }
 
-    def _marking_metrics(self, logs: Any) -> Any:
-        """Return the logs of the user's own step, and which of them are results of metrics."""
+    def _with_metrics_marked(self, logs: Any) -> Any:
+        """The logs of a step of the user's, and which of them are the results of metrics."""
         import tensorflow as tf
 
         if not self.reduces_logs or not isinstance(logs, dict):
@@ -234,16 +234,16 @@ class ReplicatedFunction:
             weight = None if self.optimizers is None else self._weight(data, uneven)
             # a replica may have no example only in these cases
             may_be_empty = uneven or self.evaluates
-            keeping: Any = contextlib.nullcontext()
+            guard: Any = contextlib.nullcontext()
             if may_be_empty:
                 own = [*self.model.metrics_variables, *own_values(self.model)]
-                keeping = untouched_if_empty(own, data)
-            with keeping:
+                guard = untouched_if_empty(own, data)
+            with guard:
                 data = with_a_row(data) if may_be_empty else data
                 if self.optimizers is None:
-                    return self._marking_metrics(self.step(data))
+                    return self._with_metrics_marked(self.step(data))
                 with self.optimizers.weighing(weight):
-                    return self._marking_metrics(self.step(data))
+                    return self._with_metrics_marked(self.step(data))
 
         batch = per_replica(self.strategy, batch, self.local_replicas, self.first_replica)
         logs = self.strategy.run(of_replica, args=(batch,))

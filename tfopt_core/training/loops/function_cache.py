@@ -29,5 +29,5 @@ class FunctionCache:
         self.on_trace = self.on_traced = lambda: None
 
     def forget(self) -> None:
-        """Drop the function, so that the next fit makes a new one."""
+        """Have the next fit make its own."""
         self.function, self.key = None, ()

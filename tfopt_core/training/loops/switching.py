@@ -21,7 +21,12 @@ from tfopt_core.training.loops.exact_loops import Adapt, Decider, Loop
 from tfopt_core.training.loops.held_batches import HeldBatches
 from tfopt_core.training.loops.offers import offer_loops
 from tfopt_core.training.loops.report import continued
-from tfopt_core.training.loops.train_functions import count_by, keras_function, made_function
+from tfopt_core.training.loops.train_functions import (
+    count_by,
+    keras_function,
+    made_function,
+    reads_before_fit,
+)
 from tfopt_core.training.timing.clock import StepClock
 
 Tell = Callable[[dict[str, Any]], None]
@@ -32,8 +37,8 @@ class SwitchingLoop:
     """The `model.train_function` while loops are compared, and afterwards.
 
     :param decider: chooses a loop for each call, until it keeps one.
-    :param tell: called once with the message "adapted", which names the loop that is kept.
-    :param steps_made: the steps that the last call made; 0 if an earlier call has made them.
+    :param tell: called once with what is kept, as the message "adapted".
+    :param steps_made: steps that the last call made; 0 for a call whose steps were made before.
     """
 
     built: Built
@@ -62,8 +67,8 @@ class SwitchingLoop:
             return self._logs
         loop = self._fitting(self.kept or self._chosen())
         traces = self.clock.traces
-        known = loop in self._functions and not self._may_compile(loop)
-        if known or loop == self.reference:
+        is_made = loop in self._functions and not self._may_compile(loop)
+        if is_made or loop == self.reference:
             self._make_steps(loop, iterator)
         else:
             loop = self._try(loop, iterator)
@@ -85,32 +90,25 @@ class SwitchingLoop:
         if self.kept is None:
             self.decider.cut()
 
-    def forget_functions(self) -> None:
-        """Drop all functions, so that each is made and traced anew when it is needed."""
-        self._functions.clear()
-        self._compiled_tails.clear()
+    @property
+    def last(self) -> Loop:
+        """The loop that trains once nothing is compared any more."""
+        return self.kept or self.reference
 
     @property
-    def wants_segment(self) -> bool:
-        """Whether a new call of `fit` would let `fit` count by the steps of the kept loop."""
-        return (
-            self.kept is not None
-            and self.kept.steps != self._steps_counted
-            and restarting_changes_nothing(self.built)
-        )
+    def wants_restart(self) -> bool:
+        """Whether a new call of `fit` would count by the steps of the loop that is kept."""
+        return self.last.steps != self._steps_counted and restarting_changes_nothing(self.built)
 
-    def begin_segment(self) -> None:
-        """Prepare for a new call of `fit`, which may have other data."""
-        self.steps_per_epoch = self.built.run.steps_per_epoch
-        if self.wants_segment and self.kept is not None:
-            self._count_by(self.kept.steps)
+    def before_restart(self) -> None:
+        """Have the next call of `fit` count by the steps of the loop that is kept."""
+        self._count_by(self.last.steps)
 
-    def finish(self) -> Loop:
-        """Restore the model after the training. Return the loop that trained last."""
+    def finish(self) -> None:
+        """Leave the model as it was: the training is over."""
         if self.kept is None:
             self.tell({"type": "adapted", "adapted": self.decider.summary()})
         self._count_by(self.reference.steps)
-        return self.kept or self.reference
 
     def _chosen(self) -> Loop:
         loop = self.decider.choose()
@@ -140,13 +138,13 @@ class SwitchingLoop:
         for _ in range(0, max(1, self.steps_made), loop.steps):
             self._logs = self._run(loop, iterator)
         if self._left() is None and loop.kind != "keras":
-            self.steps_made = self._functions[loop].made.last_call
+            self.steps_made = self._functions[loop].report.last_call
 
     def _may_compile(self, loop: Loop) -> bool:
         """Return whether the next call may compile, and so may fail before it has trained."""
         if loop.kind == "chunked" and loop.jit_compile:
             # where sizes vary, the first call only learns them, and a later one compiles
-            made = self._functions[loop].made
+            made = self._functions[loop].report
             return not (made.compiled_steps or made.why_not_whole)
         return self._compiles_anew(loop)
 
@@ -262,6 +260,5 @@ def restarting_changes_nothing(built: Built) -> bool:
     if batch_callbacks(built.training.callbacks, TEST_METHODS):
         return False  # validation would make more steps a call too
     if not isinstance(built.run.datasets["train"], tf.data.Dataset):
-        return False  # a PyDataset gets one more `on_epoch_end`, and may shuffle
-    # under a strategy `fit` begins by taking a batch, which draws from a shuffle's seeds
-    return built.run.strategy is tf.distribute.get_strategy()
+        return False  # a PyDataset hears of another end of an epoch, and may shuffle
+    return not reads_before_fit(built.model)  # which draws from a shuffle's seeds

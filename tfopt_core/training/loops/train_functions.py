@@ -12,7 +12,6 @@ from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.report import LoopReport, continued, note_loop
 from tfopt_core.training.loops.resident import (
-    ResidentData,
     ResidentFunction,
     resident_data,
     why_not_resident,
@@ -24,13 +23,12 @@ OWN_METHODS = ("fit", "make_train_function")
 TrainFunction = ChunkedFunction | ResidentFunction
 
 
-def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFunction | None:
-    """Return a new train function of the stack's loop; None for Keras' own.
+def loop_function(built: Built, before: ChunkedFunction | None = None) -> TrainFunction | None:
+    """A new train function of the loop that the stack asks for; None for Keras' own.
 
     Keras' own loop also trains where the stack's cannot; `loop_report(model).why_not` says why.
 
-    :param before: the function that has trained so far, over the same data, whose order of epochs
-        is continued.
+    :param before: the one that an earlier fit of the model has traced.
     """
     if built.training.loop == "keras":
         return None
@@ -38,11 +36,10 @@ def loop_function(built: Built, before: TrainFunction | None = None) -> TrainFun
     if reason:
         note_loop(built.model, LoopReport(why_not=reason))
         return None
-    if isinstance(before, ChunkedFunction):
+    if before is not None:
         before.report = continued(built.model, before.report)
         return before
-    data = before.data if isinstance(before, ResidentFunction) else None
-    function = made_function(built, loop_of(built), data)
+    function = made_function(built, loop_of(built))
     function.report = continued(built.model, function.report)
     return function
 
@@ -57,29 +54,26 @@ def loop_of(built: Built) -> Loop:
     return Loop(training.steps_per_execution, jit_compile, training.loop)
 
 
-def made_function(built: Built, loop: Loop, data: ResidentData | None = None) -> TrainFunction:
-    """Return a train function of this chunked or resident loop.
-
-    :param data: the examples that the device holds; None to read them from the plan.
-    """
+def made_function(built: Built, loop: Loop) -> TrainFunction:
+    """Return a train function of this chunked or resident loop."""
     if loop.kind == "chunked":
         size = built.plans["train"].batch_size
         return ChunkedFunction(built.model, loop.steps, loop.jit_compile, size)
-    if data is None:
-        data = resident_data(
-            built.plans["train"],
-            built.run.datasets["train"],
-            # with a strategy Keras takes a batch to build the model before it begins
-            reads_before_fit=own_strategy(built.model) is not None,
-        )
+    data = resident_data(
+        built.plans["train"],
+        built.run.datasets["train"],
+        reads_before_fit=reads_before_fit(built.model),
+    )
     return ResidentFunction(
         built.model, data, loop.steps, loop.jit_compile, built.workload.class_weight
     )
 
 
-def own_strategy(model: Any) -> Any:
-    """Return the strategy that Keras trains the model with, None for none."""
-    return None if why_without("own-strategy") else model._distribute_strategy
+def reads_before_fit(model: Any) -> bool:
+    """Return whether Keras takes a batch before each `fit` and validation, as under a strategy."""
+    if why_without("own-strategy") or "_maybe_symbolic_build" in vars(model):
+        return False
+    return model._distribute_strategy is not None
 
 
 def keras_function(built: Built, jit_compile: bool) -> Callable[..., Any]:

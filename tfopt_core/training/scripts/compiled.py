@@ -26,11 +26,11 @@ class Compiled:
 
     :param given: the arguments of `compile`; None where nobody saw the call (a model that was
         compiled before, or loaded).
-    :param kept: the train functions that its fits so far have left.
+    :param function_cache: the train functions that its fits so far have left.
     """
 
     given: Mapping[str, Any] | None = None
-    kept: FunctionCache = attrs.field(factory=FunctionCache)
+    function_cache: FunctionCache = attrs.field(factory=FunctionCache)
     _own_optimizer: Any = None
     _made_optimizer: Any = None
     _before: tuple[Any, int] | None = None
@@ -38,7 +38,7 @@ class Compiled:
     def compiled_with(self, given: Mapping[str, Any]) -> None:
         """The script has called `compile`, which forgets what was there before."""
         self.given = given
-        self.kept.forget()
+        self.function_cache.forget()
         self._made_optimizer = self._before = None
 
     def options(self, model: Any, callbacks: Sequence[Any]) -> TrainingOptions:

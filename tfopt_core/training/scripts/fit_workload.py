@@ -11,12 +11,10 @@ from tfopt_core.data import DataPlan
 from tfopt_core.data.lower import lower
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
-from tfopt_core.hooks.context import StateOwner
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.train_functions import count_by
 from tfopt_core.training.precision import check_loss_scaling, keep_in_float32
@@ -26,6 +24,7 @@ from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fit_data import FitData, ended_after, unchanged
 from tfopt_core.training.scripts.limits import cut_in_words
 from tfopt_core.training.scripts.stopping import stopping_after
+from tfopt_core.training.timed_function import TimedFunction
 from tfopt_core.training.workload import Workload, quality_direction
 
 BASELINE = "the script as it is"
@@ -142,13 +141,12 @@ class FitWorkload(Workload):
         """
         model, whole_call = built.model, built.model.steps_per_execution
         built = _with_short_calls(built)
-        monitor = FitMonitor(built, lambda message: None)
         replaced = self.replaced(built)
-        distribution = monitor.timed.distribution = distribution_of(built)
+        distribution = distribution_of(built)
+        timed = TimedFunction(built, distribution)
+        timed.install()
         if distribution is not None:
-            distribution.install()
             replaced = {split: distribution.data(split) for split in built.plans}
-        monitor.timed.install()
         once: dict[str, Any] = {"epochs": self.call.initial_epoch + 1, "validation_freq": 1}
         if self.validation is not None and self.call.arguments["validation_steps"] is None:
             once["validation_steps"] = 1
@@ -159,9 +157,7 @@ class FitWorkload(Workload):
         except Exception as error:
             raise WorkloadError(f"fit {self.call.number} {describe(error)}") from error
         finally:
-            monitor.timed.uninstall()
-            if distribution is not None:
-                distribution.uninstall()
+            timed.uninstall()
             if built.training.loop == "keras":
                 count_by(model, whole_call)
         return tuple(history.history)
@@ -214,14 +210,13 @@ class FitWorkload(Workload):
 
     def _context(self, job: Job, stack: Stack) -> RunContext:
         begun = self.session.run
-        owner = StateOwner(states={name: dict(s) for name, s in begun.owner.states.items()})
         return attrs.evolve(
             begun,
             fit_index=self.fit_index,
             epochs=max(1, self.call.epochs),
             batch_size=self.train.batch_size,
             settings=stack.settings,
-            owner=owner,
+            states={plugin: dict(state) for plugin, state in begun.states.items()},
             steps_per_epoch=self.data.steps_per_epoch(),
         )
 

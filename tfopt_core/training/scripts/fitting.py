@@ -1,4 +1,4 @@
-"""Train one fit of a script with the stack, timed and recorded by a `FitMonitor`."""
+"""Train one fit of a script with the stack, timed and recorded by callbacks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from tfopt_core.records.fit import FitOutcome
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit import outcome_of
-from tfopt_core.training.fit_monitor import FitMonitor, Known, Report
+from tfopt_core.training.fit_callbacks import (
+    EpochHooks,
+    IsKnown,
+    Report,
+    StepTimer,
+    fit_callbacks,
+)
 from tfopt_core.training.loops.exact_loops import Adapt
-from tfopt_core.training.loops.switching import switching_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.planned_history import lengthen
+from tfopt_core.training.timed_function import TimedFunction
 
 
 @attrs.frozen(kw_only=True)
@@ -46,65 +52,47 @@ def train_fit(
     built: Built,
     started: int,
     report: Report,
-    known: Known | None = None,
+    is_known: IsKnown | None = None,
     adapt: Adapt | None = None,
 ) -> tuple[FitOfScript, Any]:
     """Make the script's call with what the stack sets, and take it off again.
 
     :param started: `perf_counter_ns` when the script called `fit`.
-    :param report, known, adapt: as `training.fit.train` takes them.
+    :param report, is_known, adapt: as `training.fit.train` takes them.
     :returns: what was seen, and what Keras' `fit` has returned.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     :raises Exception: whatever the call itself raises.
     """
     call, model = workload.call, built.model
-    monitor = FitMonitor(
-        built, report, known=known, kept=workload.compiled.kept, tolerant=True, one_call=True,
-        validate_again=lambda: call.validate_again(workload.replaced(built)),
-    )  # fmt: skip
-    monitor.epochs_done = call.initial_epoch
-    distribution = monitor.timed.distribution = distribution_of(built)
-    if distribution is not None:
-        distribution.install()
-    if adapt is not None:
-        monitor.timed.loop = switching_loop(built, monitor.clock, adapt, report)
-    kept_loop = None
+
+    def validate() -> Any:
+        return call.validate_again(workload.replaced(built))
+
+    timed = TimedFunction(built, distribution_of(built), workload.compiled.function_cache)
+    timer = StepTimer(timed, report, is_known, validate)
+    hooks = EpochHooks(timer, report, tolerant=True, epochs_done=call.initial_epoch)
     try:
         try:
-            monitor.timed.install()
-            monitor.begin_fit()
+            timed.install(adapt, report)
+            distribution = timed.distribution
             replaced: dict[str, Any] = workload.replaced(built)
             if distribution is not None:
                 replaced = {split: distribution.data(split) for split in built.plans}
             history = call.make(
-                monitor.around(built.training.callbacks),
+                fit_callbacks(built.training.callbacks, timer, hooks),
                 replaced,
                 class_weight=distribution is None,
             )
         finally:
             ended = perf_counter_ns()
-            if monitor.timed.loop is not None:
-                kept_loop = monitor.timed.loop.finish()
-            monitor.timed.uninstall()
-            if distribution is not None:
-                distribution.uninstall()
-        repeated_epochs = lengthen(
-            history, call, stopped=monitor.cut_short,
-            validate=lambda: call.validate_again(workload.replaced(built)),
-        )  # fmt: skip
+            timed.uninstall()
+        repeated_epochs = lengthen(history, call, stopped=timer.cut_short, validate=validate)
         seen = FitOfScript(
             number=call.number,
             name=f"fit {call.number} of {type(model).__name__}",
-            outcome=outcome_of(
-                monitor,
-                built,
-                started,
-                ended,
-                initial_epoch=call.initial_epoch,
-                jit_compile=None if kept_loop is None else kept_loop.jit_compile,
-            ),
+            outcome=outcome_of(hooks, started, ended, initial_epoch=call.initial_epoch),
             effects=built.stack.report_effects(built.run, model),
-            diverged=monitor.diverged,
+            diverged=hooks.diverged,
             repeated_epochs=repeated_epochs,
         )
     finally:
@@ -118,15 +106,15 @@ def effects_of(fits: Sequence[FitOfScript]) -> dict[str, Effect]:
     it did not on all, it is said on which, and why."""
     found: dict[str, Effect] = {}
     for name in dict.fromkeys(name for fit in fits for name in fit.effects):
-        told = [(fit.number, fit.effects[name]) for fit in fits if name in fit.effects]
-        applied = [effect for _, effect in told if effect.applied]
-        idle = [(number, effect) for number, effect in told if not effect.applied]
+        effects = [(fit.number, fit.effects[name]) for fit in fits if name in fit.effects]
+        applied = [effect for _, effect in effects if effect.applied]
+        idle = [(number, effect) for number, effect in effects if not effect.applied]
         if not applied or not idle:
-            found[name] = told[-1][1]
+            found[name] = effects[-1][1]
             continue
         number, effect = idle[0]
         found[name] = Effect.applied_as(
-            f"in {len(applied)} of {len(told)} fits: {applied[-1].detail}; not in fit {number}: "
+            f"in {len(applied)} of {len(effects)} fits: {applied[-1].detail}; not in fit {number}: "
             f"{effect.detail}"
         )
     return found

@@ -8,7 +8,6 @@ import attrs
 
 from tfopt_core.errors import ClusterError, PluginError, describe
 from tfopt_core.hooks import Cluster, RunContext, Serve
-from tfopt_core.hooks.context import StateOwner
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.job import Job
@@ -17,7 +16,7 @@ from tfopt_core.training.strategy.addresses import Joining, Send
 
 @attrs.frozen(eq=False)
 class Joined:
-    """A strategy that was built first, the processes it spans, and its owner's state.
+    """A strategy that is built already, the processes it spans, and its plugin's state.
 
     `nanoseconds` is the time of building it, of waiting for the other processes and of agreeing
     with them, which a single process does not need.
@@ -25,7 +24,7 @@ class Joined:
 
     strategy: Any
     cluster: Cluster | None
-    owner: StateOwner
+    states: dict[Any, dict[str, Any]]
     nanoseconds: int = 0
 
 
@@ -69,4 +68,4 @@ def join(job: Job, send: Send) -> Joined | Serve:
         )
     if joining.cluster is not None:
         send({"type": "joined"})
-    return Joined(strategy, joining.cluster, run.owner)
+    return Joined(strategy, joining.cluster, run.states)

@@ -29,6 +29,7 @@ class StepClock:
         batch, without a trace that could be counted.
     :param sync: waits for the device; called at block edges only.
     :param now: the clock, in nanoseconds.
+    :param on_call: called after each call with the epoch and how many of its steps are done.
     """
 
     steps_per_call: int = 1
@@ -37,7 +38,7 @@ class StepClock:
     compiles: bool = False
     sync: Callable[[], None] | None = None
     now: Callable[[], int] = perf_counter_ns
-    on_call: Callable[[int, int], None] | None = None
+    on_call: list[Callable[[int, int], None]] = attrs.field(factory=list)
     blocks: list[TimedBlock] = attrs.field(factory=list)
     validation_seconds: list[float] = attrs.field(factory=list)
     epoch_begins: list[int] = attrs.field(factory=list)
@@ -45,7 +46,6 @@ class StepClock:
     edge_seconds: list[float] = attrs.field(factory=list)
     first_step_start: int | None = None
     _traces: int = 0
-    _fresh_epoch: int = 0
     _tail_compiled: bool = False
     _epoch: int = 0
     _done: int = 0
@@ -58,10 +58,6 @@ class StepClock:
     def count_trace(self) -> None:
         """Count a trace. Called by the code that is traced."""
         self._traces += 1
-
-    def new_data(self, epoch: int, steps_per_epoch: int | None) -> None:
-        """Note that the data change with this epoch: caches fill again, shapes may be new."""
-        self._fresh_epoch, self.steps_per_epoch, self._tail_compiled = epoch, steps_per_epoch, False
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that an epoch's first step is about to fetch its input."""
@@ -131,8 +127,8 @@ class StepClock:
                     if self.sync is not None:
                         self.sync()
                     self._close(now())
-            if self.on_call is not None:
-                self.on_call(self._epoch, self._done)
+            for listener in self.on_call:
+                listener(self._epoch, self._done)
             return result
 
         return train_function
@@ -180,7 +176,7 @@ class StepClock:
 
     def _close(self, end: int, cold: str = "") -> None:
         if self._steps:
-            if not cold and self.fills_cache and self._epoch == self._fresh_epoch:
+            if not cold and self.fills_cache and self._epoch == 0:
                 cold = "cache"
             seconds = (end - self._start) / 1e9
             self.blocks.append(TimedBlock(self._steps, seconds, self._epoch, cold))

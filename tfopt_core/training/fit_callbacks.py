@@ -1,0 +1,204 @@
+"""The Keras callbacks that time a fit, record its history and call the plugins' epoch hooks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import Autotune
+from tfopt_core.data.autotune_model import noting, read_tuning
+from tfopt_core.errors import TrainingDiverged
+from tfopt_core.hooks import Control
+from tfopt_core.records.fit import TimedBlock
+from tfopt_core.training.build import Built
+from tfopt_core.training.callbacks import keras_callback
+from tfopt_core.training.penalties import Penalties, with_data_loss
+from tfopt_core.training.timed_function import TimedFunction
+from tfopt_core.training.timing.clock import StepClock
+
+# Progress is reported at most this often: the parent redraws once a second.
+PROGRESS_NANOSECONDS = 250_000_000
+
+# Whether the step time is known is checked after so many blocks, and each time after a tenth as
+# many again: the search for changes of level costs more the more blocks there are.
+FIRST_CHECK_BLOCKS, CHECK_GROWTH = 10, 1.1
+
+Report = Callable[[dict[str, Any]], None]
+IsKnown = Callable[[Sequence[TimedBlock]], bool]
+
+
+def fit_callbacks(callbacks: Sequence[Any], timer: StepTimer, *last: Any) -> list[Any]:
+    """Return the callbacks of a fit with those of tfopt around them.
+
+    The first one sees an epoch's last step end before any callback acts on it; the timer and those
+    that follow it see what all the others have done.
+    """
+    own = (AutotuneReader(timer.built), timer, *last)
+    return [keras_callback(StepsEnd(timer.clock)), *callbacks, *map(keras_callback, own)]
+
+
+@attrs.frozen(eq=False)
+class StepsEnd:
+    """Tells the clock that the steps of an epoch are over."""
+
+    clock: StepClock
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Stop timing steps: what other callbacks do now is no step's time."""
+        self.clock.end_steps()
+
+
+@attrs.frozen(eq=False)
+class AutotuneReader:
+    """Reads what AUTOTUNE chose from the iterator of `fit`, where the data plan asks for it."""
+
+    built: Built
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Note the epoch's iterator, which `fit` hides."""
+        model = self.built.model
+        if self.built.plans["train"].find(Autotune) is not None:
+            model.train_function = noting(model, model.train_function)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Read the last iterator while it lives."""
+        read_tuning(self.built.model)
+
+
+@attrs.define(eq=False)
+class StepTimer:
+    """Times the steps, validations and epochs of a fit, and cuts it short once that is enough.
+
+    :param is_known: asked now and then, with the blocks so far, whether the step time is known;
+        then the training is cut short. None trains to the end.
+    :param validate: makes one more validation, as `fit` makes them; None if there are no data.
+    :param asking_nanoseconds: what asking took, which is no part of the training.
+    """
+
+    timed: TimedFunction
+    report: Report
+    is_known: IsKnown | None = None
+    validate: Callable[[], object] | None = None
+    cut_short: bool = False
+    asking_nanoseconds: int = 0
+    _reported: int = 0
+    _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
+
+    def __attrs_post_init__(self) -> None:
+        self.clock.on_call.append(self._after_call)
+
+    @property
+    def built(self) -> Built:
+        """The training."""
+        return self.timed.built
+
+    @property
+    def clock(self) -> StepClock:
+        """The clock around the train function."""
+        return self.timed.clock
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Start the epoch: its first step is about to fetch its input."""
+        if self.timed.loop is not None:
+            self.timed.loop.begin_epoch()
+        self.clock.begin_epoch(epoch)
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Start a validation."""
+        self.clock.begin_validation()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """End a validation."""
+        self.clock.end_validation()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """End the epoch, or what there is of it if the training is cut short."""
+        self.clock.end_epoch()
+        # the first validation traces its function: a second one shows what later ones take
+        if self.cut_short and self.validate and len(self.clock.validation_seconds) == 1:
+            self.clock.begin_validation()
+            self.validate()
+            self.clock.end_validation()
+
+    def _after_call(self, epoch: int, done: int) -> None:
+        now = perf_counter_ns()
+        if now - self._reported >= PROGRESS_NANOSECONDS:
+            self._reported = now
+            self.report({"type": "step", "epoch": epoch, "step": done})
+        if self.is_known is not None and not self.cut_short and self.clock.at_edge:
+            self._cut_if(self.is_known)
+
+    def _cut_if(self, is_known: IsKnown) -> None:
+        blocks = self.clock.blocks
+        if len(blocks) < self._next_check:
+            return
+        self._next_check = math.ceil(CHECK_GROWTH * len(blocks))
+        asked = perf_counter_ns()
+        if is_known(blocks):
+            self.cut_short = self.built.model.stop_training = True
+        self.asking_nanoseconds += perf_counter_ns() - asked
+        self.clock.leave_out()
+
+
+@attrs.define(eq=False)
+class EpochHooks:
+    """Records the metrics of each epoch, calls the plugins' `on_epoch_end` and obeys them.
+
+    :param penalties: whether the metrics have the loss without its penalties.
+    :param tolerant: whether a loss that is no finite number is noted in `diverged` only.
+    """
+
+    timer: StepTimer
+    report: Report
+    penalties: Penalties = "unknown"
+    tolerant: bool = False
+    epochs_done: int = 0
+    history: dict[str, list[float]] = attrs.field(factory=dict)
+    stop_reason: str | None = None
+    diverged: TrainingDiverged | None = None
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Record the metrics of a whole epoch and call the plugins.
+
+        :raises TrainingDiverged: if the training loss is no finite number.
+        :raises PluginError: if a plugin fails.
+        """
+        logs = logs or {}
+        if self.timer.cut_short:
+            self._check_finite(logs, epoch)
+            return
+        self.epochs_done = epoch + 1
+        metrics = with_data_loss(
+            {name: float(value) for name, value in logs.items() if _is_number(value)},
+            self.penalties,
+        )
+        for name, value in metrics.items():
+            self.history.setdefault(name, []).append(value)
+        self.report({"type": "epoch", "epoch": epoch, "metrics": metrics})
+        self._check_finite(metrics, epoch)
+        control, built = Control(), self.timer.built
+        built.stack.on_epoch_end(built.run, built.model, epoch, metrics, control)
+        if control.stop_reason is not None:
+            self.stop_reason = control.stop_reason
+            built.model.stop_training = True
+
+    def _check_finite(self, metrics: Mapping[str, Any], epoch: int) -> None:
+        loss = float(metrics.get("loss", 0.0))
+        if math.isfinite(loss):
+            return
+        error = TrainingDiverged("loss", loss, epoch + 1)
+        if not self.tolerant:
+            raise error
+        self.diverged = self.diverged or error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -167,9 +167,9 @@ class CopiedFolder(PrivateFolder):
 
         :raises OSError: for a write that is refused.
         """
-        inside = is_within(named, self.root)
+        inside = is_within(os.path.normpath(named), self.root)
         if real in self._linked:
-            if inside and empties and os.readlink(named) == real:
+            if inside and empties and os.path.islink(named) and os.readlink(named) == real:
                 os.remove(named)
                 return True
         elif not (inside and self.watch.is_noted(real)):

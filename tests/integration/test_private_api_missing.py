@@ -396,15 +396,6 @@ def test_the_fits_of_a_script_take_no_stack(without):
     assert str(refused.value) == sentence
 
 
-def test_files_that_are_not_kept_within_the_folder_are_warned_of(without, tmp_path):
-    sentence = without("script-files")
-    built = build_here(workload(), folder=tmp_path)
-    fields = {field.name: getattr(built.workload, field.name) for field in attrs.fields(Workload)}
-    data = SimpleNamespace(shuffles_arrays=False)
-    of_script = FitWorkload(**fields, call=None, data=data, compiled=None, session=None)
-    assert of_script.warnings(built) == (sentence,)
-
-
 def test_a_script_whose_seed_is_not_known_is_not_exported(without):
     sentence = without("script-exported")
     with pytest.raises(WorkloadError) as refused:

@@ -274,16 +274,6 @@ FEATURES: tuple[Feature, ...] = (
         },
     ),
     Feature(
-        name="script-files",
-        lost="files that TensorFlow's own code writes are not kept within a run's private folder",
-        members={
-            "tensorflow.python.lib.io.file_io:_pywrap_file_io": "CopyFile CreateDir DeleteFile "
-            "DeleteRecursively RecursivelyCreateDir RenameFile WritableFile",
-            "tensorflow.python.lib.io.tf_record": "TFRecordWriter",
-            "tensorflow.python.ops.gen_summary_ops": "create_summary_file_writer",
-        },
-    ),
-    Feature(
         name="script-exported",
         lost="a script cannot be exported, since its global seed cannot be read",
         members={"tensorflow.python.eager.context": "global_seed"},

@@ -59,18 +59,13 @@ class CopiedFolder(PrivateFolder):
 
     @classmethod
     def make(cls, original: Path, root: Path, why: str = "") -> CopiedFolder:
-        """Copy the folder, a real path, to an empty one; link what lies beside it and above.
+        """Return a copy of a folder, a real path, in one that is empty or not there.
 
         :raises OSError: if it cannot be read, or the copy not be written.
         """
         os.listdir(original)
         made = cls(original, os.path.realpath(root), why)
-        os.makedirs(made._place(str(original)))
-        for above in original.parents:
-            for entry in entries_of(str(above))[:MOST_BESIDE]:
-                with contextlib.suppress(FileExistsError):
-                    made._link(entry.path)
-        made._fill()
+        made.fill()
         return made
 
     def path_of(self, path: Path) -> Path:
@@ -110,7 +105,13 @@ class CopiedFolder(PrivateFolder):
     def _place(self, path: str) -> str:
         return self.root + path
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
+        """Copy the folder, and link what lies beside it and above."""
+        os.makedirs(self._place(str(self.original)))
+        for above in self.original.parents:
+            for entry in entries_of(str(above))[:MOST_BESIDE]:
+                with contextlib.suppress(FileExistsError):
+                    self._link(entry.path)
         waiting, count, room = deque([str(self.original)]), 0, ALL_BYTES
         while waiting:
             for entry in entries_of(waiting.popleft()):
@@ -166,9 +167,9 @@ class CopiedFolder(PrivateFolder):
 
         :raises OSError: for a write that is refused.
         """
-        inside = is_within(named, self.root)
+        inside = is_within(os.path.normpath(named), self.root)
         if real in self._linked:
-            if inside and empties and os.readlink(named) == real:
+            if inside and empties and os.path.islink(named) and os.readlink(named) == real:
                 os.remove(named)
                 return True
         elif not (inside and self.watch.is_noted(real)):

@@ -120,9 +120,6 @@ class FitWorkload(Workload):
     def warnings(self, built: Built) -> tuple[str, ...]:
         """What is to be said of what the stack does to this fit."""
         said = []
-        missing = why_without("script-files")
-        if missing:
-            said.append(missing)
         cut = cut_in_words(built.job.recipe.workload)
         if cut is not None:
             said.append(cut)

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
-import psutil
 
 from tfopt_core.training.scripts import overlay_mount
 from tfopt_core.training.scripts.private_folder import Change, entries_of, told
@@ -44,6 +43,8 @@ class OverlayMounts:
 
         :param results: where tfopt's own processes write.
         """
+        import psutil
+
         top = str(next((up for up in (folder, *folder.parents) if (up / ".git").exists()), folder))
         own = os.path.realpath(results)
         mounted = [part.mountpoint for part in psutil.disk_partitions(all=True)]

@@ -114,7 +114,8 @@ def _absolute(path: object, folder: object) -> str | None:
         return None
     try:
         base = os.readlink(f"/proc/self/fd/{folder}") if folder not in (-1, None) else os.getcwd()
-        return os.path.normpath(os.path.join(base, os.fsdecode(path)))
+        # not shortened: ".." after a symlink leads up from what that leads to
+        return os.path.join(base, os.fsdecode(path)).rstrip("/") or "/"
     except (OSError, ValueError):
         return None
 

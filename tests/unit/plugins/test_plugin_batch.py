@@ -154,18 +154,18 @@ def test_padding_is_refused_for_a_loss_that_weights_do_not_even_out(loss: Any, s
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     if loss is not None:
         loss = keras.losses.MeanSquaredError(reduction=loss)
-    run = make_run()
-    drive_hook(Batch(), "build_dataset", examples().batch(16), run=run)
+    plugin, run = Batch(), make_run()
+    drive_hook(plugin, "build_dataset", examples().batch(16), run=run)
     options = TrainingOptions(optimizer="sgd", loss=loss)
     with pytest.raises(PluginRefused, match=said):
-        drive_hook(Batch(), "configure_training", options, run=run, model=model)
+        drive_hook(plugin, "configure_training", options, run=run, model=model)
 
 
 def _configured(model: Any, plan: DataPlan, **options: Any) -> None:
-    run = make_run()
-    drive_hook(Batch(), "build_dataset", plan, run=run)
+    plugin, run = Batch(), make_run()
+    drive_hook(plugin, "build_dataset", plan, run=run)
     options = {"optimizer": "sgd", "loss": "mse", **options}
-    drive_hook(Batch(), "configure_training", TrainingOptions(**options), run=run, model=model)
+    drive_hook(plugin, "configure_training", TrainingOptions(**options), run=run, model=model)
 
 
 @pytest.mark.tensorflow

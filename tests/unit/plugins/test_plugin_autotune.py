@@ -145,7 +145,7 @@ def test_why_nothing_can_be_read_is_said():
     distributed = tf.distribute.MirroredStrategy(["CPU:0"]).experimental_distribute_dataset(
         tunable()
     )
-    with pytest.raises(ValueError, match="a DistributedIterator does not tell"):
+    with pytest.raises(ValueError, match="a DistributedIterator cannot be asked"):
         tuned(iter(distributed))
 
 

@@ -39,7 +39,7 @@ from tfopt_core.training.loops.train_functions import own_strategy, why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.strategy import kinds
 from tfopt_core.trials.dry_build import prepare
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -454,7 +454,7 @@ def test_communication_is_not_read_back(without):
 def test_a_disabled_feature_that_was_asked_for_is_a_warning_of_the_measurement(without, tmp_path):
     built = build_here(workload(), folder=tmp_path)
     sentence = without("data-loss")
-    given = prepare(Task(kind="prepare", function="", job=built.job), lambda job: workload())
+    given = prepare(PrepareTask(function="", look="", job=built.job), lambda job: workload())
     assert sentence in structure(given, Prepared).warnings
 
 

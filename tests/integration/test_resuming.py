@@ -20,6 +20,7 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_core import DataPlan, Workload, hookimpl
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
+from tfopt_core.records.messages import Note
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.checkpoints.folder import names_in
@@ -139,7 +140,7 @@ def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(at, tmp_path):
     names = assert_goes_on(tmp_path, make_workload, at=at, notes=notes)
     assert len(names) == 2 * EPOCHS + EPOCHS + 1
     # dropout and shuffles are no reason for one
-    assert [message for message in notes if message["type"] == "note"] == []
+    assert [message for message in notes if isinstance(message, Note)] == []
 
 
 LOOPS = {
@@ -361,7 +362,7 @@ def drawing_in_the_step():
 def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
     notes = []
     run(tmp_path, drawing_in_the_step, keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
-    [note] = [message["text"] for message in notes if message["type"] == "note"]
+    [note] = [message.text for message in notes if isinstance(message, Note)]
     assert "draws random numbers by RandomUniform" in note
 
 

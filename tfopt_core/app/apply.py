@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tfopt_core.app.command_request import make_request, seconds_of
 from tfopt_core.app.first_contact import is_script, keep_outcome, look_at, prepared_for
-from tfopt_core.app.request import make_request, seconds_of
 from tfopt_core.app.script_options import ScriptOptions
 from tfopt_core.diagnosis.draft import LeftOut, what_bounds
 from tfopt_core.errors import InputError

@@ -65,7 +65,7 @@ def first_contact(
     :raises InputError: for a script that gives nothing to look at, and for a recipe that is there
         already and was changed by hand.
     """
-    from tfopt_core.app.request import make_request
+    from tfopt_core.app.command_request import make_request
     from tfopt_core.diagnosis.draft import (
         Tried,
         check_free,
@@ -74,10 +74,10 @@ def first_contact(
         screened,
         try_seconds,
     )
-    from tfopt_core.diagnosis.request import diagnose
+    from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.recipe.writing import write_file
-    from tfopt_core.trials.request import prepare
+    from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
     path = asked.write_to or recipe_path(Path(asked.script), Path.cwd())

@@ -6,10 +6,8 @@ import random
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
-from cattrs import structure
 
 from tfopt_core.app.clustered import cluster_of
 from tfopt_core.errors import InputError
@@ -17,12 +15,13 @@ from tfopt_core.hooks import Cluster
 from tfopt_core.measurement.fingerprint import fingerprint, shared_facts
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.in_run import Adapted
+from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.records.variants import FULL, Turn, Variant
-from tfopt_core.training.strategy.addresses import from_dict
-from tfopt_core.trials.processes import MODEL_FILE, replace_file, run_folder
-from tfopt_core.trials.request import Request, prepare, processes_of
+from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.processes import MODEL_FILE, Processes, replace_file, run_folder
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
@@ -70,21 +69,21 @@ def train_once(
         for text in prepared.not_timed if taken_up is None else ():
             on_note(text)
 
-        def tell(message: dict[str, Any]) -> None:
-            if message["type"] == "epoch":
-                on_epoch(message["epoch"] + 1, prepared.epochs, message["metrics"])
-            elif message["type"] == "adapted" and on_adapted is not None:
-                on_adapted(adapted_of(message))
-            elif message["type"] == "note":
-                on_note(message["text"])
-            elif message["type"] == "joining":
-                on_note(joining_in_words(from_dict(message["cluster"])))
+        def tell(message: Progress) -> None:
+            match message:
+                case EpochDone():
+                    on_epoch(message.epoch + 1, prepared.epochs, message.metrics)
+                case Adapted() if on_adapted is not None:
+                    on_adapted(message)
+                case Note():
+                    on_note(message.text)
+                case ClusterJoining():
+                    on_note(joining_in_words(message.cluster))
 
         seed = request.seed or random.SystemRandom().randrange(1, 2**31)
         facts = facts_of(request) if cluster_of(request) is not None else {}
         turn = Turn(0, 0, Variant(FULL, request.plugins), seed)
-        processes = processes_of(request, runner)
-        run = processes.run(
+        run = Processes(request, runner).run(
             turn, request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
             keeping=None if point is None else checkpoint_config(point, request, prepared),
@@ -103,11 +102,6 @@ def train_once(
         raise
     shutil.rmtree(request.folder, ignore_errors=True)
     return Trained(run=run, prepared=prepared, saved_to=saved_to)
-
-
-def adapted_of(message: Mapping[str, Any]) -> Adapted:
-    """Return what a training that compares loops has told."""
-    return structure(message["adapted"], Adapted)
 
 
 def facts_of(request: Request) -> dict[str, str]:

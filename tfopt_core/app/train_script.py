@@ -7,12 +7,15 @@ import shutil
 
 import attrs
 
-from tfopt_core.app.train import OnAdapted, adapted_of
+from tfopt_core.app.train import OnAdapted
 from tfopt_core.errors import InputError
+from tfopt_core.records.in_run import Adapted
+from tfopt_core.records.messages import Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Turn, Variant
-from tfopt_core.trials.processes import MODEL_FILE, replace_file, run_folder
-from tfopt_core.trials.request import Request, prepare, processes_of
+from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.processes import MODEL_FILE, Processes, replace_file, run_folder
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
 
@@ -32,13 +35,13 @@ def train_script(
             prepared, request = prepare(request, quiet)
             notes = prepared.not_timed
 
-        def tell(message: dict[str, object]) -> None:
-            if message["type"] == "adapted" and on_adapted is not None:
-                on_adapted(adapted_of(message))
+        def tell(message: Progress) -> None:
+            if isinstance(message, Adapted) and on_adapted is not None:
+                on_adapted(message)
 
         seed = request.seed or random.SystemRandom().randrange(1, 2**31)
         turn = Turn(0, 0, Variant(FULL, request.plugins), seed)
-        run = processes_of(request, runner).run(
+        run = Processes(request, runner).run(
             turn, request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
             as_it_is=True, own_seeds=request.seed is None,

@@ -31,9 +31,9 @@ def diagnose(
     Takes under a minute and no profiler. The baseline is diagnosed: the workload without the
     plugins of the recipe, so it may name none. Installed plugins are asked what they would do.
     """
-    from tfopt_core.app.request import make_request
+    from tfopt_core.app.command_request import make_request
     from tfopt_core.cli.output import show
-    from tfopt_core.diagnosis.request import diagnose as take_apart
+    from tfopt_core.diagnosis.process import diagnose as take_apart
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.diagnosis import render_diagnosis
     from tfopt_core.report.live.phases import make_phases

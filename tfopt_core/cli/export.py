@@ -33,7 +33,7 @@ def export(
 
     import attrs
 
-    from tfopt_core.app.request import make_request
+    from tfopt_core.app.command_request import make_request
     from tfopt_core.export.ask import write_down
     from tfopt_core.report.code import render_program
 

@@ -76,7 +76,7 @@ def init(
     exactly, and the recipe holds others to switch on; --plugin and --diagnose choose otherwise.
     """
     from tfopt_core.app import first_recipe, first_stack
-    from tfopt_core.app.request import seconds_of
+    from tfopt_core.app.command_request import seconds_of
     from tfopt_core.recipe.writing import write_file
 
     if plugins and diagnose:
@@ -129,8 +129,8 @@ def _asked(wanted: Wanted) -> Wanted:
 
     :raises InputError: if there is nobody to ask.
     """
+    from tfopt_core.app.command_request import seconds_of
     from tfopt_core.app.first_recipe import find_subject
-    from tfopt_core.app.request import seconds_of
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(
@@ -174,10 +174,10 @@ def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
     """What a diagnosis of the recipe's workload proposes to stack; said if that is nothing."""
     import tempfile
 
+    from tfopt_core.app.command_request import make_request
     from tfopt_core.app.first_recipe import beside
     from tfopt_core.app.first_stack import proposed_plugins
-    from tfopt_core.app.request import make_request
-    from tfopt_core.diagnosis.request import diagnose
+    from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.report.live.phases import make_phases
     from tfopt_core.report.style.console import make_console

@@ -33,8 +33,9 @@ def launch(
 
     Where they run on several machines, start `tfopt train` on each of them.
     """
-    from tfopt_core.app.request import make_cluster_request
+    from tfopt_core.app.command_request import make_cluster_request
     from tfopt_core.app.train import train_once
+    from tfopt_core.records.messages import EpochDone
     from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import epoch_line, render_training
@@ -55,7 +56,9 @@ def launch(
         listener=Listener(
             began=lambda roles: console.print(render_roles(roles)),
             said=lambda role, message: (
-                console.print(epoch_of_role(role, message)) if message["type"] == "epoch" else None
+                console.print(epoch_of_role(role, message))
+                if isinstance(message, EpochDone)
+                else None
             ),
             ended=ended.extend,
         ),

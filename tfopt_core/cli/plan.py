@@ -21,10 +21,10 @@ def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     Settings of "auto" are resolved, conflicts are found, and the data plan is shown before and
     after.
     """
-    from tfopt_core.app.request import make_request
+    from tfopt_core.app.command_request import make_request
     from tfopt_core.report.plan import render_plan
     from tfopt_core.report.style.console import make_console
-    from tfopt_core.trials.request import prepare_in_detail
+    from tfopt_core.trials.preparation import prepare_in_detail
     from tfopt_core.workers.spawn import SpawnRunner
 
     request = make_request(target, overrides, compares=False, keeps=False, debug=debug)[0]

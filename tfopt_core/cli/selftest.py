@@ -23,7 +23,7 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     slower, and one that sleeps 5% of each step, which must come out slower. Takes some three
     minutes. Ends with status 1 if a control failed; the no-op does so by chance in one of twenty.
     """
-    from tfopt_core.app.request import new_id
+    from tfopt_core.app.command_request import new_id
     from tfopt_core.hooks import read_machine
     from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
     from tfopt_core.report.live.display import make_observer

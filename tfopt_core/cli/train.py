@@ -59,7 +59,7 @@ def train(
     import attrs
 
     from tfopt_core.app.clustered import cluster_of
-    from tfopt_core.app.request import checkpoints_of, make_request
+    from tfopt_core.app.command_request import checkpoints_of, make_request
     from tfopt_core.app.train import train_once
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (

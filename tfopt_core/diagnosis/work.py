@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any
 
 import attrs
-from cattrs import unstructure
 
 from tfopt_core.data import Cache, DataPlan
 from tfopt_core.diagnosis.input_findings import (
@@ -25,6 +24,7 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse
+from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
@@ -43,9 +43,7 @@ from tfopt_core.trials.compared_loops import compare_loops
 from tfopt_core.trials.dry_build import resolve_all
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated
-from tfopt_core.workers.task import Task
-
-Send = Callable[[dict[str, Any]], None]
+from tfopt_core.workers.task import DiagnoseTask
 
 # Input that a step waits for less than this share of it is not looked into.
 INPUT_WORTH = 0.03
@@ -53,38 +51,33 @@ INPUT_WORTH = 0.03
 TINY_BATCHES = 0.5
 
 
-def diagnosed(task: Task, send: Send, load: Callable[[Job], Workload]) -> dict[str, Any]:
-    """Return the message of a diagnosis."""
-    return {"type": "diagnosed", "diagnosed": diagnose(task, send, load)}
+def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Diagnosed:
+    """Diagnose the job's training.
 
-
-def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
-    """Diagnose the job's training; a `Diagnosed` as plain data.
+    What was measured is told before plugins are asked, so that none of them can take it away.
 
     :param load: makes the job's workload.
-
-    It is sent before plugins are asked, so that none of them can take it away.
 
     :raises InputError, PluginError: for whatever would stop a training.
     """
 
-    def tell(phase: str) -> None:
-        send({"type": "phase", "phase": phase})
+    def begin(phase: str) -> None:
+        tell(PhaseBegun(phase))
 
     begun = perf_counter()
-    tell("building the model")
+    begin("building the model")
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
     workload = load(job)
     resolved = resolve_all(job, workload)
     job = attrs.evolve(job, plugins=resolved.plugins)
     estimate = estimated(job, workload) if task.quick else None
     built = build(job, workload)
-    rounds = time_rounds(built, tell, quick=task.quick)
+    rounds = time_rounds(built, begin, quick=task.quick)
     parts = parts_of(rounds.rounds)
-    tell("looking at the data and the graph")
+    begin("looking at the data and the graph")
     graph, why_no_graph = _traced(built, rounds.batch)
     matmul = _matmul(built, rounds, graph, why_no_graph)
-    compared = compare_loops(built, tell) if task.quick else None
+    compared = compare_loops(built, begin) if task.quick else None
     findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
     diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
     if compared is not None:
@@ -101,20 +94,16 @@ def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> 
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,
     )
-    send({"type": "measured", "diagnosed": unstructure(result)})
+    tell(PartsMeasured(result))
     proposal = propose(
         task.asked, diagnosis, built.stack.names,
-        tell=lambda plugin: send({"type": "asking", "plugin": plugin}),
+        tell=lambda plugin: tell(PluginAsked(plugin)),
     )  # fmt: skip
-    return dict(
-        unstructure(
-            attrs.evolve(
-                result,
-                suggestions=proposal.suggestions,
-                proposed_stack=proposal.stack,
-                silent=proposal.silent,
-            )
-        )
+    return attrs.evolve(
+        result,
+        suggestions=proposal.suggestions,
+        proposed_stack=proposal.stack,
+        silent=proposal.silent,
     )
 
 

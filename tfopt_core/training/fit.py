@@ -7,12 +7,13 @@ from time import perf_counter_ns
 from typing import Any
 
 from tfopt_core.records.fit import FitOutcome
+from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.checkpoints.segments import begin_anew, segmented_callbacks
 from tfopt_core.training.distributed.distribution import Distribution, distribution_of
 from tfopt_core.training.distributed.writers import callbacks_of
-from tfopt_core.training.fit_monitor import FitMonitor, Known, Report
+from tfopt_core.training.fit_monitor import FitMonitor, Known
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.loops.switching import switching_loop
 from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_data_loss
@@ -21,7 +22,7 @@ from tfopt_core.training.penalties import add_data_loss, remove_data_loss, with_
 def train(
     built: Built,
     started: int,
-    report: Report,
+    report: Tell,
     known: Known | None = None,
     adapt: Adapt | None = None,
     checkpointer: Checkpointer | None = None,
@@ -29,7 +30,7 @@ def train(
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 
     :param started: `perf_counter_ns` at the start of the build; the wall time counts from there.
-    :param report: told of progress, as plain data.
+    :param report: told of progress.
     :param known: told of the blocks so far; once it says that the step time is known, the training
         is cut short.
     :param adapt: makes what compares exact loops while the training goes on, and keeps one.
@@ -128,7 +129,7 @@ def outcome_of(
         jit_compile=bool(model.jit_compile) if jit_compile is None else jit_compile,
         float32_layers=built.float32_layers,
         stop_reason=monitor.stop_reason,
-        history=monitor.history,
+        history={name: tuple(values) for name, values in monitor.history.items()},
         resumed=resumed,
         workers=1 if run.cluster is None else len(run.cluster.workers),
         communication_step_seconds=communication_step_seconds,

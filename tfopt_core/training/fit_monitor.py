@@ -13,7 +13,8 @@ from tfopt_core.data import Autotune
 from tfopt_core.data.autotune_model import noting, read_tuning
 from tfopt_core.errors import TrainingDiverged, WorkloadError
 from tfopt_core.hooks import Control
-from tfopt_core.records.fit import TimedBlock
+from tfopt_core.records.fit import Block
+from tfopt_core.records.messages import EpochDone, StepDone, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.loops.function_cache import FunctionCache
 from tfopt_core.training.loops.resident import ResidentFunction
@@ -30,8 +31,7 @@ PROGRESS_NANOSECONDS = 250_000_000
 # again: the search for changes of level costs more the more blocks there are.
 FIRST_CHECK_BLOCKS, CHECK_GROWTH = 10, 1.1
 
-Report = Callable[[dict[str, Any]], None]
-Known = Callable[[Sequence[TimedBlock]], bool]
+Known = Callable[[Sequence[Block]], bool]
 
 
 class TrainingListener(Protocol):
@@ -69,7 +69,7 @@ class FitMonitor:
     """
 
     built: Built
-    report: Report
+    report: Tell
     before_new_segment: Callable[[], None] = lambda: None
     known: Known | None = None
     clock: StepClock = attrs.field(init=False)
@@ -187,7 +187,7 @@ class FitMonitor:
         )
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)
-        self.report({"type": "epoch", "epoch": epoch, "metrics": metrics})
+        self.report(EpochDone(epoch, metrics))
         self._check_finite(metrics, epoch)
         control = Control()
         self.built.stack.on_epoch_end(self.built.run, self.built.model, epoch, metrics, control)
@@ -274,7 +274,7 @@ class FitMonitor:
         now = perf_counter_ns()
         if now - self._told >= PROGRESS_NANOSECONDS:
             self._told = now
-            self.report({"type": "step", "epoch": epoch, "step": done})
+            self.report(StepDone(epoch, done))
 
 
 def _check_finite(metrics: Mapping[str, Any], epoch: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import Any
 
@@ -14,16 +14,15 @@ from tfopt_core.hooks import Cluster, Serve
 from tfopt_core.hooks.cluster import JOIN_SECONDS
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.records.messages import ClusterJoined, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.agreement import check_agreement, exchanged
 from tfopt_core.training.distributed.serving import said_by_servers, serve
 from tfopt_core.training.strategy.joined import Joined, join
-from tfopt_core.workers.task import Task
-
-Send = Callable[[dict[str, Any]], None]
+from tfopt_core.workers.task import RunTask
 
 
-def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
+def join_cluster(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     """Build the strategy, and take the chief's seed and settings.
 
     :returns: the task as all workers carry it out, and what was joined; None in a process that
@@ -31,21 +30,21 @@ def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
     :raises ClusterError: if they do not come together, or would train different things.
     """
     begun = perf_counter_ns()
-    there = _joined(task, send)
+    there = _joined(task, tell)
     if there is None:
         return None
     task, joined = there
     return task, attrs.evolve(joined, nanoseconds=perf_counter_ns() - begun)
 
 
-def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
+def _joined(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     job = task.job
-    joined = join(job, send)
+    joined = join(job, tell)
     if isinstance(joined, Serve):
         options = job.runtime.cluster
         seconds = JOIN_SECONDS if options is None else options.join_seconds
         # from then on the parent waits as long as the training takes
-        serve(joined, task.facts, seconds, seen=lambda: send({"type": "joined"}))
+        serve(joined, task.facts, seconds, seen=lambda: tell(ClusterJoined()))
         return None
     cluster = joined.cluster
     if cluster is None:
@@ -66,7 +65,7 @@ def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
     return attrs.evolve(task, job=job), joined
 
 
-def _checkpoint(task: Task) -> str:
+def _checkpoint(task: RunTask) -> str:
     """What the training keeps and goes on from: all gather for a checkpoint at the same step."""
     if task.keeping is None:
         return "none are kept"

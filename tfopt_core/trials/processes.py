@@ -4,30 +4,46 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
-from cattrs import structure
 
-from tfopt_core.errors import InputError, PreparationFailed, WorkloadError
+from tfopt_core.errors import (
+    InputError,
+    PreparationFailed,
+    RecipeError,
+    TfoptError,
+    WorkloadError,
+)
 from tfopt_core.files import pieces_of, write_whole
-from tfopt_core.hooks import Machine
+from tfopt_core.hooks import Change, RuntimeOptions
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.recipe import Recipe, TargetSpec
+from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.messages import Failure, OthersServed, Tell
+from tfopt_core.records.program import Exported
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
+from tfopt_core.records.run import RunFacts, RunReport
 from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
-from tfopt_core.statistics.timing.summary import summed_up
+from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.clusters.roles import is_role_folder
 from tfopt_core.workers.spawn import OUTPUT_FILE, ProcessOutcome, Runner
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import (
+    DiagnoseTask,
+    ExportTask,
+    PrepareTask,
+    ReplayTask,
+    RunTask,
+    Task,
+)
 
 # The functions of worker processes, see `Task`.
 FACTORY = "tfopt_core.trials.factories:carry_out"
@@ -44,64 +60,62 @@ OUTPUT_LINES = 12
 _NOISE = re.compile(r"WARNING: All log messages before absl|[IWE]0000 \d\d:\d\d:|[IWE]\d{4} \d\d:")
 CRASH_LINES = 8
 
-Tell = Callable[[dict[str, Any]], None]
 
-
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Processes:
-    """Starts the processes of one measurement.
+    """Starts the processes of one measurement, each in a private folder below the request's.
 
-    :param folder: holds a private folder for each process.
-    :param environment: the environment that processes start from.
-    :param alike: whether all variants start from the same one.
+    :param alike: whether all variants start from the same environment.
     """
 
-    recipe: Recipe
-    machine: Machine
-    folder: Path
-    environment: Mapping[str, str]
+    request: Request
     runner: Runner
-    debug: bool = False
-    alike: bool = True
+    alike: bool = attrs.field(init=False)
+
+    @alike.default
+    def _starts_alike(self) -> bool:
+        baseline, full = (
+            self._environment(self._runtime(plugins)[0], debug=False)
+            for plugins in ((), self.request.plugins)
+        )
+        return baseline == full
 
     def prepare(
-        self,
-        plugins: tuple[StackedPlugin, ...],
-        seed: int,
-        *,
-        estimate: bool = False,
-        detail: bool = False,
-        quick: bool = False,
+        self, *, estimate: bool = False, detail: bool = False, quick: bool = False
     ) -> Prepared:
-        """Resolve the stack and build it dry.
+        """Resolve the stack of the request and build it dry.
 
-        :param estimate: time some steps without the stack too.
-        :param detail: look at each stage of the data, and at the memory of a run, too.
-        :param quick: time some steps with the stack too.
-        :raises InputError: for what the user can mend.
+        :param estimate, detail, quick: as `PrepareTask` has them.
+        :raises RecipeError: for a workload that cannot be built.
+        :raises InputError: for what else the user can mend.
         :raises PreparationFailed: for what would fail in every run.
         """
-        folder = self.folder / "prepare"
-        task, environment = self._task("prepare", Variant(FULL, plugins), seed, folder, PREPARED)
-        task = attrs.evolve(task, estimate=estimate, detail=detail, quick=quick)
-        outcome = self.runner(task, environment, lambda message: None)
-        _tidy(folder)
-        message = outcome.message
-        if message is not None and message["type"] == "prepared":
-            prepared = structure(message["prepared"], Prepared)
-            ended = (*prepared.warnings, *_ended(outcome, "the dry build"))
-            return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
-        if message is None:
-            cause = f"the dry build: {outcome.cause}"
-            raise PreparationFailed(cause, last_words(outcome.output_tail))
-        text = message["message"]
-        if self.debug and outcome.output_tail:
-            text = f"{outcome.output_tail.rstrip()}\n{text}"
-        if message["error"] == WorkloadError.__name__:
-            raise WorkloadError(text)
-        if message["exit_code"] == InputError.exit_code:
-            raise InputError(text)
-        raise PreparationFailed(text)
+        task = PrepareTask(
+            job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate, detail=detail,
+            quick=quick, **self._common,
+        )  # fmt: skip
+        outcome = self._carry_out(task)
+        prepared = outcome.message
+        if not isinstance(prepared, Prepared):
+            raise self.failure(outcome, "the dry build")
+        ended = (*prepared.warnings, *_ended(outcome, "the dry build"))
+        return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
+
+    def export(self, look: str, of_script: str) -> Exported:
+        """Resolve the stack of the request, and write its training down as a program.
+
+        :param look: the function that writes a factory's training, see `LookTask`.
+        :param of_script: the function of a process that writes a script's, see `Task`.
+        :raises: what `prepare` raises; a RecipeError for a workload that has no plain form.
+        """
+        common = self._common
+        if self.request.recipe.workload.script is not None:
+            common["function"] = of_script
+        task = ExportTask(job=self._job_of_stack("prepare"), look=look, **common)
+        outcome = self._carry_out(task)
+        if not isinstance(outcome.message, Exported):
+            raise self.failure(outcome, "the dry build")
+        return outcome.message
 
     def run(
         self,
@@ -120,32 +134,27 @@ class Processes:
         """Train one turn of the schedule; failures are results too.
 
         :param save: keep the trained model in the run's folder.
-        :param longest_seconds: stop once the step time is known, and after so many seconds of timed
-            steps in any case; None trains to the end.
-        :param adapt: find the fastest exact loop in the first seconds, and keep it.
-        :param keeping: keep checkpoints.
-        :param facts: what all processes of the training compare before it.
+        :param longest_seconds, adapt, keeping, facts, own_seeds: as `RunTask` has them.
         :param as_it_is: a training of the user's own: a script runs in its own folder, not in a
             copy.
-        :param own_seeds: a script's own seeds stay.
         """
-        folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
+        folder = run_folder(self.request.folder, turn.round, turn.position, turn.variant.name)
         # what a killed run left there, the lock of a disk cache say, would harm this one
         shutil.rmtree(folder, ignore_errors=True)
-        task, environment = self._task("run", turn.variant, turn.seed, folder)
-        task = attrs.evolve(task, longest_seconds=longest_seconds, adapt=adapt, keeping=keeping)
-        task = attrs.evolve(task, facts=facts or {}, measured=not as_it_is, own_seeds=own_seeds)
-        if save:
-            task = attrs.evolve(task, save_to=folder / MODEL_FILE)
-        outcome = self.runner(task, environment, tell)
-        _tidy(folder)
+        task = RunTask(
+            job=self._job(turn.variant, turn.seed, folder),
+            save_to=folder / MODEL_FILE if save else None, longest_seconds=longest_seconds,
+            adapt=adapt, keeping=keeping, measured=not as_it_is, own_seeds=own_seeds,
+            facts=facts or {}, **self._common,
+        )  # fmt: skip
+        outcome = self._carry_out(task, tell)
         result = RunResult(
             id=run_id, variant=turn.variant.name, round=turn.round, position=turn.position,
             seed=turn.seed, status="failed", process_seconds=outcome.seconds,
             started=outcome.started,
             output_path=str(outcome.output_path) if outcome.output_path else None,
         )  # fmt: skip
-        result = _with_outcome(result, outcome, self.recipe.measure.target)
+        result = _with_outcome(result, outcome, self.request.recipe.measure.target)
         return attrs.evolve(result, notes=(*result.notes, *_ended(outcome, "a run")))
 
     def replay(self, variant: Variant, seed: int, shared: Path) -> Replayed | str:
@@ -153,66 +162,86 @@ class Processes:
 
         :param shared: the folder in which both variants' processes leave what is compared.
         """
-        folder = self.folder / "replay" / variant.name
+        folder = self.request.folder / "replay" / variant.name
         shutil.rmtree(folder, ignore_errors=True)
-        task, environment = self._task("replay", variant, seed, folder, REPLAYED)
-        task = attrs.evolve(task, replay_folder=shared)
-        outcome = self.runner(task, environment, lambda message: None)
-        _tidy(folder)
-        message = outcome.message
-        if message is None:
-            return outcome.cause or "no cause is known"
-        if message["type"] != "replayed":
-            return str(message.get("message", "sent no replay"))
-        try:
-            return structure(message["replayed"], Replayed)
-        except Exception as error:  # whatever the pipe brought, it is the replay that failed
-            return f"sent no valid replay: {error}"
+        task = ReplayTask(
+            job=self._job(variant, seed, folder), look=REPLAYED, replay_folder=shared,
+            **self._common,
+        )  # fmt: skip
+        outcome = self._carry_out(task)
+        match outcome.message:
+            case Replayed() as replayed:
+                return replayed
+            case Failure() as failure:
+                return failure.message
+        return outcome.cause or "no cause is known"
 
     def diagnose(
-        self,
-        plugins: tuple[StackedPlugin, ...],
-        seed: int,
-        asked: tuple[str, ...],
-        tell: Tell,
-        look: str,
-        *,
-        quick: bool = False,
+        self, asked: tuple[str, ...], tell: Tell, look: str, *, quick: bool = False
     ) -> ProcessOutcome:
-        """Take a step of the training with these plugins apart.
+        """Take a step of the training with the plugins of the request apart.
 
-        :param look: the function that does it, see `Task`.
-        :param asked: the plugins that are asked what they would do.
-        :param quick: in seconds, with an in-run contrast of loops.
+        :param look: the function that does it, see `LookTask`.
+        :param asked, quick: as `DiagnoseTask` has them.
         """
-        folder = self.folder / "diagnose"
-        name = FULL if plugins else BASELINE
-        task, environment = self._task("diagnose", Variant(name, plugins), seed, folder, look)
-        task = attrs.evolve(task, asked=asked, quick=quick)
-        outcome = self.runner(task, environment, tell)
-        _tidy(folder)
-        return outcome
+        task = DiagnoseTask(
+            job=self._job_of_stack("diagnose"), look=look, asked=asked, quick=quick,
+            **self._common,
+        )  # fmt: skip
+        return self._carry_out(task, tell)
 
-    def _task(
-        self, kind: Any, variant: Variant, seed: int, folder: Path, look: str = ""
-    ) -> tuple[Task, dict[str, str]]:
-        stack = Stack(variant.plugins, Defaults())
-        runtime = stack.configure_runtime(self.machine, self.recipe)
-        job = Job(
-            recipe=self.recipe,
-            plugins=variant.plugins,
-            variant=variant.name,
-            seed=seed,
-            machine=self.machine,
-            folder=folder,
-            runtime=runtime,
-            runtime_changes=stack.all_changes,
-        )
-        function = FACTORY if self.recipe.workload.script is None else SCRIPT
-        task = Task(
-            kind=kind, job=job, function=function, look=look, debug=self.debug, alike=self.alike
-        )
-        return task, process_environment(self.environment, runtime, debug=self.debug)
+    def failure(self, outcome: ProcessOutcome, what: str) -> TfoptError:
+        """Return why a process that trains nothing gave no answer.
+
+        :param what: it did: "the dry build".
+        """
+        failure = outcome.message
+        if not isinstance(failure, Failure):
+            return PreparationFailed(f"{what}: {outcome.cause}", last_words(outcome.output_tail))
+        text = failure.message
+        if self.request.debug and outcome.output_tail:
+            text = f"{outcome.output_tail.rstrip()}\n{text}"
+        if failure.error == WorkloadError.__name__:
+            key = f"workload.{self.request.recipe.workload.key}"
+            return RecipeError([self.request.reading.problem(key, text)])
+        if failure.exit_code == InputError.exit_code:
+            return InputError(text)
+        return PreparationFailed(text)
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """What all tasks are given."""
+        script = self.request.recipe.workload.script
+        function = FACTORY if script is None else SCRIPT
+        return {"function": function, "alike": self.alike, "debug": self.request.debug}
+
+    def _job_of_stack(self, folder: str) -> Job:
+        request = self.request
+        variant = Variant(FULL if request.plugins else BASELINE, request.plugins)
+        return self._job(variant, request.seed or 1, request.folder / folder)
+
+    def _job(self, variant: Variant, seed: int, folder: Path) -> Job:
+        runtime, changes = self._runtime(variant.plugins)
+        return Job(
+            recipe=self.request.recipe, plugins=variant.plugins, variant=variant.name, seed=seed,
+            machine=self.request.machine, folder=folder, runtime=runtime, runtime_changes=changes,
+        )  # fmt: skip
+
+    def _runtime(
+        self, plugins: tuple[StackedPlugin, ...]
+    ) -> tuple[RuntimeOptions, tuple[Change, ...]]:
+        stack = Stack(plugins, Defaults())
+        runtime = stack.configure_runtime(self.request.machine, self.request.recipe)
+        return runtime, stack.all_changes
+
+    def _environment(self, runtime: RuntimeOptions, *, debug: bool) -> dict[str, str]:
+        return process_environment(self.request.environment, runtime, debug=debug)
+
+    def _carry_out(self, task: Task, tell: Tell = lambda message: None) -> ProcessOutcome:
+        environment = self._environment(task.job.runtime, debug=task.debug)
+        outcome = self.runner(task, environment, tell)
+        _tidy(task.job.folder)
+        return outcome
 
 
 def _ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
@@ -226,35 +255,18 @@ def _ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
 def _with_outcome(
     result: RunResult, outcome: ProcessOutcome, target: TargetSpec | None
 ) -> RunResult:
-    message = outcome.message
+    report = outcome.message
     tail = "\n".join(last_words(outcome.output_tail)) or None
-    if message is None:
-        return attrs.evolve(result, error=outcome.cause, output_tail=tail)
-    if message["type"] == "served":
+    if isinstance(report, OthersServed):
         return attrs.evolve(result, status="served")
-    if message["type"] != "result":
-        return attrs.evolve(result, error=message["message"], output_tail=tail)
-    said = dict(message["run"])
-    wrong = _why_script_failed(said)
-    if wrong is not None:
-        result = attrs.evolve(result, error=wrong, output_tail=tail)
-    try:
-        status = "ok" if wrong is None else "failed"
-        figures = summed_up(said, target)
-        told = {**attrs.asdict(result, recurse=False), **figures, "status": status}
-        return structure(told, RunResult)
-    except Exception as error:  # whatever the pipe brought, it is the run that failed
-        return attrs.evolve(result, error=f"sent no valid result: {error}", output_tail=tail)
-
-
-def _why_script_failed(said: dict[str, Any]) -> str | None:
-    """Return why a script's run counts for nothing though it came to an end, None if it counts."""
-    error, diverged = said.pop("script_error", None), said.pop("diverged", None)
-    if error is not None:
-        return str(error)
-    if said.get("exit_status") and said.get("after_fits") is None:
-        return f"the script ended with status {said['exit_status']}"
-    return None if diverged is None else str(diverged)
+    if not isinstance(report, RunReport):
+        error = report.message if isinstance(report, Failure) else outcome.cause
+        return attrs.evolve(result, error=error, output_tail=tail)
+    facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
+    fits = tuple(summarize(fit, target) for fit in report.fits)
+    if report.why_failed is not None:
+        return attrs.evolve(result, **facts, fits=fits, error=report.why_failed, output_tail=tail)
+    return attrs.evolve(result, **facts, fits=fits, status="ok")
 
 
 def last_words(output: str) -> list[str]:

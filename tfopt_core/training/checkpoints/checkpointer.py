@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -12,6 +12,7 @@ import attrs
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
 from tfopt_core.private_api import why_without
+from tfopt_core.records.messages import Note, Tell
 from tfopt_core.training.checkpoints import variables
 from tfopt_core.training.checkpoints.callback_state import (
     capture_callbacks,
@@ -36,8 +37,6 @@ from tfopt_core.training.checkpoints.segments import begin_anew
 from tfopt_core.training.distributed.gathering import of_every_worker, of_this_worker
 from tfopt_core.training.fit_monitor import FitMonitor
 from tfopt_core.training.loops.resident import ResidentFunction
-
-Tell = Callable[[dict[str, Any]], None]
 
 
 @attrs.define(eq=False)
@@ -302,7 +301,7 @@ class Checkpointer:
     def _note(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            self.tell({"type": "note", "text": text})
+            self.tell(Note(text))
 
 
 def _is_plain(value: Any) -> bool:

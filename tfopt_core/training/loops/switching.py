@@ -8,13 +8,14 @@ call, and the next calls of `fit` are answered with the logs that are there alre
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
 from tfopt_core.errors import describe
+from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import TEST_METHODS, batch_callbacks
 from tfopt_core.training.loops.exact_loops import Adapt, Decider, Loop
@@ -24,15 +25,13 @@ from tfopt_core.training.loops.report import continued
 from tfopt_core.training.loops.train_functions import count_by, keras_function, made_function
 from tfopt_core.training.timing.clock import StepClock
 
-Tell = Callable[[dict[str, Any]], None]
-
 
 @attrs.define(eq=False)
 class SwitchingLoop:
     """What `model.train_function` is while loops are compared, and afterwards.
 
     :param decider: chooses a loop for each call, until it keeps one.
-    :param tell: told once what is kept, as the message "adapted".
+    :param tell: told once what is kept.
     :param steps_made: steps that the last call made; 0 for a call whose steps were made before.
     """
 
@@ -108,7 +107,7 @@ class SwitchingLoop:
     def finish(self) -> Loop:
         """The training is over: leave the model as it was; the loop that trained it in the end."""
         if self.kept is None:
-            self.tell({"type": "adapted", "adapted": self.decider.summary()})
+            self.tell(self.decider.adapted())
         self._count_by(self.reference.steps)
         return self.kept or self.reference
 
@@ -116,7 +115,7 @@ class SwitchingLoop:
         loop = self.decider.choose()
         self.kept = self.decider.kept
         if self.kept is not None:
-            self.tell({"type": "adapted", "adapted": self.decider.summary()})
+            self.tell(self.decider.adapted())
         return loop
 
     def _fitting(self, loop: Loop) -> Loop:
@@ -246,7 +245,7 @@ def switching_loop(
     offer = offer_loops(built)
     decider = adapt(offer, clock.sync)
     if offer.empty:
-        tell({"type": "adapted", "adapted": decider.summary()})
+        tell(decider.adapted())
         return None
     return SwitchingLoop(
         built, clock, decider, offer.reference, tell, steps_per_epoch=built.run.steps_per_epoch

@@ -11,10 +11,11 @@ import attrs
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Effect
 from tfopt_core.records.fit import FitOutcome
+from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit import outcome_of
-from tfopt_core.training.fit_monitor import FitMonitor, Known, Report
+from tfopt_core.training.fit_monitor import FitMonitor, Known
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.loops.switching import switching_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
@@ -26,26 +27,21 @@ class FitOfScript:
     """What came of one call of `fit`.
 
     :param number: of the call, counted from 1.
-    :param name: the model's class and the number of the call: `fit 2 of Sequential`.
     :param effects: every plugin's effect on it, by name.
     :param diverged: what metric was no finite number, and when; None if none was.
-    :param repeated_epochs: by how many epochs the history that the script has got is longer than
-        what was trained, as the fit was cut short.
     """
 
     number: int
-    name: str
     outcome: FitOutcome
     effects: dict[str, Effect]
     diverged: TrainingDiverged | None = None
-    repeated_epochs: int = 0
 
 
 def train_fit(
     workload: FitWorkload,
     built: Built,
     started: int,
-    report: Report,
+    report: Tell,
     known: Known | None = None,
     adapt: Adapt | None = None,
 ) -> tuple[FitOfScript, Any]:
@@ -94,19 +90,17 @@ def train_fit(
         )  # fmt: skip
         seen = FitOfScript(
             number=call.number,
-            name=f"fit {call.number} of {type(model).__name__}",
-            outcome=outcome_of(
-                monitor,
-                built,
-                started,
-                ended,
-                initial_epoch=call.initial_epoch,
-                jit_compile=None if kept_loop is None else kept_loop.jit_compile,
+            outcome=attrs.evolve(
+                outcome_of(
+                    monitor, built, started, ended, initial_epoch=call.initial_epoch,
+                    jit_compile=None if kept_loop is None else kept_loop.jit_compile,
+                ),
+                name=f"fit {call.number} of {type(model).__name__}",
+                repeated_epochs=repeated_epochs,
             ),
             effects=built.stack.report_effects(built.run, model),
             diverged=monitor.diverged,
-            repeated_epochs=repeated_epochs,
-        )
+        )  # fmt: skip
     finally:
         # whatever the call has raised, the script may go on
         workload.compiled.put_back(model)

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.records.fit import TimedBlock
+from tfopt_core.records.fit import Block
 
 # A block is long enough for the clock (MEASUREMENT.md, section 3).
 BLOCK_STEPS = 10
@@ -38,7 +38,7 @@ class StepClock:
     sync: Callable[[], None] | None = None
     now: Callable[[], int] = perf_counter_ns
     on_call: Callable[[int, int], None] | None = None
-    blocks: list[TimedBlock] = attrs.field(factory=list)
+    blocks: list[Block] = attrs.field(factory=list)
     validation_seconds: list[float] = attrs.field(factory=list)
     epoch_begins: list[int] = attrs.field(factory=list)
     epoch_ends: list[int] = attrs.field(factory=list)
@@ -183,6 +183,6 @@ class StepClock:
             if not cold and self.fills_cache and self._epoch == self._fresh_epoch:
                 cold = "cache"
             seconds = (end - self._start) / 1e9
-            self.blocks.append(TimedBlock(self._steps, seconds, self._epoch, cold))
+            self.blocks.append(Block(self._steps, seconds, self._epoch, cold))
             self._start = end
         self._steps = 0

@@ -10,41 +10,54 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import attrs
 
 from tfopt_core.errors import InputError, TfoptError
+from tfopt_core.records.messages import Message
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.complaints import Seen, why_nothing_trained
 from tfopt_core.training.scripts.importing import WhenImported
 from tfopt_core.training.scripts.running import ScriptEnd, run_script
 from tfopt_core.training.scripts.seeding import Seeding
-from tfopt_core.workers.task import Task, error_message
+from tfopt_core.workers.channel import reworded
+from tfopt_core.workers.task import Task, failure_of
 
 if TYPE_CHECKING:
     from tfopt_core.training.scripts.fit_workload import FitWorkload
     from tfopt_core.training.scripts.private_folder import PrivateFolder
 
-Send = Callable[[dict[str, Any]], None]
+AnyTask = TypeVar("AnyTask", bound=Task)
 
 PRIVATE = "work"
 
 
 @attrs.define(eq=False)
-class ScriptRun(abc.ABC):
+class ScriptRun(abc.ABC, Generic[AnyTask]):
     """One run of the script, and what it has done so far. What happens at a fit, a subclass says.
 
+    :param tell: takes the messages, the last one too.
     :param failure: what tfopt itself complained of, whatever the script made of it.
     """
 
-    task: Task
-    send: Send
+    task: AnyTask
+    tell: Callable[[Message], None]
     private: PrivateFolder | None = None
     seeding: Seeding | None = None
     failure: TfoptError | None = None
     session: Any = None
     _runtime_is_set: bool = False
+
+    @property
+    def in_private_folder(self) -> bool:
+        """Whether the script runs in a private copy of its folder, unless the recipe forbids it."""
+        return True
+
+    @property
+    def own_seeds(self) -> bool:
+        """Whether the script's own seeds stay, and none are set for it."""
+        return False
 
     @contextlib.contextmanager
     def placed(self) -> Iterator[Path]:
@@ -53,7 +66,7 @@ class ScriptRun(abc.ABC):
         assert recipe.workload.script is not None
         path = (recipe.directory / recipe.workload.script).absolute()
         folder = recipe.working_directory.resolve()
-        if not self.task.measured or recipe.workload.isolate is False:
+        if not self.in_private_folder or recipe.workload.isolate is False:
             os.chdir(folder)
             yield path
             return
@@ -113,7 +126,7 @@ class ScriptRun(abc.ABC):
 
         self._tensorflow_imported()  # (who imports which, and when, is TensorFlow's own affair)
         self._noting(functools.partial(_check_backend, keras.config.backend()))
-        if not self.task.own_seeds:
+        if not self.own_seeds:
             self.seeding = Seeding()
         self.session = Session(self._job(), self._guarded(self._on_fit), self.seeding)
         self._noting(self.session.begin)
@@ -129,20 +142,14 @@ class ScriptRun(abc.ABC):
         :param started: `perf_counter_ns` when the script called it.
         """
 
-    def _told(self, said: Any) -> Any:
-        """Plain data with the user's own paths, wherever they stand in it."""
-        if isinstance(said, str):
-            return self.in_words(said)
-        if isinstance(said, dict):
-            return {key: self._told(value) for key, value in said.items()}
-        if isinstance(said, list | tuple):
-            return [self._told(value) for value in said]
-        return said
+    def tell_in_words(self, message: Message) -> None:
+        """Send a message with the user's own paths, wherever they stand in it."""
+        self.tell(reworded(message, self.in_words))
 
-    def _end_here(self, message: dict[str, Any]) -> NoReturn:
-        """Say the last word and end the process, whatever the script would do next: it might catch
-        any exception."""
-        self.send(message)
+    def _end_here(self, message: Message) -> NoReturn:
+        """Send the last message and end the process, whatever the script would do next: it might
+        catch any exception."""
+        self.tell_in_words(message)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(0)
@@ -164,7 +171,7 @@ class ScriptRun(abc.ABC):
             raise
 
     def _say_failure_and_end(self, error: TfoptError) -> NoReturn:
-        self._end_here(dict(self._told(error_message(error))))
+        self._end_here(failure_of(error))
 
 
 def _check_backend(backend: str) -> None:

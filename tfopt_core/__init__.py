@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tfopt_core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from tfopt_core.api import Stacked, apply, optimize, stacked
     from tfopt_core.data import DataPlan
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
     from tfopt_core.training.loops.report import LoopReport, loop_report
     from tfopt_core.training.workload import Workload
-
-__version__ = "0.1.0"
 
 # Where the names come from.
 _PLACES = {

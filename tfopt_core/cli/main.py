@@ -10,7 +10,6 @@ from typing import NoReturn
 
 import rich_click as click
 
-from tfopt_core import __version__
 from tfopt_core.cli.apply import apply
 from tfopt_core.cli.compare import compare
 from tfopt_core.cli.diagnose import diagnose
@@ -27,6 +26,7 @@ from tfopt_core.cli.schema import schema
 from tfopt_core.cli.selftest import selftest
 from tfopt_core.cli.train import train
 from tfopt_core.errors import TfoptError
+from tfopt_core.version import __version__
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 

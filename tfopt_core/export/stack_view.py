@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 
-from tfopt_core import __version__
 from tfopt_core.data import Stage
 from tfopt_core.hooks import Change, TrainingOptions
 from tfopt_core.hooks.code.plain_code import Names, NoPlainForm, PlainCode, Written
@@ -16,6 +15,7 @@ from tfopt_core.hooks.guards import named_after
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.program import Became
 from tfopt_core.training.build import Built
+from tfopt_core.version import __version__
 
 # What core cannot write down of a plugin that does not do so itself.
 _OWN_AFFAIR = {

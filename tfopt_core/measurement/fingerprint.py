@@ -15,12 +15,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tfopt_core import __version__
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.training.factory import named_workloads
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request
+from tfopt_core.version import __version__
 
 LIBRARIES = ("tensorflow", "keras", "numpy")
 ABSENT = "absent"

@@ -17,9 +17,9 @@ from string import Template
 
 import attrs
 
-from tfopt_core import __version__
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.installed.discovery import Registration
+from tfopt_core.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 ENDING = ".template"

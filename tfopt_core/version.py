@@ -1,0 +1,3 @@
+"""The version of tfopt, which stands here alone."""
+
+__version__ = "0.1.0"

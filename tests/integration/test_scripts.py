@@ -13,8 +13,9 @@ from support.cases import mostly_thorough
 from support.forked_command import runs_forked
 from support.real_process import Done, environment, run, tfopt
 
+from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.command_request import make_request
-from tfopt_core.app.first_contact import NewScript, first_contact
+from tfopt_core.app.first_contact import look_at
 from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.trials.processes import Processes
@@ -276,8 +277,8 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_pat
     smaller = SMALL.replace('keras.layers.Dense(8, activation="relu"), ', "")
     (tmp_path / "small.py").write_text(HASTY + smaller)
     monkeypatch.chdir(tmp_path)
-    script = NewScript(script="small.py", workload={"script": "small.py", "max_steps": 100})
-    contact = first_contact(script, (), Limits(), Terminal(quiet=True))
+    options = ApplyOptions(target="small.py", max_steps=100)
+    contact = look_at(options, Limits(), Terminal(quiet=True))
     tried = {one.plugin for one in contact.draft.stack}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -13,10 +13,9 @@ import attrs
 from tfopt_core.errors import InputError, RecipeError
 
 if TYPE_CHECKING:
-    from tfopt_core.app.script_options import ScriptOptions
+    from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.view import View
     from tfopt_core.diagnosis.draft import Draft
-    from tfopt_core.recipe import WorkloadSpec
     from tfopt_core.records.dry_build import Prepared
     from tfopt_core.records.results import Results
     from tfopt_core.trials.request import Request
@@ -26,24 +25,6 @@ if TYPE_CHECKING:
 def is_script(target: str) -> bool:
     """Return whether the target of a command is a script and no recipe."""
     return target.endswith(".py")
-
-
-@attrs.frozen(kw_only=True)
-class NewScript:
-    """A script that there is no recipe of, and what the command was given beside it.
-
-    :param workload: keys of the recipe's `[workload]`, the script among them.
-    :param write_to: where the recipe goes, None for beside the user.
-    :param measure_anyway: whether a plugin is measured even where none seems to save time.
-    """
-
-    script: str
-    workload: Mapping[str, object]
-    budget: str | None = None
-    pairs: int | None = None
-    write_to: Path | None = None
-    measure_anyway: bool = False
-    debug: bool = False
 
 
 @attrs.frozen
@@ -56,14 +37,13 @@ class Contact:
     prepared: tuple[Prepared, Request] | None
 
 
-def first_contact(
-    asked: NewScript, overrides: Sequence[str], limits: Limits, view: View
-) -> Contact:
+def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
     """Look at a script for some seconds, and write the recipe that is worth measuring.
 
+    :param options: their target is the script.
     :param view: shows what is done, and what was found.
-    :raises InputError: for a script that gives nothing to look at, and for a recipe that is there
-        already and was changed by hand.
+    :raises InputError: for options that do not fit, for a script that gives nothing to look at, and
+        for a recipe that is there already and was changed by hand.
     """
     from tfopt_core.app.command_request import make_request
     from tfopt_core.diagnosis.draft import (
@@ -76,11 +56,25 @@ def first_contact(
     )
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.recipe.writing import write_file
+    from tfopt_core.recipe import WorkloadSpec
+    from tfopt_core.recipe.writing import recipe_text, write_file
     from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
-    path = asked.write_to or recipe_path(Path(asked.script), Path.cwd())
+    if options.script is not None:
+        raise InputError(
+            f'"{options.target}" is a script itself; leave --script out, or name a recipe'
+        )
+    if options.resuming:
+        name = f"{Path(options.target).stem}.tfopt.toml"
+        raise InputError(f"--resume goes on with a recipe: tfopt apply {name} --resume")
+    script = checked_script(options.target)
+    workload = {"script": script, **options.workload()}
+    # for a recipe that lies in another folder
+    elsewhere = {**workload, "script": str(Path(script).absolute()), "folder": str(Path.cwd())}
+    if options.write_to is not None and options.write_to.absolute().parent != Path.cwd():
+        workload = elsewhere
+    path = options.write_to or recipe_path(Path(script), Path.cwd())
     check_free(path)
     with tempfile.TemporaryDirectory(prefix="tfopt-look-") as folder:
 
@@ -88,13 +82,16 @@ def first_contact(
             trial = Path(folder) / "trial.toml"
             trial.write_text(text, encoding="utf-8")
             request, _ = make_request(
-                str(trial), overrides, compares=False, keeps=False, debug=asked.debug
+                str(trial), options.overrides, compares=False, keeps=False, debug=options.debug
             )
             return attrs.evolve(request, folder=Path(folder) / "runs" / trial.stem)
 
-        request = request_for(_bare(asked))
+        bare = recipe_text(
+            name=Path(script).stem, description="", workload=elsewhere, plugins=(), measure={}
+        )
+        request = request_for(bare)
         with view.phases() as on_phase:
-            on_phase(f"running {asked.script} up to its first fit")
+            on_phase(f"running {script} up to its first fit")
             installed = inspect_plugins()
             try:
                 diagnosed = diagnose(
@@ -103,13 +100,13 @@ def first_contact(
             except RecipeError as error:
                 # of a recipe that nobody has written
                 said = "; ".join(problem.message for problem in error.problems)
-                raise InputError(f"{asked.script}: {said}") from error
-        draft = draft_of(diagnosed, _spec(asked), asked.budget, asked.pairs)
+                raise InputError(f"{script}: {said}") from error
+        draft = draft_of(diagnosed, WorkloadSpec(**workload), options.budget, options.pairs)
         view.look(draft)
         to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
 
         def attempt(draft: Draft) -> Tried:
-            trial = attrs.evolve(draft, workload=_whole_paths(asked))
+            trial = attrs.evolve(draft, workload=elsewhere)
             called_off = _after(try_seconds(diagnosed.estimate), to_the_fit)
             limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
             prepared, resolved = prepare(request_for(trial.text()), limited, quick=True)
@@ -121,11 +118,12 @@ def first_contact(
         with view.phases() as on_phase:
             draft, tried = screened(
                 draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
-                measure_anyway=asked.measure_anyway,
+                measure_anyway=options.measure_anyway,
             )  # fmt: skip
     if tried is not None:
         check_free(path)
         write_file(path, draft.text(), replace=True)
+        view.written(draft, path)
     return Contact(draft, path, None if tried is None else tried.found)
 
 
@@ -142,28 +140,6 @@ def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
     return late
 
 
-def _spec(asked: NewScript) -> WorkloadSpec:
-    from tfopt_core.recipe import WorkloadSpec
-
-    return WorkloadSpec(**asked.workload)  # type: ignore[arg-type]
-
-
-def _bare(asked: NewScript) -> str:
-    """Return a recipe of the script alone, to look at it."""
-    from tfopt_core.recipe.writing import recipe_text
-
-    return recipe_text(
-        name=Path(asked.script).stem, description="", workload=_whole_paths(asked), plugins=(),
-        measure={},
-    )  # fmt: skip
-
-
-def _whole_paths(asked: NewScript) -> dict[str, object]:
-    """Return the workload for a recipe that lies elsewhere."""
-    whole = {"script": str(Path(asked.script).absolute()), "folder": str(Path.cwd())}
-    return {**asked.workload, **whole}
-
-
 def checked_script(script: str) -> str:
     """Return the script's path, as the recipe beside the user names it.
 
@@ -176,42 +152,6 @@ def checked_script(script: str) -> str:
     absolute = path.absolute()
     here = Path.cwd()
     return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
-
-
-def look_at(
-    target: str,
-    options: ScriptOptions,
-    overrides: Sequence[str],
-    *,
-    budget: str | None,
-    pairs: int | None,
-    write_to: Path | None,
-    measure_anyway: bool,
-    resuming: bool,
-    limits: Limits,
-    view: View,
-    debug: bool,
-) -> Contact:
-    """Look at the script that a command was given, and propose a recipe.
-
-    :raises InputError: for options that do not fit, and whatever `first_contact` raises.
-    """
-
-    if options.script is not None:
-        raise InputError(f'"{target}" is a script itself; leave --script out, or name a recipe')
-    if resuming:
-        name = f"{Path(target).stem}.tfopt.toml"
-        raise InputError(f"--resume goes on with a recipe: tfopt apply {name} --resume")
-    script = checked_script(target)
-    asked = NewScript(
-        script=script, workload={"script": script, **options.workload()}, budget=budget,
-        pairs=pairs, write_to=write_to, measure_anyway=measure_anyway, debug=debug,
-    )  # fmt: skip
-    if write_to is not None and write_to.absolute().parent != Path.cwd():
-        asked = attrs.evolve(asked, workload=_whole_paths(asked))
-    contact = first_contact(asked, overrides, limits, view)
-    view.written(contact.draft, contact.path)
-    return contact
 
 
 def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:

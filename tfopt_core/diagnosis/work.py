@@ -20,6 +20,7 @@ from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, sha
 from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
 from tfopt_core.errors import describe
 from tfopt_core.hooks import Diagnosis, Finding
+from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far
@@ -247,7 +248,9 @@ def _diagnosed(
     parts: Parts,
     matmul: MatmulUse,
 ) -> Diagnosed:
+    facts = {field.name: getattr(diagnosis, field.name) for field in attrs.fields(StepFacts)}
     return Diagnosed(
+        **facts,
         recipe=job.recipe.name,
         recipe_sha256=job.recipe.sha256(),
         workload=job.recipe.workload.said,
@@ -255,24 +258,10 @@ def _diagnosed(
         stack=built.stack.names,
         resolved={name: plain(settings) for name, settings in built.stack.settings.items()},
         machine=job.machine.to_dict(),
-        epochs=diagnosis.epochs,
-        steps_per_epoch=diagnosis.steps_per_epoch,
-        batch_size=diagnosis.batch_size,
-        examples=diagnosis.examples,
-        example_bytes=diagnosis.example_bytes,
-        available_memory_bytes=diagnosis.available_memory_bytes,
-        trainable_parameters=diagnosis.trainable_parameters,
-        policy=diagnosis.policy,
-        jit_compile=diagnosis.jit_compile,
-        supports_jit=diagnosis.supports_jit,
-        batch_callbacks=diagnosis.batch_callbacks,
         data={split: plan.describe() for split, plan in built.plans.items()},
-        step_seconds=parts.step_seconds,
         input=parts.input,
         dispatch=parts.dispatch,
         compute=parts.compute,
-        dispatch_known=parts.dispatch_known,
-        data_seconds=parts.data_seconds,
         bounds=Bounds(
             input=_finite(diagnosis.bound(("input",))),
             dispatch=_finite(diagnosis.bound(("dispatch",))),
@@ -281,7 +270,6 @@ def _diagnosed(
         ),
         matmul=matmul,
         rounds=rounds.rounds,
-        findings=diagnosis.findings,
         warnings=rounds.warnings + _stack_warnings(built),
         measuring_seconds=0.0,
     )

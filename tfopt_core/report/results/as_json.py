@@ -63,10 +63,9 @@ def _plain_data(value: Any) -> Any:
     if isinstance(value, Real):
         return float(value) if math.isfinite(value) else None
     if attrs.has(type(value)):
-        return {
-            field.name: _plain_data(getattr(value, field.name))
-            for field in attrs.fields(type(value))
-        }
+        # what tells a record from others stands before what it shares with them
+        fields = sorted(attrs.fields(type(value)), key=lambda field: field.inherited)
+        return {field.name: _plain_data(getattr(value, field.name)) for field in fields}
     if isinstance(value, Mapping):
         return {str(key): _plain_data(item) for key, item in value.items()}
     if isinstance(value, Set):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tfopt_core.errors import InputError, RecipeError
+from tfopt_core.files import write_text
 
 if TYPE_CHECKING:
     from tfopt_core.app.apply_options import ApplyOptions
@@ -57,7 +58,7 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.recipe import WorkloadSpec
-    from tfopt_core.recipe.writing import recipe_text, write_file
+    from tfopt_core.recipe.writing import recipe_text
     from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
@@ -122,7 +123,7 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
             )  # fmt: skip
     if tried is not None:
         check_free(path)
-        write_file(path, draft.text(), replace=True)
+        write_text(path, draft.text(), replace=True)
         view.written(draft, path)
     return Contact(draft, path, None if tried is None else tried.found)
 
@@ -164,7 +165,6 @@ def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]
 def keep_outcome(contact: Contact, results: Results) -> None:
     """Write the verdict into the recipe that was measured, if nobody has changed it meanwhile."""
     from tfopt_core.diagnosis.draft import is_unchanged
-    from tfopt_core.recipe.writing import write_file
 
     try:
         if not is_unchanged(contact.path.read_text(encoding="utf-8")):
@@ -175,4 +175,4 @@ def keep_outcome(contact: Contact, results: Results) -> None:
     lines = [f"Measured as {results.id}: {comparison.statement}."]
     if comparison.quality is not None:
         lines.append(f"{comparison.quality.statement}.")
-    write_file(contact.path, contact.draft.text(lines), replace=True)
+    write_text(contact.path, contact.draft.text(lines), replace=True)

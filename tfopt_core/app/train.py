@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.app.clustered import cluster_of
 from tfopt_core.errors import InputError
+from tfopt_core.files import replace_file
 from tfopt_core.hooks import Cluster
 from tfopt_core.measurement.fingerprint import fingerprint, shared_facts
 from tfopt_core.records.dry_build import Prepared
@@ -20,7 +21,7 @@ from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.records.variants import FULL, Turn, Variant
 from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import MODEL_FILE, Processes, replace_file, run_folder
+from tfopt_core.trials.processes import MODEL_FILE, Processes, run_folder
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 

@@ -9,12 +9,13 @@ import attrs
 
 from tfopt_core.app.train import OnAdapted
 from tfopt_core.errors import InputError
+from tfopt_core.files import replace_file
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.messages import Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Turn, Variant
 from tfopt_core.trials.preparation import prepare
-from tfopt_core.trials.processes import MODEL_FILE, Processes, replace_file, run_folder
+from tfopt_core.trials.processes import MODEL_FILE, Processes, run_folder
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 

@@ -77,7 +77,7 @@ def init(
     """
     from tfopt_core.app import first_recipe, first_stack
     from tfopt_core.app.command_request import seconds_of
-    from tfopt_core.recipe.writing import write_file
+    from tfopt_core.files import write_text
 
     if plugins and diagnose:
         raise InputError("--plugin and --diagnose each choose the stack; give one of them")
@@ -113,7 +113,7 @@ def init(
     if wanted.diagnose:
         stack = _proposed(text(stack), path.parent) or stack
     first_recipe.check_text(text(stack), path.parent)
-    write_file(path, text(stack), replace=force)
+    write_text(path, text(stack), replace=force)
     _report(path, subject, stack)
 
 

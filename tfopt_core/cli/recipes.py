@@ -33,6 +33,7 @@ def recipes(context: click.Context) -> None:
 @debug_option
 def copy(name: str, target: Path | None, debug: bool) -> None:
     """Copy the recipe NAME to TARGET (NAME.toml here by default), to be changed."""
+    from tfopt_core.files import write_text
     from tfopt_core.recipe import shipped_recipes
 
     shipped = shipped_recipes()
@@ -42,12 +43,5 @@ def copy(name: str, target: Path | None, debug: bool) -> None:
     path = target or Path(f"{name}.toml")
     if path.is_dir():
         path /= f"{name}.toml"
-    try:
-        # "x": never write over what is there
-        with path.open("x", encoding="utf-8") as file:
-            file.write(shipped[name].read_text(encoding="utf-8"))
-    except FileExistsError:
-        raise InputError(f'"{path}" exists already; name another file') from None
-    except OSError as error:
-        raise InputError(f'"{path}" cannot be written: {error.strerror}') from error
+    write_text(path, shipped[name].read_text(encoding="utf-8"))
     click.echo(f"{path}: change it, then run: tfopt apply {path}")

@@ -17,7 +17,6 @@ from tfopt_core.errors import (
     TfoptError,
     WorkloadError,
 )
-from tfopt_core.files import pieces_of, write_whole
 from tfopt_core.hooks import Change, RuntimeOptions
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -313,16 +312,3 @@ def _shorten(output: Path) -> None:
 def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
     """Return the private folder of one run, below that of its measurement."""
     return folder / f"{round_:02d}-{position}-{variant}".replace(" ", "-")
-
-
-def replace_file(source: Path, target: Path) -> None:
-    """Copy the model that a run has left to where the user wants it: wholly or not at all.
-
-    :raises InputError: if the target cannot be written; says where the source lies.
-    """
-    try:
-        write_whole(target, pieces_of(source))
-    except OSError as error:
-        raise InputError(
-            f'cannot write "{target}": {error.strerror or error}; it is kept as "{source}"'
-        ) from error

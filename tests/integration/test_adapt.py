@@ -63,8 +63,9 @@ class Scripted:
     def cut(self):
         pass
 
-    def summary(self):
-        return {"kept": None if self.kept is None else self.kept.name}
+    def adapted(self):
+        kept = "" if self.kept is None else self.kept.name
+        return Adapted(reference=self.offer.reference.name, kept=kept, reason="")
 
 
 def loops(*pairs):

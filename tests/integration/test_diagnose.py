@@ -18,6 +18,7 @@ from tfopt_core.diagnosis import process as diagnosing
 from tfopt_core.diagnosis import step_rounds
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.errors import PreparationFailed
+from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.messages import PartsMeasured, PluginAsked, Progress
 from tfopt_core.workers.spawn import ProcessOutcome
 
@@ -90,7 +91,7 @@ PLUGINS = """
 
 
 @attrs.frozen
-class Diagnosed:
+class DiagnosedByCommand:
     """One diagnosis: how it ended, what `--json` wrote, and what was printed."""
 
     code: int
@@ -119,14 +120,14 @@ def quick():
         yield
 
 
-def diagnose(project: Path, *options: str) -> Diagnosed:
+def diagnose(project: Path, *options: str) -> DiagnosedByCommand:
     out, err = io.StringIO(), io.StringIO()
     target = project / "out.json"
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(project)
         code = run(["diagnose", "recipe.toml", "--json", "out.json", *options])
     assert target.exists(), err.getvalue()
-    return Diagnosed(code, json.loads(target.read_text()), out.getvalue(), err.getvalue())
+    return DiagnosedByCommand(code, json.loads(target.read_text()), out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,13 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import attrs
 
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.clustered import check_none_described, cluster_owner
@@ -62,6 +65,21 @@ def make_request(
         debug=debug,
     )
     return request, results
+
+
+@contextmanager
+def temporary_request(
+    target: str, overrides: Sequence[str], *, json_path: Path | None = None, debug: bool = False
+) -> Iterator[Request]:
+    """Yield a request whose processes leave nothing behind, for the time of the context.
+
+    :raises InputError: as `make_request`.
+    """
+    request, _ = make_request(
+        target, overrides, compares=False, keeps=False, json_path=json_path, debug=debug
+    )
+    with tempfile.TemporaryDirectory(prefix="tfopt-") as folder:
+        yield attrs.evolve(request, folder=Path(folder))
 
 
 def make_cluster_request(

@@ -172,25 +172,13 @@ def _ask(question: str, check: Callable[[str], Any], default: str | None = None)
 
 def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
     """What a diagnosis of the recipe's workload proposes to stack; said if that is nothing."""
-    import tempfile
-
-    from tfopt_core.app.command_request import make_request
+    from tfopt_core.app.diagnose import diagnose_recipe
     from tfopt_core.app.first_recipe import beside
     from tfopt_core.app.first_stack import proposed_plugins
-    from tfopt_core.diagnosis.process import diagnose
-    from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.report.live.phases import make_phases
-    from tfopt_core.report.style.console import make_console
-    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.report.terminal import Terminal
 
-    with (
-        beside(text, folder) as recipe,
-        tempfile.TemporaryDirectory(prefix="tfopt-init-") as private,
-        make_phases(make_console(stderr=True), quiet=False) as on_phase,
-    ):
-        request, _ = make_request(str(recipe), (), compares=False, keeps=False)
-        request = attrs.evolve(request, plugins=(), folder=Path(private))
-        found = proposed_plugins(diagnose(request, SpawnRunner(), inspect_plugins(), on_phase))
+    with beside(text, folder) as recipe:
+        found = proposed_plugins(diagnose_recipe(str(recipe), (), Terminal()))
     if not found:
         click.echo("the diagnosis proposes nothing here, so the stack is what changes nothing")
     return found

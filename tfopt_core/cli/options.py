@@ -41,5 +41,5 @@ project_option: Decorator = click.option(
     "--project",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Look in .tfopt of this folder, not in that of the project here.",
+    help="Use the results in DIR instead of the current project's.",
 )

@@ -32,7 +32,7 @@ from tfopt_core.training import penalties, precision
 from tfopt_core.training.checkpoints import random_state, segments
 from tfopt_core.training.distributed import models
 from tfopt_core.training.distributed.distribution import distribution_of
-from tfopt_core.training.graphs.operations import operations as graphs
+from tfopt_core.training.graphs import operations as graphs
 from tfopt_core.training.loops.train_functions import own_strategy, why_no_loop
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.strategy import kinds

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from tfopt_core.app.command_request import temporary_request
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.trials.preparation import prepare_in_detail
-from tfopt_core.workers.spawn import SpawnRunner
 
 
 def plan_recipe(
@@ -18,5 +17,7 @@ def plan_recipe(
     :raises InputError: for whatever is wrong with the recipe.
     :raises PreparationFailed: for what would fail in every run.
     """
+    from tfopt_core.workers.spawn import SpawnRunner
+
     with temporary_request(target, overrides, debug=debug) as request:
         return request.recipe.name, prepare_in_detail(request, SpawnRunner())

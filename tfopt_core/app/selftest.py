@@ -13,7 +13,6 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
 from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
 from tfopt_core.training.runtime import check_environment
-from tfopt_core.workers.fork import ForkRunner
 
 if TYPE_CHECKING:
     from tfopt_core.app.view import View
@@ -26,6 +25,8 @@ def control_trials(times: int, view: View) -> Iterator[ControlTrial]:
     :raises InputError: for a number of times below 1.
     :raises KeyboardInterrupt: if one was interrupted.
     """
+    from tfopt_core.workers.fork import ForkRunner
+
     if times < 1:
         raise InputError(f"--times: expected a number of at least 1, got {times}")
     check_environment(os.environ)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -64,7 +65,7 @@ def train_once(
     """
     from tfopt_core.app.checkpoints import checkpoint_config, resumed  # reads files by NumPy
 
-    try:
+    with _removed_at_the_end(request.folder):
         taken_up = None if point is None else resumed(point, request)
         prepared, request = taken_up or prepare(request, quiet)
         for text in prepared.not_timed if taken_up is None else ():
@@ -81,28 +82,88 @@ def train_once(
                 case ClusterJoining():
                     on_note(joining_in_words(message.cluster))
 
-        seed = request.seed or random.SystemRandom().randrange(1, 2**31)
         facts = facts_of(request) if cluster_of(request) is not None else {}
-        turn = Turn(0, 0, Variant(FULL, request.plugins), seed)
         run = Processes(request, runner).run(
-            turn, request.folder.name, tell,
+            _turn(request), request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
             keeping=None if point is None else checkpoint_config(point, request, prepared),
             facts=facts, as_it_is=True,
         )  # fmt: skip
-        saved_to = None
-        model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
         # of several workers the chief alone has saved it
-        if run.ok and request.save_to is not None and (model.exists() or not facts):
-            replace_file(model, request.save_to)
-            saved_to = request.save_to
+        saved_to = _saved(request, must=not facts) if run.ok else None
+    return Trained(run=run, prepared=prepared, saved_to=saved_to)
+
+
+def train_script(
+    request: Request, quiet: Runner, runner: Runner, on_adapted: OnAdapted | None = None
+) -> RunResult:
+    """Run a script once with the stack, in its own folder, with its own seeds and exit status.
+
+    Settings of "auto" are resolved first, in a copy of its folder that is thrown away.
+
+    :param quiet, runner, on_adapted: as `train_once` takes them.
+    :raises InputError, PreparationFailed: before the script runs.
+    """
+    notes: tuple[str, ...] = ()
+
+    def tell(message: Progress) -> None:
+        if isinstance(message, Adapted) and on_adapted is not None:
+            on_adapted(message)
+
+    with _removed_at_the_end(request.folder):
+        if any("auto" in stacked.settings.values() for stacked in request.plugins):
+            prepared, request = prepare(request, quiet)
+            notes = prepared.not_timed
+        run = Processes(request, runner).run(
+            _turn(request), request.folder.name, tell,
+            save=request.save_to is not None, adapt=on_adapted is not None,
+            as_it_is=True, own_seeds=request.seed is None,
+        )  # fmt: skip
+        _saved(request)
+    return attrs.evolve(run, output_path=None, notes=(*notes, *run.notes))
+
+
+@contextmanager
+def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
+    """Yield what carries out the dry build, and the training, which prints as it goes."""
+    from tfopt_core.workers.fork import ForkRunner
+    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.workers.supervise import NO_LIMITS
+
+    aloud = SpawnRunner(capture=False, limits=NO_LIMITS)
+    # a process of a cluster, and that of a script, must be the first to use TensorFlow
+    if request.recipe.workload.script is not None or cluster_of(request) is not None:
+        yield SpawnRunner(), aloud
+        return
+    # the dry build and the training are forks of one process, which starts TensorFlow once
+    with ForkRunner(SpawnRunner()) as quiet:
+        yield quiet, quiet.with_spawn(aloud)
+
+
+def _turn(request: Request) -> Turn:
+    seed = request.seed or random.SystemRandom().randrange(1, 2**31)
+    return Turn(0, 0, Variant(FULL, request.plugins), seed)
+
+
+def _saved(request: Request, *, must: bool = False) -> Path | None:
+    """Put the model where the request wants it. Return where, None if this process saved none."""
+    model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
+    if request.save_to is None or not (must or model.exists()):
+        return None
+    replace_file(model, request.save_to)
+    return request.save_to
+
+
+@contextmanager
+def _removed_at_the_end(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except InputError:
         raise  # what could not be saved lies in the folder still
     except BaseException:
-        shutil.rmtree(request.folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
-    shutil.rmtree(request.folder, ignore_errors=True)
-    return Trained(run=run, prepared=prepared, saved_to=saved_to)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def facts_of(request: Request) -> dict[str, str]:

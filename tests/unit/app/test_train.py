@@ -7,8 +7,7 @@ import pytest
 from support.fake_role import RUN
 
 from tfopt_core import hookimpl
-from tfopt_core.app.train import train_once
-from tfopt_core.app.train_script import train_script
+from tfopt_core.app.train import train_once, train_script
 from tfopt_core.hooks import ClusterOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec

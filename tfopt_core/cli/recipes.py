@@ -17,14 +17,11 @@ def recipes(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from tfopt_core.recipe import shipped_recipes, summary
-    from tfopt_core.report.listing import RecipeRow, render_recipes
+    from tfopt_core.report.listing import render_recipes
     from tfopt_core.report.style.console import make_console
 
-    rows = [
-        RecipeRow(name=name, summary=summary(path), path=str(path))
-        for name, path in shipped_recipes().items()
-    ]
-    make_console().print(render_recipes(rows))
+    summaries = {name: summary(path) for name, path in shipped_recipes().items()}
+    make_console().print(render_recipes(summaries))
 
 
 @recipes.command()

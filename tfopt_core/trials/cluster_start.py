@@ -13,12 +13,12 @@ from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster, Serve
 from tfopt_core.hooks.cluster import JOIN_SECONDS
 from tfopt_core.hooks.installed.settings import plain
-from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.records.messages import ClusterJoined, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.agreement import check_agreement, exchanged
 from tfopt_core.training.distributed.serving import said_by_servers, serve
 from tfopt_core.training.strategy.joined import Joined, join
+from tfopt_core.trials.request import with_settings
 from tfopt_core.workers.task import RunTask
 
 
@@ -60,7 +60,8 @@ def _joined(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     said = exchanged(joined.strategy, own)
     check_agreement(cluster, [document["facts"] for document in said])
     chief = said[0]
-    plugins = tuple(_with_settings(p, chief["settings"][p.name]) for p in job.plugins)
+    # "auto" may have been resolved otherwise here
+    plugins = with_settings(job.plugins, [chief["settings"][p.name] for p in job.plugins])
     job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
     return attrs.evolve(task, job=job), joined
 
@@ -116,11 +117,3 @@ def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
                 f"{name} was started with another {', '.join(different)} than the chief; start "
                 "all with one recipe and the same code"
             )
-
-
-def _with_settings(stacked: StackedPlugin, settings: Mapping[str, Any]) -> StackedPlugin:
-    """Return the plugin with the chief's settings: "auto" may have been resolved otherwise here."""
-    fields = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
-    }
-    return StackedPlugin(stacked.name, attrs.evolve(stacked.plugin, **fields))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tfopt_core.app.check import check_recipe
-from tfopt_core.app.clustered import check_none_described, cluster_owner
 from tfopt_core.app.project import project_of
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
@@ -80,37 +79,6 @@ def temporary_request(
     )
     with tempfile.TemporaryDirectory(prefix="tfopt-") as folder:
         yield attrs.evolve(request, folder=Path(folder))
-
-
-def make_cluster_request(
-    target: str,
-    overrides: Sequence[str],
-    *,
-    workers: int | None,
-    parameter_servers: int | None,
-    save_to: Path | None = None,
-    debug: bool = False,
-) -> Request:
-    """Return the request of a training whose processes are all started on this machine.
-
-    :param workers: how many, and how many `parameter_servers`; None for what the recipe says.
-    :raises InputError: for whatever is wrong, and for a stack that trains in one process.
-    """
-    check_none_described(os.environ, "launch")
-
-    def make(overrides: Sequence[str]) -> Request:
-        return make_request(target, overrides, compares=False, save_to=save_to, debug=debug)[0]
-
-    request = make(overrides)
-    owner = cluster_owner(request)
-    if owner is None:
-        raise InputError(
-            '"launch" needs a plugin that trains over several processes; add one to the stack '
-            "(`tfopt plugins` lists them), or use `tfopt train`"
-        )
-    asked = {"workers": workers, "parameter_servers": parameter_servers}
-    changes = [f"plugins.{owner}.{key}={n}" for key, n in asked.items() if n is not None]
-    return make([*overrides, *changes]) if changes else request
 
 
 def checkpoints_of(

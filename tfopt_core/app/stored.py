@@ -11,6 +11,7 @@ from tfopt_core.app.project import project_of
 from tfopt_core.errors import InputError, did_you_mean
 from tfopt_core.records.results import Results
 from tfopt_core.statistics.across.comparable import Measured
+from tfopt_core.statistics.across.contrast import Across, compare_stacks
 from tfopt_core.store.database import Store, store_path
 from tfopt_core.store.exported import read_results
 from tfopt_core.store.overview import Interim, Listing
@@ -86,11 +87,15 @@ def stored_results(asked: str, project: Path | None) -> Results | Interim:
         return Interim(measurement=store.overview_of(found), runs=store.runs(found))
 
 
-def measured(asked: str, project: Path | None) -> Measured:
-    """Return the measurement that was asked for, by its id or the JSON file of its results.
+def compared(a: str, b: str, project: Path | None) -> Across:
+    """Compare the stacks of two measurements, each named by its id or the JSON file of its results.
 
-    :raises InputError: if it is not there, ambiguous, or without a verdict.
+    :raises InputError: if one is not there, ambiguous, or without a verdict.
     """
+    return compare_stacks(_measured(a, project), _measured(b, project))
+
+
+def _measured(asked: str, project: Path | None) -> Measured:
     if is_file(asked):
         return Measured(name=asked, results=read_results(Path(asked)))
     with open_stored(project) as store:

@@ -21,10 +21,9 @@ def compare(a: str, b: str, json_path: Path | None, project: Path | None, debug:
     A and B are ids that `tfopt runs` lists (or the start or end of one, or `last`), or JSON files
     that `tfopt apply --json` wrote. Whatever makes them not comparable is said.
     """
-    from tfopt_core.app.stored import measured
+    from tfopt_core.app.stored import compared
     from tfopt_core.cli.output import show
     from tfopt_core.report.results.across import render_across
-    from tfopt_core.statistics.across.contrast import compare_stacks
 
-    across = compare_stacks(measured(a, project), measured(b, project))
+    across = compared(a, b, project)
     show(render_across(across), across, json_path)

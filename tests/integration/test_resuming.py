@@ -377,7 +377,7 @@ def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
         tmp_path, lambda: make_workload(callbacks=lambda: [Mine()]),
         keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes,
     )  # fmt: skip
-    assert "callback Mine" in next(m["text"] for m in notes if m["type"] == "note")
+    assert "callback Mine" in next(m.text for m in notes if isinstance(m, Note))
 
 
 def test_data_that_remember_epochs_are_named(tmp_path):
@@ -388,7 +388,7 @@ def test_data_that_remember_epochs_are_named(tmp_path):
         tmp_path, lambda: make_workload(data), keeping=CheckpointConfig(folder=tmp_path / "c"),
         notes=notes, batch_size=None,
     )  # fmt: skip
-    assert "on_epoch_end of the data" in next(m["text"] for m in notes if m["type"] == "note")
+    assert "on_epoch_end of the data" in next(m.text for m in notes if isinstance(m, Note))
 
 
 def test_a_process_that_does_not_write_leaves_no_file(tmp_path):

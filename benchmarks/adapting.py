@@ -12,11 +12,14 @@ import os
 import tempfile
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import networks
 from options import make_parser
+
+if TYPE_CHECKING:
+    from tfopt_core.records.messages import Progress
 
 MODELS: dict[str, tuple[Any, int, int]] = {
     "mlp": (networks.mlp, 32, 40),
@@ -54,28 +57,29 @@ def built_here(name: str, folder: Path, smoke: bool) -> Any:
 
 def line(name: str, seconds: float, smoke: bool = False) -> str:
     """Return the row of one model: the loop that was kept, and its distance from the best."""
+    from tfopt_core.records.in_run import Adapted
     from tfopt_core.training.fit import train
     from tfopt_core.training.loops.exact_loops import Loop
     from tfopt_core.trials.explore import Explorer
     from tfopt_core.trials.loop_timing import time_loops
 
-    messages: list[dict[str, Any]] = []
+    messages: list[Progress] = []
     with tempfile.TemporaryDirectory() as folder:
         built = built_here(name, Path(folder), smoke)
         train(built, perf_counter_ns(), messages.append,
               adapt=lambda offer, sync: Explorer(offer, sync, seed=1))  # fmt: skip
-        [adapted] = [message["adapted"] for message in messages if message["type"] == "adapted"]
-        step_counts = SMOKE_STEPS if smoke else (1, 4, 16, 64)
-        fixed = [Loop(steps, False, kind) for kind in ("keras", "chunked") for steps in step_counts]
+        [adapted] = [message for message in messages if isinstance(message, Adapted)]
+        several = SMOKE_STEPS if smoke else (1, 4, 16, 64)
+        fixed = [Loop(steps, False, kind) for kind in ("keras", "chunked") for steps in several]
         if name not in WITHOUT_XLA and not smoke:
             fixed += [Loop(1, True), *(Loop(steps, True, "chunked") for steps in (4, 16, 64))]
-        times = {time.loop.name: time.step_seconds for time in time_loops(built, fixed, seconds)}
-    kept, best = adapted["kept"], min(times, key=lambda name: times[name])
+        times = {one.loop.name: one.step_seconds for one in time_loops(built, fixed, seconds)}
+    kept, best = adapted.kept, min(times, key=lambda name: times[name])
     ratio = times[kept] / times[best]
     shown = "".join(f"{times[name] * 1e3:9.3f}" for name in ("1 step a call", best, kept))
     return (
         f"{name:<6}{shown}{ratio:>7.2f}  {'met' if ratio <= BAR else 'MISSED':<7} kept {kept}; "
-        f"best {best}; compared for {adapted['seconds']:.1f} s"
+        f"best {best}; compared for {adapted.seconds:.1f} s"
     )
 
 

@@ -61,8 +61,8 @@ def diagnosed(recipe: Path) -> dict[str, Any]:
 
 
 def stack_requests(folder: Path, workload: str, smoke: bool) -> dict[str, Any]:
-    """Return a request for the baseline, and one for each part's stack."""
-    from tfopt_core.app.request import make_request
+    """A request for the baseline, and for a stack for each part of a step."""
+    from tfopt_core.app.command_request import make_request
     from tfopt_core.errors import RecipeError
 
     requests: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def step_seconds(
     """Return the seconds of a steady step by request and round; None for a failed run."""
     from tfopt_core.records.variants import Turn, Variant
     from tfopt_core.statistics.timing.cutting import LONGEST_SECONDS
-    from tfopt_core.trials.request import processes_of
+    from tfopt_core.trials.processes import Processes
 
     seconds: dict[str, list[float | None]] = {name: [] for name in requests}
     for round_ in range(rounds):
@@ -95,7 +95,7 @@ def step_seconds(
         for position, name in enumerate(list(requests)[:: 1 if round_ % 2 == 0 else -1]):
             request = requests[name]
             turn = Turn(round_, position, Variant(name, request.plugins), round_ + 1)
-            run = processes_of(request, runner).run(
+            run = Processes(request, runner).run(
                 turn, request.folder.name, lambda message: None, longest_seconds=LONGEST_SECONDS
             )
             if not run.ok:

@@ -21,11 +21,10 @@ from statistics import median
 
 from options import make_parser
 
-from tfopt_core.app.request import make_request
+from tfopt_core.app.command_request import make_request
 from tfopt_core.records.results import FitResult
 from tfopt_core.records.variants import FULL, Turn, Variant
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import processes_of
 from tfopt_core.workers.clusters.local import LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 
@@ -105,7 +104,7 @@ def trained(folder: Path, name: str, number: int, options: argparse.Namespace) -
     recipe.write_text(recipe_text(name, options), encoding="utf-8")
     request, _ = make_request(str(recipe), [], compares=False)
     runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner())
-    processes: Processes = processes_of(request, runner)
+    processes: Processes = Processes(request, runner)
     # a recipe must have a plugin, and one device needs none
     stack = tuple(p for p in request.plugins if p.name != "prefetch")
     turn = Turn(0, 0, Variant(FULL, stack), 1 + number)

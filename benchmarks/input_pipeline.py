@@ -84,9 +84,9 @@ def memory(name: str, recipe: str) -> str:
 
     Both run in new processes, since forked runs share the memory of TensorFlow's libraries.
     """
-    from tfopt_core.app.request import make_request
+    from tfopt_core.app.command_request import make_request
     from tfopt_core.app.train import train_once
-    from tfopt_core.trials.request import prepare_in_detail
+    from tfopt_core.trials.preparation import prepare_in_detail
     from tfopt_core.workers.spawn import SpawnRunner
 
     with tempfile.TemporaryDirectory() as temporary:
@@ -115,10 +115,10 @@ def waiting(epochs: int) -> tuple[float, float]:
     import keras
     import tensorflow as tf
 
-    from tfopt_core.app.request import make_request
+    from tfopt_core.app.command_request import make_request
     from tfopt_core.training.build import build, load
     from tfopt_core.training.job import Job
-    from tfopt_core.trials.request import prepare
+    from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
     with tempfile.TemporaryDirectory() as temporary:

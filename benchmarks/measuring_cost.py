@@ -43,8 +43,8 @@ SMOKE_RECIPE = RECIPE.replace("epochs = 4", "epochs = 2").replace("40000", "640"
 
 
 def request_in(folder: Path, recipe: str, *, compares: bool) -> Any:
-    """Return the request of this recipe, with the runs' folders below this folder."""
-    from tfopt_core.app.request import make_request
+    """The request of this recipe, its runs' folders below this one."""
+    from tfopt_core.app.command_request import make_request
 
     (folder / "pyproject.toml").touch()
     path = folder / "recipe.toml"

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfopt_core.app.apply import Asked, NothingToMeasure, conduct
+from tfopt_core.app.apply import NothingToMeasure, conduct
+from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.check import CheckedRecipe, check_recipe
-from tfopt_core.app.script_options import ScriptOptions
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
 from tfopt_core.training.job import Job
@@ -61,17 +61,13 @@ def apply(
     """
     from tfopt_core.report.terminal import Terminal
 
-    options = ScriptOptions(
-        script=None if script is None else str(script), arguments=tuple(arguments)
-    )
-    found = conduct(
-        Asked(
-            target=str(recipe), overrides=_as_texts(overrides), script=options, pairs=pairs,
-            budget=budget, measure_anyway=measure_anyway,
-            save_to=None if save_to is None else Path(save_to), resuming=resume,
-        ),
-        Terminal(quiet=quiet),
+    options = ApplyOptions(
+        target=str(recipe), overrides=_as_texts(overrides),
+        script=None if script is None else str(script), arguments=tuple(arguments), pairs=pairs,
+        budget=budget, measure_anyway=measure_anyway,
+        save_to=None if save_to is None else Path(save_to), resuming=resume,
     )  # fmt: skip
+    found = conduct(options, Terminal(quiet=quiet))
     return None if isinstance(found, NothingToMeasure) else found
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tfopt_core.errors import InputError
+
 PIECE_BYTES = 2**20
 
 
@@ -87,3 +89,49 @@ def pieces_of(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(PIECE_BYTES):
             yield piece
+
+
+def write_text(path: Path, text: str, *, replace: bool = False) -> None:
+    """Write a new file in UTF-8; an existing one only with `replace`, and then whole or not at all.
+
+    What is no regular file (`/dev/stdout`, a pipe) is written to directly.
+
+    :raises InputError: if there is such a file already, or it cannot be written.
+    """
+    try:
+        data = text.encode("utf-8")
+        if not replace:
+            _create(path, data)
+        elif path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            write_whole(path, [data])
+    except FileExistsError:
+        raise InputError(f'"{path}" exists already; name another file') from None
+    except UnicodeEncodeError:
+        raise InputError(f'"{path}" cannot be written: a name in it is not UTF-8') from None
+    except OSError as error:
+        raise InputError(f'"{path}" cannot be written: {error.strerror or error}') from error
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Copy a file that tfopt has made to where the user wants it: wholly or not at all.
+
+    :raises InputError: if the target cannot be written; says where the source lies.
+    """
+    try:
+        write_whole(target, pieces_of(source))
+    except OSError as error:
+        raise InputError(
+            f'"{target}" cannot be written: {error.strerror or error}; it is kept as "{source}"'
+        ) from error
+
+
+def _create(path: Path, data: bytes) -> None:
+    with path.open("xb") as stream:  # "x": never write over what is there
+        try:
+            stream.write(data)
+            stream.flush()
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise

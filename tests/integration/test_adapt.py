@@ -19,6 +19,7 @@ from tfopt_runtime.xla import Xla
 from tfopt_core import Workload
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import hookimpl
+from tfopt_core.records.in_run import Adapted
 from tfopt_core.training.fit import train
 from tfopt_core.training.loops.exact_loops import Loop, Offer
 from tfopt_core.training.loops.offers import offer_loops
@@ -62,8 +63,9 @@ class Scripted:
     def cut(self):
         pass
 
-    def summary(self):
-        return {"kept": None if self.kept is None else self.kept.name}
+    def adapted(self):
+        kept = "" if self.kept is None else self.kept.name
+        return Adapted(reference=self.offer.reference.name, kept=kept, reason="")
 
 
 def loops(*pairs):
@@ -332,7 +334,7 @@ def offered(folder, *plugins, trains=None):
     _, _, told, decider = trained(
         folder, *plugins, adapt=partial(Explorer, seed=1), trains=trains, epochs=1
     )
-    adapted = [message["adapted"] for message in told if message["type"] == "adapted"]
+    adapted = [message for message in told if isinstance(message, Adapted)]
     assert len(adapted) == 1
     return decider.offer, adapted[0]
 
@@ -369,7 +371,7 @@ def test_a_callback_that_acts_on_batches_leaves_single_steps(tmp_path):
 
     offer, adapted = offered(tmp_path, Adds())
     assert offer.steps == ()
-    assert any("EveryBatch acts on every batch" in reason for reason in adapted["left_out"])
+    assert any("EveryBatch acts on every batch" in reason for reason in adapted.left_out)
     assert EveryBatch.batches == STEPS
 
 
@@ -403,8 +405,8 @@ def test_a_train_function_of_the_models_own_is_left_alone(tmp_path):
             return super().make_train_function(force)
 
     _, adapted = offered(tmp_path, trains=nothing(Own))
-    assert adapted["reason"] == "nothing to adapt: the model has a make_train_function of its own"
-    assert adapted["contrasts"] == [] or adapted["contrasts"] == ()
+    assert adapted.reason == "nothing to adapt: the model has a make_train_function of its own"
+    assert adapted.contrasts == ()
 
 
 def test_a_model_that_runs_eagerly_is_left_alone(tmp_path):
@@ -422,7 +424,7 @@ def test_a_model_that_runs_eagerly_is_left_alone(tmp_path):
             return options
 
     _, adapted = offered(tmp_path, Eager(), trains=nothing())
-    assert adapted["reason"] == "nothing to adapt: the model runs eagerly"
+    assert adapted.reason == "nothing to adapt: the model runs eagerly"
 
 
 def test_an_unknown_number_of_steps_leaves_single_steps(tmp_path):
@@ -432,15 +434,15 @@ def test_an_unknown_number_of_steps_leaves_single_steps(tmp_path):
 
     offer, adapted = offered(tmp_path, trains=attrs.evolve(nothing(), train=examples))
     assert offer.steps == ()
-    assert any("the number of steps in an epoch is unknown" in r for r in adapted["left_out"])
+    assert any("the number of steps in an epoch is unknown" in r for r in adapted.left_out)
 
 
 def test_the_real_thing_trains_the_same_and_says_what_it_found(plain, tmp_path):
     ours = trained(tmp_path, adapt=partial(Explorer, seed=2), epochs=EPOCHS)
     assert_same_training(ours, plain, within=1e-3)
-    [adapted] = [message["adapted"] for message in ours[2] if message["type"] == "adapted"]
-    assert adapted["kept"]
-    assert all("in-run" in contrast["statement"] for contrast in adapted["contrasts"])
+    [adapted] = [message for message in ours[2] if isinstance(message, Adapted)]
+    assert adapted.kept
+    assert all("in-run" in contrast.statement for contrast in adapted.contrasts)
 
 
 @pytest.mark.thorough

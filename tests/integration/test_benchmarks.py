@@ -14,8 +14,8 @@ import pytest
 from support.real_process import run
 from support.stored_measurements import FIRST_RESULTS
 
-from tfopt_core.app.request import make_request
-from tfopt_core.records.results import Block
+from tfopt_core.app.command_request import make_request
+from tfopt_core.records.fit import Block
 from tfopt_core.report.results.as_json import to_json
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

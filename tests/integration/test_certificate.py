@@ -29,6 +29,7 @@ from tfopt_core.training.job import Job
 from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.replay import replay
 from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import Request
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
 
@@ -384,15 +385,16 @@ def points(project):
     return module
 
 
-def processes(project, folder, runner):
+def processes(project, folder, runner, plugins):
     spec = WorkloadSpec(factory="points.py:build", epochs=2, batch_size=8)
-    return Processes(
+    request = Request(
         recipe=Recipe(name="points", workload=spec, path=project / "recipe.toml"),
+        plugins=plugins,
         machine=make_machine(),
         folder=folder,
         environment=dict(os.environ),
-        runner=runner,
     )
+    return Processes(request, runner)
 
 
 def stacked(*plugins):
@@ -405,7 +407,7 @@ def test_two_processes_certify_a_stack_of_all_exact_plugins(project, tmp_path, f
         ParallelMap(calls=2), Cache(storage="disk"), Autotune(mode="off"), Prefetch(),
         StepsPerExecution(steps=5),
     )  # fmt: skip
-    certificate = replay_both(processes(project, tmp_path, forked_runs), plugins, seed=7)
+    certificate = replay_both(processes(project, tmp_path, forked_runs, plugins), seed=7)
     assert certificate.statement == (
         "same training, certified: 96 steps replayed, losses and weights are identical; "
         "90 examples an epoch compared"
@@ -421,12 +423,12 @@ def test_a_stack_that_changes_the_algorithm_starts_no_process(project, tmp_path)
         raise AssertionError("started")
 
     changing = stacked(Prefetch(), L2(strength=0.01))
-    assert replay_both(processes(project, tmp_path, runner), changing, seed=7) is None
+    assert replay_both(processes(project, tmp_path, runner, changing), seed=7) is None
 
 
 def test_a_replay_that_fails_is_no_error_of_the_measurement(project, tmp_path):
     runner = InProcessRunner()
-    certificate = replay_both(processes(project, tmp_path, runner), stacked(Replaces()), seed=7)
+    certificate = replay_both(processes(project, tmp_path, runner, stacked(Replaces())), seed=7)
     assert certificate.kind == "impossible"
     assert certificate.statement == (
         "no certificate: the replay with the stack failed: the models have different variables"

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import attrs
 import pytest
+from cattrs import structure
 from support.in_process import carry_out_here
 from support.real_process import make_distribution, make_project
 
 from tfopt_core.cli.main import run
-from tfopt_core.diagnosis import request as diagnosing
+from tfopt_core.diagnosis import process as diagnosing
 from tfopt_core.diagnosis import step_rounds
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.errors import PreparationFailed
+from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.messages import PartsMeasured, PluginAsked, Progress
 from tfopt_core.workers.spawn import ProcessOutcome
 
 pytestmark = pytest.mark.slow
@@ -88,7 +91,7 @@ PLUGINS = """
 
 
 @attrs.frozen
-class Diagnosed:
+class DiagnosedByCommand:
     """One diagnosis: how it ended, what `--json` wrote, and what was printed."""
 
     code: int
@@ -117,14 +120,14 @@ def quick():
         yield
 
 
-def diagnose(project: Path, *options: str) -> Diagnosed:
+def diagnose(project: Path, *options: str) -> DiagnosedByCommand:
     out, err = io.StringIO(), io.StringIO()
     target = project / "out.json"
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(project)
         code = run(["diagnose", "recipe.toml", "--json", "out.json", *options])
     assert target.exists(), err.getvalue()
-    return Diagnosed(code, json.loads(target.read_text()), out.getvalue(), err.getvalue())
+    return DiagnosedByCommand(code, json.loads(target.read_text()), out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +212,7 @@ def test_a_workload_that_cannot_be_built_is_an_error_with_its_line(tmp_path, qui
 
 
 def request_for(project: Path):
-    from tfopt_core.app.request import make_request
+    from tfopt_core.app.command_request import make_request
 
     request, _ = make_request(str(project / "recipe.toml"), (), compares=False, keeps=False)
     return attrs.evolve(request, plugins=(), folder=project / "runs")
@@ -219,7 +222,7 @@ def request_for(project: Path):
 class Dies:
     """A process that says this much and is gone."""
 
-    messages: tuple[dict, ...]
+    messages: tuple[Progress, ...]
 
     def __call__(self, task, environment, tell):
         for message in self.messages:
@@ -233,8 +236,7 @@ class Dies:
 def test_a_plugin_that_takes_the_process_with_it_leaves_what_was_measured(baseline, project):
     measured = {**baseline.data, "suggestions": [], "silent": []}
     runner = Dies((
-        {"type": "measured", "diagnosed": measured}, {"type": "asking", "plugin": "good"},
-        {"type": "asking", "plugin": "evil"},
+        PartsMeasured(structure(measured, Diagnosed)), PluginAsked("good"), PluginAsked("evil"),
     ))  # fmt: skip
     found = diagnosing.diagnose(request_for(project), runner, (), lambda phase: None)
     assert found.step_seconds == measured["step_seconds"]

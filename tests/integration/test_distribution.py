@@ -11,13 +11,13 @@ import attrs
 import pytest
 from support.forked_command import runs_forked
 
-from tfopt_core.app.request import make_request
+from tfopt_core.app.command_request import make_request
+from tfopt_core.records.messages import EpochDone
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Turn, Variant
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.checkpoints.folder import make_ours, newest_in
-from tfopt_core.trials.processes import MODEL_FILE, run_folder
-from tfopt_core.trials.request import processes_of
+from tfopt_core.trials.processes import MODEL_FILE, Processes, run_folder
 from tfopt_core.workers.clusters.local import Listener, LocalCluster
 from tfopt_core.workers.spawn import SpawnRunner
 
@@ -96,19 +96,17 @@ def trained(
     others: dict[str, list[dict[str, float]]] = {}
 
     def keep(message: dict[str, Any]) -> None:
-        if message["type"] == "epoch":
-            epochs.append(message["metrics"])
+        if isinstance(message, EpochDone):
+            epochs.append(message.metrics)
 
     def keep_of(role: Any, message: dict[str, Any]) -> None:
-        if message["type"] == "epoch":
-            others.setdefault(role.name, []).append(message["metrics"])
+        if isinstance(message, EpochDone):
+            others.setdefault(role.name, []).append(message.metrics)
 
     runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(said=keep_of))
     turn = Turn(0, 0, Variant(FULL, request.plugins), 7)
     with runs_forked():
-        run = processes_of(request, runner).run(
-            turn, "run", keep, save=True, checkpoints=checkpoints
-        )
+        run = Processes(request, runner).run(turn, "run", keep, save=True, checkpoints=checkpoints)
     assert run.ok is not fails, f"{run.error}\n{run.output_tail}"
     model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
     return Trained(run, epochs, others, ids, model)

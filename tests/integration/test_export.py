@@ -14,9 +14,9 @@ import pytest
 from support.in_process import InProcessRunner
 from support.real_process import environment, run, tfopt
 
-from tfopt_core.app.request import make_request
+from tfopt_core.app.command_request import make_request
 from tfopt_core.records.variants import FULL, Turn, Variant
-from tfopt_core.trials.request import processes_of
+from tfopt_core.trials.processes import Processes
 from tfopt_core.workers.spawn import Runner
 
 pytestmark = pytest.mark.slow
@@ -141,7 +141,7 @@ def history_of(
     request = make_request(recipe, overrides, compares=False, keeps=False)[0]
     request = attrs.evolve(request, folder=folder, environment=environment())
     turn = Turn(0, 0, Variant(FULL, request.plugins), SEED)
-    trained = processes_of(request, runner).run(turn, "run", lambda _: None, **how)
+    trained = Processes(request, runner).run(turn, "run", lambda _: None, **how)
     assert trained.ok, trained.error
     return dict(trained.fits[0].history)
 

@@ -15,6 +15,7 @@ from support.real_process import TINY, environment, make_project
 
 from tfopt_core.hooks.machine import Gpu
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
@@ -23,7 +24,7 @@ from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, why_not_forked
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
 from tfopt_core.workers.supervise import Limits
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import RunTask, Task
 
 # Everything that draws random numbers: weights, dropout, the order of examples, augmentation.
 RANDOM = """
@@ -52,7 +53,7 @@ def task_in(folder: Path, name: str, **changes) -> Task:
         recipe=recipe, plugins=(), variant="baseline", seed=5, machine=make_machine(),
         folder=folder / "runs" / changes.pop("run", "r"),
     )  # fmt: skip
-    return Task(**{"kind": "run", "job": job, "function": FACTORY, **changes})
+    return RunTask(**{"job": job, "function": FACTORY, **changes})
 
 
 @functools.cache
@@ -67,8 +68,8 @@ def environment_of(task: Task, **changes: str) -> dict[str, str]:
 
 def told(outcome):
     assert outcome.message is not None, (outcome.cause, outcome.output_tail)
-    assert outcome.message["type"] == "result", (outcome.message, outcome.output_tail)
-    return outcome.message["run"]
+    assert isinstance(outcome.message, RunReport), (outcome.message, outcome.output_tail)
+    return outcome.message
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_a_forked_run_has_the_losses_of_this_process(forking, tmp_path):
     for runner in (forking, InProcessRunner()):
         task = task_in(project, "noisy", run=f"{runner is forking}")
         outcome = runner(task, environment_of(task), lambda message: None)
-        histories.append(told(outcome)["outcomes"][0][0]["history"])
+        histories.append(told(outcome).fits[0].history)
     assert histories[0] == histories[1]
     assert len(histories[0]["loss"]) == 2
 
@@ -105,7 +106,7 @@ def test_a_forked_run_and_a_spawned_one_have_the_same_losses(tmp_path):
                 task = task_in(project, "noisy", run=f"{len(changes)}{runner is forked}")
                 outcome = runner(task, environment_of(task, **changes), lambda message: None)
                 assert outcome.started == ("forked" if runner is forked else "spawned")
-                histories.append(told(outcome)["outcomes"][0][0]["history"])
+                histories.append(told(outcome).fits[0].history)
             assert histories[0] == histories[1]
             assert len(histories[0]["loss"]) == 2
 
@@ -127,8 +128,8 @@ def test_forks_of_one_server_are_processes_of_their_own(forking, tmp_path, capfd
         outcome = forking(task, environment_of(task), lambda message: None)
         run = told(outcome)
         assert outcome.left_behind == ("sleep 607",)
-        assert run["cpu_seconds"] > 0
-        assert run["peak_rss_bytes"] > 100 * 2**20
+        assert run.cpu_seconds > 0
+        assert run.peak_rss_bytes > 100 * 2**20
         outputs.append(outcome.output_path.read_text())
     aloud = forking.with_spawn(SpawnRunner(capture=False))
     task = task_in(project, "tiny", run="aloud")

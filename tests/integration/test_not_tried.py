@@ -7,17 +7,15 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from cattrs import structure
 from support.in_process import build_here
 from tfopt_runtime.chunked import Chunked
 
 from tfopt_core import DataPlan, Workload
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.records.dry_build import Prepared
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.trials.compared_loops import compare_loops
 from tfopt_core.trials.dry_build import prepare
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -55,8 +53,8 @@ def workload(build_model: Any) -> Workload:
 def test_a_loop_that_cannot_train_the_model_is_left_out_of_the_settings_with_its_reason(tmp_path):
     built = build_here(workload(small_model), folder=tmp_path, batch_size=BATCH_SIZE)
     stack = (StackedPlugin("chunked", Chunked(steps=4)),)
-    task = Task(kind="prepare", function="", job=attrs.evolve(built.job, plugins=stack))
-    prepared = structure(prepare(task, lambda job: workload(with_python_function)), Prepared)
+    task = PrepareTask(function="", look="", job=attrs.evolve(built.job, plugins=stack))
+    prepared = prepare(task, lambda job: workload(with_python_function))
     assert prepared.resolved == {"chunked": {"steps": 4, "xla": False}}
     [warning] = prepared.not_timed
     assert warning in prepared.warnings

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from cattrs import structure
 from support.in_process import build_here, train_here
 from tfopt_data.augment import Augment
 from tfopt_data.rewrite import Rewrite, effect
@@ -30,7 +29,6 @@ from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.export import script_look
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
-from tfopt_core.records.dry_build import Prepared
 from tfopt_core.training import penalties, precision
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import random_state
@@ -41,7 +39,7 @@ from tfopt_core.training.loops.train_functions import reads_before_fit, why_no_l
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.strategy import kinds
 from tfopt_core.trials.dry_build import prepare
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -455,8 +453,8 @@ def test_communication_is_not_read_back(without):
 def test_a_disabled_feature_that_was_asked_for_is_a_warning_of_the_measurement(without, tmp_path):
     built = build_here(workload(), folder=tmp_path)
     sentence = without("data-loss")
-    given = prepare(Task(kind="prepare", function="", job=built.job), lambda job: workload())
-    assert sentence in structure(given, Prepared).warnings
+    given = prepare(PrepareTask(function="", look="", job=built.job), lambda job: workload())
+    assert sentence in given.warnings
 
 
 def test_every_feature_is_simulated_here():

@@ -20,6 +20,7 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_core import DataPlan, Workload, hookimpl
 from tfopt_core.errors import InputError
 from tfopt_core.files import Disk
+from tfopt_core.records.messages import Note
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.checkpoints.folder import names_in
@@ -139,7 +140,7 @@ def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(at, tmp_path):
     names = assert_goes_on(tmp_path, make_workload, at=at, notes=notes)
     assert len(names) == 2 * EPOCHS + EPOCHS + 1
     # dropout and shuffles are no reason for one
-    assert [message for message in notes if message["type"] == "note"] == []
+    assert [message for message in notes if isinstance(message, Note)] == []
 
 
 LOOPS = {
@@ -343,8 +344,8 @@ def drawing_in_the_step():
 
 def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
     notes = []
-    run(tmp_path, drawing_in_the_step, config=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
-    [note] = [message["text"] for message in notes if message["type"] == "note"]
+    run(tmp_path, drawing_in_the_step, keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
+    [note] = [message.text for message in notes if isinstance(message, Note)]
     assert "draws random numbers by RandomUniform" in note
 
 
@@ -359,7 +360,7 @@ def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
         tmp_path, lambda: make_workload(callbacks=lambda: [Mine()]),
         config=CheckpointConfig(folder=tmp_path / "c"), notes=notes,
     )  # fmt: skip
-    assert "callback Mine" in next(m["text"] for m in notes if m["type"] == "note")
+    assert "callback Mine" in next(m.text for m in notes if isinstance(m, Note))
 
 
 def test_data_that_remember_epochs_are_named(tmp_path):
@@ -370,7 +371,7 @@ def test_data_that_remember_epochs_are_named(tmp_path):
         tmp_path, lambda: make_workload(data), config=CheckpointConfig(folder=tmp_path / "c"),
         notes=notes, batch_size=None,
     )  # fmt: skip
-    assert "on_epoch_end of the data" in next(m["text"] for m in notes if m["type"] == "note")
+    assert "on_epoch_end of the data" in next(m.text for m in notes if isinstance(m, Note))
 
 
 def test_a_process_that_does_not_write_leaves_no_file(tmp_path):

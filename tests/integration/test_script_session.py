@@ -506,7 +506,7 @@ def test_a_script_gets_histories_of_the_epochs_that_it_asked_for_from_fits_that_
     assert second.epoch == [10, 11, 12, 13, 14]
     assert {len(values) for values in second.history.values()} == {5}
     assert made.history is second
-    assert [fit.repeated_epochs for fit in seen] == [9, 4]
+    assert [fit.outcome.repeated_epochs for fit in seen] == [9, 4]
     # what is kept of the training itself is what was trained
     assert all(len(fit.outcome.history.get("loss", [])) == 0 for fit in seen)
 

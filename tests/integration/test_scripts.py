@@ -14,13 +14,14 @@ from support.forked_command import runs_forked
 from support.private_run import WAYS
 from support.real_process import Done, environment, run, tfopt
 
-from tfopt_core.app.first_contact import NewScript, first_contact
-from tfopt_core.app.request import make_request
+from tfopt_core.app.apply_options import ApplyOptions
+from tfopt_core.app.command_request import make_request
+from tfopt_core.app.first_contact import look_at
 from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.training.scripts.overlay_folder import why_no_overlay
 from tfopt_core.trials import processes
-from tfopt_core.trials.request import processes_of
+from tfopt_core.trials.processes import Processes
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
 
@@ -190,7 +191,7 @@ def test_what_a_script_writes_does_not_reach_its_folder_or_the_next_run(
     request, _ = make_request(str(recipe), [], compares=False, keeps=False)
     request = attrs.evolve(request, folder=tmp_path / ".tfopt" / "runs")
     runs = [
-        processes_of(request, SpawnRunner()).run(
+        Processes(request, SpawnRunner()).run(
             Turn(number, 0, Variant(BASELINE, ()), seed=3 + number), "run", lambda message: None
         )
         for number in range(2)
@@ -245,7 +246,7 @@ def test_what_a_script_does_after_the_fits_that_are_judged_voids_no_run(
     request, _ = make_request(str(recipe_for(script, *lines)), [], compares=False, keeps=False)
     request = attrs.evolve(request, folder=tmp_path / "runs")
     turn = Turn(0, 0, Variant(BASELINE, ()), seed=3)
-    done = processes_of(request, SpawnRunner()).run(turn, "run", lambda message: None)
+    done = Processes(request, SpawnRunner()).run(turn, "run", lambda message: None)
     assert done.status == status
     assert said in ((done.after_fits if status == "ok" else done.error) or "")
     assert (done.after_fits is None) == (done.error is not None)
@@ -286,8 +287,8 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_pat
     smaller = SMALL.replace('keras.layers.Dense(8, activation="relu"), ', "")
     (tmp_path / "small.py").write_text(HASTY + smaller)
     monkeypatch.chdir(tmp_path)
-    script = NewScript(script="small.py", workload={"script": "small.py", "max_steps": 100})
-    contact = first_contact(script, (), Limits(), Terminal(quiet=True))
+    options = ApplyOptions(target="small.py", max_steps=100)
+    contact = look_at(options, Limits(), Terminal(quiet=True))
     tried = {one.plugin for one in contact.draft.stack}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out

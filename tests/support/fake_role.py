@@ -12,18 +12,25 @@ import socket
 import sys
 import time
 
-from tfopt_core.workers.channel import receive_task
+from tfopt_core.hooks import Cluster
+from tfopt_core.records.fit import FitOutcome
+from tfopt_core.records.messages import (
+    ClusterJoined,
+    ClusterJoining,
+    EpochDone,
+    Failure,
+    OthersServed,
+)
+from tfopt_core.records.run import RunReport
+from tfopt_core.workers.channel import encode, receive_task
 
-FIT = {
-    "one_time_seconds": 0.0, "blocks": [], "steady": True, "step_seconds": 0.01,
-    "examples_per_second": 1.0, "trainable_parameters": 1, "epochs": 1, "steps": 1,
-    "epochs_to_target": None, "seconds_to_target": None, "jit_compile": False,
-    "metrics": {"loss": 0.5}, "history": {"loss": [0.5]},
-}  # fmt: skip
-RUN = {
-    "wall_seconds": 1.0, "peak_rss_bytes": 1, "peak_device_bytes": None, "cpu_seconds": 0.0,
-    "effects": {}, "fits": [FIT],
-}  # fmt: skip
+FIT = FitOutcome(
+    wall_seconds=1.0, setup_seconds=0.0, blocks=(), validation_seconds=(),
+    epoch_begin_seconds=(0.0,), epoch_end_seconds=(1.0,), cut_short=False, planned_epochs=1,
+    steps_per_epoch=1, epochs=1, steps=1, batch_size=1, trainable_parameters=1, jit_compile=False,
+    float32_layers=(), history={"loss": (0.5,)},
+)  # fmt: skip
+RUN = RunReport(wall_seconds=1.0, peak_rss_bytes=1, cpu_seconds=0.0, fits=(FIT,))
 
 
 def main(channel: socket.socket) -> None:
@@ -32,36 +39,36 @@ def main(channel: socket.socket) -> None:
     job, index = config["task"]["type"], config["task"]["index"]
     listening = []
 
-    def send(**message):
-        channel.sendall(json.dumps(message).encode() + b"\n")
+    def send(message):
+        channel.sendall(encode(message))
 
     (task.job.folder / "left-behind").touch()
     print(f"{job} {index} says", "save" if task.save_to else "nothing", flush=True)
     steps = json.loads(os.environ["SCENARIO"])[f"{job}-{index}"]
     for verb, argument in steps:
         if verb == "epoch":
-            send(type="epoch", epoch=0, metrics={"loss": argument})
+            send(EpochDone(0, {"loss": argument}))
         elif verb == "sleep":
             time.sleep(argument)
         elif verb == "join":
             address = config["cluster"][job][index]
             host, _, port = address.partition(":")
             listening.append(socket.create_server((host, int(port))))
-            cluster = {"addresses": config["cluster"], "job": job, "index": index}
-            send(type="joining", cluster=cluster, seconds=argument)
+            cluster = Cluster(addresses=config["cluster"], job=job, index=index)
+            send(ClusterJoining(cluster, argument))
         elif verb == "deaf":  # as native code that holds Python's lock
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
             time.sleep(600)
         elif verb == "joined":
-            send(type="joined")
+            send(ClusterJoined())
         elif verb == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif verb == "error":
-            send(type="error", error="E", message=argument, exit_code=3)
+            send(Failure(error="E", message=argument, exit_code=3))
         elif verb == "served":
-            send(type="served")
+            send(OthersServed())
         elif verb == "result":
-            send(type="result", run=RUN)
+            send(RUN)
 
 
 if __name__ == "__main__":

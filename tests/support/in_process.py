@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -20,12 +20,13 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement import busy
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.fit import FitOutcome
+from tfopt_core.records.messages import Tell
 from tfopt_core.testing import make_machine
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
 from tfopt_core.workers.spawn import ProcessOutcome
-from tfopt_core.workers.task import Task, named_function
+from tfopt_core.workers.task import Task, failure_of, named_function
 
 
 @attrs.frozen
@@ -39,17 +40,12 @@ class InProcessRunner:
         """Stand in for a `ForkRunner` too."""
         return self
 
-    def __call__(
-        self, task: Task, environment: Mapping[str, str], tell: Callable[[dict[str, Any]], None]
-    ) -> ProcessOutcome:
+    def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         task.job.folder.mkdir(parents=True, exist_ok=True)
         try:
             message = named_function(task.function)(task, tell)
         except TfoptError as error:
-            message = {
-                "type": "error", "error": type(error).__name__, "message": str(error),
-                "exit_code": error.exit_code,
-            }  # fmt: skip
+            message = failure_of(error)
         return ProcessOutcome(
             message=message, cause=None, seconds=0.0, output_path=None, output_tail=""
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tfopt_core.records.results import EffectResult, FitResult, RunResult
+from tfopt_core.hooks import Effect
+from tfopt_core.records.fit import Block, FitOutcome
+from tfopt_core.records.results import FitResult, RunResult
 from tfopt_core.statistics.judgement import Judgement
 
 
@@ -16,6 +18,20 @@ def make_fit(**changes):
     return FitResult(**{**plain, **changes})
 
 
+def make_outcome(**changes):
+    """A fit as its process reports it: trained in `wall_seconds`, without any start-up."""
+    wall = changes.pop("wall_seconds", 10.0)
+    plain = {
+        "wall_seconds": wall, "setup_seconds": 0.0, "blocks": (Block(100, wall),),
+        "validation_seconds": (), "epoch_begin_seconds": (0.0, wall / 2),
+        "epoch_end_seconds": (wall / 2, wall), "cut_short": False, "planned_epochs": 2,
+        "steps_per_epoch": 50, "epochs": 2, "steps": 100, "batch_size": 32,
+        "trainable_parameters": 10, "jit_compile": False, "float32_layers": (),
+        "history": {"val_accuracy": (0.8, 0.9)},
+    }  # fmt: skip
+    return FitOutcome(**{**plain, **changes})
+
+
 def make_run(
     variant, round_, wall, *, applied=True, status="ok", plugins=("p",), fit=None, **changes
 ):
@@ -24,7 +40,7 @@ def make_run(
         id=f"{variant} {round_}", variant=variant, round=round_, position=0, seed=round_,
         status=status, wall_seconds=wall if status == "ok" else None,
         effects={} if variant == "baseline" else {
-            name: EffectResult(applied, "set" if applied else "nothing to do") for name in plugins
+            name: Effect(applied, "set" if applied else "nothing to do") for name in plugins
         },
         fits=(fit or make_fit(**changes),) if status == "ok" else (),
         error=None if status == "ok" else "killed by SIGKILL",

@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 from rich.console import RenderableType
 
+from tfopt_core.hooks import Effect
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
+from tfopt_core.records.fit import Block
 from tfopt_core.records.results import (
     Attribution,
-    Block,
     Comparison,
-    EffectResult,
     FitResult,
     Quality,
     Results,
@@ -51,8 +51,8 @@ def make_run(number: int, variant: str = "baseline", **changes: Any) -> RunResul
         status="ok", wall_seconds=(98.4 if stacked else 123.0) + number / 10,
         process_seconds=130.0, peak_rss_bytes=(1340 if stacked else 1198) * 2**20,
         effects={
-            "mixed-precision": EffectResult(True, "12 of 13 layers compute in bfloat16"),
-            "cache": EffectResult(True, "60,000 examples kept in memory after 2 stages"),
+            "mixed-precision": Effect(True, "12 of 13 layers compute in bfloat16"),
+            "cache": Effect(True, "60,000 examples kept in memory after 2 stages"),
         } if stacked else {},
         fits=(make_fit(0.00984 if stacked else 0.0123),),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 
-from tfopt_core.records.fit import FitOutcome, TimedBlock
+from tfopt_core.records.fit import Block, FitOutcome
 from tfopt_core.training.fit_callbacks import CHECK_GROWTH, FIRST_CHECK_BLOCKS
 from tfopt_core.training.timing.clock import BLOCK_STEPS
 
@@ -56,12 +56,12 @@ class Training:
             stop_reason=None, history={},
         ), total  # fmt: skip
 
-    def _blocks_until(self, seconds, known) -> tuple[list[TimedBlock], tuple[float, ...]]:
+    def _blocks_until(self, seconds, known) -> tuple[list[Block], tuple[float, ...]]:
         blocks, check = [], FIRST_CHECK_BLOCKS
         for epoch, of_epoch in enumerate(seconds):
             for place, chunk in enumerate(of_epoch.reshape(-1, BLOCK_STEPS)):
                 cold = "trace" if epoch == place == 0 else ""
-                blocks.append(TimedBlock(BLOCK_STEPS, float(chunk.sum()), epoch, cold))
+                blocks.append(Block(BLOCK_STEPS, float(chunk.sum()), epoch, cold))
                 if known is not None and len(blocks) >= check:
                     check = CHECK_GROWTH * len(blocks)
                     if known(blocks):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tfopt_core.records.results import Comparison, EffectResult, FitResult, Results, RunResult
+from tfopt_core.hooks import Effect
+from tfopt_core.records.results import Comparison, FitResult, Results, RunResult
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store
 
@@ -19,7 +20,7 @@ def make_run(id_: str, variant: str, round_: int, seconds: float) -> RunResult:
     return RunResult(
         id=f"{id_}-{round_}-{variant}", variant=variant, round=round_, position=0, seed=round_,
         status="ok", wall_seconds=seconds * (1 + round_ / 300), fits=(fit,),
-        effects={"cache": EffectResult(True, "in memory")} if variant == "full" else {},
+        effects={"cache": Effect(True, "in memory")} if variant == "full" else {},
     )  # fmt: skip
 
 

@@ -9,8 +9,7 @@ import pytest
 from support.failing_disk import FailingDisk, Killed
 
 from tfopt_core.errors import InputError
-from tfopt_core.files import Disk, pieces_of, write_whole
-from tfopt_core.trials.processes import replace_file
+from tfopt_core.files import Disk, pieces_of, replace_file, write_text, write_whole
 
 OLD, NEW = b"the old one", [b"the ", b"new ", b"one"]
 
@@ -103,3 +102,25 @@ def test_a_model_that_cannot_be_saved_is_said_to_lie_where_the_run_left_it(tmp_p
     assert (tmp_path / "out.keras").read_bytes() == OLD
     with pytest.raises(InputError, match=f'it is kept as "{source}"'):
         replace_file(source, tmp_path / "nowhere" / "out.keras")
+
+
+def test_a_file_is_replaced_only_where_that_is_asked_for(tmp_path):
+    path = tmp_path / "recipe.toml"
+    write_text(path, "a = 1\n")
+    with pytest.raises(InputError, match=r'recipe.toml" exists already; name another file'):
+        write_text(path, "a = 2\n")
+    assert path.read_text() == "a = 1\n"
+    write_text(path, "a = 'ü'\n", replace=True)
+    assert path.read_text("utf-8") == "a = 'ü'\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
+    for path, text, said in [
+        (tmp_path / "none" / "a.toml", "", "No such file or directory"),
+        (tmp_path / "a.toml", "\udcff", "not UTF-8"),
+    ]:
+        for replace in (False, True):
+            with pytest.raises(InputError, match=said):
+                write_text(path, text, replace=replace)
+    assert not list(tmp_path.iterdir())

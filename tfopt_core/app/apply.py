@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
+from tfopt_core.app.apply_options import ApplyOptions
+from tfopt_core.app.command_request import make_request, seconds_of
 from tfopt_core.app.first_contact import is_script, keep_outcome, look_at, prepared_for
-from tfopt_core.app.request import make_request, seconds_of
-from tfopt_core.app.script_options import ScriptOptions
 from tfopt_core.diagnosis.draft import LeftOut, what_bounds
-from tfopt_core.errors import InputError
 from tfopt_core.records.diagnosis import Diagnosed
 
 if TYPE_CHECKING:
@@ -21,24 +19,6 @@ if TYPE_CHECKING:
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.spawn import Runner
     from tfopt_core.workers.supervise import Limits
-
-
-@attrs.frozen(kw_only=True)
-class Asked:
-    """The options of `tfopt apply`, or their equivalents in Python."""
-
-    target: str
-    overrides: tuple[str, ...] = ()
-    script: ScriptOptions = attrs.field(factory=ScriptOptions)
-    write_to: Path | None = None
-    measure_anyway: bool = False
-    pairs: int | None = None
-    budget: str | None = None
-    json_path: Path | None = None
-    save_to: Path | None = None
-    resuming: bool = False
-    time_limit: str | None = None
-    debug: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -58,8 +38,8 @@ class NothingToMeasure:
     diagnosis: Diagnosed
 
 
-def conduct(asked: Asked, view: View) -> Results | NothingToMeasure:
-    """Measure a recipe or a script, unless a look at the script finds no plugin that is worth it.
+def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
+    """Measure, unless a look at a script finds nothing that is worth it.
 
     :param view: shows the progress.
     :raises InputError: for errors in the recipe, the script or the options.
@@ -70,15 +50,11 @@ def conduct(asked: Asked, view: View) -> Results | NothingToMeasure:
     from tfopt_core.store.database import Store, store_path
     from tfopt_core.workers.supervise import Limits
 
-    limit = None if asked.time_limit is None else seconds_of("--time-limit", asked.time_limit)
+    limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     limits = Limits(total=limit)
-    target, overrides, contact = asked.target, list(asked.overrides), None
+    target, contact = options.target, None
     if is_script(target):
-        contact = look_at(
-            target, asked.script, overrides, budget=asked.budget, pairs=asked.pairs,
-            write_to=asked.write_to, measure_anyway=asked.measure_anyway, resuming=asked.resuming,
-            limits=limits, view=view, debug=asked.debug,
-        )  # fmt: skip
+        contact = look_at(options, limits, view)
         if contact.prepared is None:
             draft = contact.draft
             return NothingToMeasure(
@@ -86,18 +62,16 @@ def conduct(asked: Asked, view: View) -> Results | NothingToMeasure:
                 diagnosis=draft.diagnosed,
             )  # fmt: skip
         target = str(contact.path)
-    else:
-        overrides += _measure_overrides(asked)
     request, folder = make_request(
-        target, overrides, compares=True, save_to=asked.save_to, json_path=asked.json_path,
-        debug=asked.debug,
+        target, options.changes() if contact is None else options.overrides, compares=True,
+        save_to=options.save_to, json_path=options.json_path, debug=options.debug,
     )  # fmt: skip
     with (
         Store(store_path(folder.parent)) as store,
         view.measuring() as observer,
         _runner(request, limits) as runner,
     ):
-        if asked.resuming:
+        if options.resuming:
             return resume(request, runner=runner, store=store, observer=observer)
         if contact is None:
             return measure(request, runner=runner, store=store, observer=observer)
@@ -111,25 +85,6 @@ def conduct(asked: Asked, view: View) -> Results | NothingToMeasure:
         )  # fmt: skip
     keep_outcome(contact, results)
     return results
-
-
-def _measure_overrides(asked: Asked) -> list[str]:
-    """Return the options of the command as changes of the recipe.
-
-    :raises InputError: for an option that applies only to a script without a recipe.
-    """
-    if asked.write_to is not None:
-        raise InputError("--write is about a script without a recipe; leave it out")
-    if asked.measure_anyway:
-        raise InputError(
-            "--measure-anyway is about a script without a recipe; a recipe is always measured"
-        )
-    changes = asked.script.overrides()
-    if asked.pairs is not None:
-        changes.append(f"measure.pairs={asked.pairs}")
-    if asked.budget is not None:
-        changes.append(f'measure.budget="{asked.budget}"')
-    return changes
 
 
 def _runner(request: Request, limits: Limits) -> AbstractContextManager[Runner]:

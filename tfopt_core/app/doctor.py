@@ -11,12 +11,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import attrs
-
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.private_api import FEATURES
+from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.training.runtime import check_environment
 
 # Entry points of functions that list the data sets of shipped workloads: objects with `name`,
@@ -36,16 +35,6 @@ print(json.dumps({
     "devices": [d.name for d in tf.config.list_physical_devices()],
 }))
 """
-
-
-@attrs.frozen(kw_only=True)
-class DoctorFinding:
-    """One check; `ok` is None for plain information."""
-
-    subject: str
-    ok: bool | None
-    detail: str
-    mend: str = ""
 
 
 def examine() -> tuple[DoctorFinding, ...]:

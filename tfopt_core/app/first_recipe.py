@@ -16,27 +16,12 @@ import attrs
 from tfopt_core.app.check import check_recipe
 from tfopt_core.errors import InputError, RecipeError, did_you_mean
 from tfopt_core.recipe import WorkloadSpec
+from tfopt_core.recipe.commented import commented_recipe
 from tfopt_core.recipe.schema import SCHEMA_FILE
-from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
+from tfopt_core.recipe.writing import PlannedPlugin
 from tfopt_core.training.factory import missing_workload
 
 _TARGET = re.compile(r"\s*([^<>=\s]+)\s*([<>])=\s*(\S+)\s*")
-_SPARE_FIT = {
-    "script": [
-        SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"),
-        SpareKey("workload", "max_epochs", 2, "cuts each call of fit short, for a quick look"),
-    ],
-    "factory": [
-        SpareKey("workload", "epochs", 5, "the workload's own number if left out"),
-        SpareKey("workload", "batch_size", 32, "over all replicas"),
-        SpareKey("workload", "options", {"classes": 5}, "keyword arguments of the factory"),
-    ],
-}
-_SPARE_MEASURE = [
-    SpareKey("measure", "attribution", "leave-one-out", "what each plugin adds, however long"),
-    SpareKey("measure", "quality", {"metric": "val_accuracy", "tolerance": 0.005},
-             "what must not get worse; if left out, what the training reports"),
-]  # fmt: skip
 
 
 @attrs.frozen
@@ -124,29 +109,20 @@ def first_text(
 ) -> str:
     """Return the recipe's text, with further keys as comments."""
     folder = output.parent
-    given = subject.table(folder)
-    kind = "script" if subject.key == "script" else "factory"
     off = "" if all(plugin.enabled for plugin in plugins) else (
         " Those that are on leave the training as it is, exactly; enabled = true adds another, and "
         "for one call --set plugins.NAME.enabled=true does."
     )  # fmt: skip
-    return recipe_text(
+    return commented_recipe(
         name=name,
         description=f"What makes {subject.value} faster.",
-        workload=given,
+        workload=subject.table(folder),
         plugins=plugins,
         measure={"budget": budget, "target": target},
         heading=[
             f"To see what makes {subject.value} faster on this machine: tfopt apply {output.name}",
         ],
-        notes={
-            "plugins": f"The stack, in this order.{off}",
-            "measure.budget": "longer is surer",
-        },
-        spare=[
-            *(key for key in _SPARE_FIT[kind] if given.get(key.key) is None),
-            *_SPARE_MEASURE,
-        ],
+        notes={"plugins": f"The stack, in this order.{off}"},
         schema=f"./{SCHEMA_FILE}" if (folder / SCHEMA_FILE).is_file() else "",
     )
 

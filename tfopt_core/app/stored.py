@@ -9,7 +9,12 @@ from pathlib import Path
 
 from tfopt_core.app.project import project_of
 from tfopt_core.errors import InputError, did_you_mean
+from tfopt_core.records.results import Results
+from tfopt_core.statistics.across.comparable import Measured
+from tfopt_core.statistics.across.contrast import Across, compare_stacks
 from tfopt_core.store.database import Store, store_path
+from tfopt_core.store.exported import read_results
+from tfopt_core.store.overview import Interim, Listing
 
 LAST = "last"
 # The most ids that a message lists.
@@ -59,6 +64,53 @@ def find_id(store: Store, text: str) -> str:
         )
     hint = did_you_mean(text, known) or f"the latest are: {_some(list(known))}"
     raise InputError(f'no measurement is named "{text}"; {hint}')
+
+
+def listing(project: Path | None) -> Listing:
+    """Return what was measured in a project, the newest last."""
+    path = place_of(project)
+    store = Store.existing(path)
+    if store is None:
+        return Listing(store=str(path), measurements=())
+    with closing(store):
+        return Listing(store=str(path), measurements=store.overview())
+
+
+def stored_results(asked: str, project: Path | None) -> Results | Interim:
+    """Return the results of a measurement; of one that was never concluded, its runs.
+
+    :raises InputError: if it is not there, or ambiguous.
+    """
+    with open_stored(project) as store:
+        found = find_id(store, asked)
+        results = store.results(found)
+        if results is not None:
+            return results
+        return Interim(measurement=store.overview_of(found), runs=store.runs(found))
+
+
+def compared(a: str, b: str, project: Path | None) -> Across:
+    """Compare the stacks of two measurements, each named by its id or the JSON file of its results.
+
+    :raises InputError: if one is not there, ambiguous, or without a verdict.
+    """
+    return compare_stacks(_measured(a, project), _measured(b, project))
+
+
+def _measured(asked: str, project: Path | None) -> Measured:
+    if is_file(asked):
+        return Measured(name=asked, results=read_results(Path(asked)))
+    with open_stored(project) as store:
+        found = find_id(store, asked)
+        results = store.results(found)
+        if results is None:
+            raise InputError(
+                f'"{found}" is unfinished, so there is no verdict to compare; `tfopt report '
+                f"{found}` lists its runs"
+            )
+        return Measured(
+            name=found, results=results, recipe=store.request_of(found).get("recipe", {})
+        )
 
 
 def _some(ids: list[str]) -> str:

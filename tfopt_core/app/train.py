@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import attrs
-from cattrs import structure
 
 from tfopt_core.app.clustered import cluster_of
 from tfopt_core.errors import InputError
+from tfopt_core.files import replace_file
 from tfopt_core.hooks import Cluster
 from tfopt_core.measurement.fingerprint import fingerprint, shared_facts
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.in_run import Adapted
+from tfopt_core.records.messages import ClusterJoining, EpochDone, Note, Progress
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.records.variants import FULL, Turn, Variant
-from tfopt_core.training.strategy.addresses import from_dict
-from tfopt_core.trials.processes import MODEL_FILE, replace_file, run_folder
-from tfopt_core.trials.request import Request, prepare, processes_of
+from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.processes import MODEL_FILE, Processes, run_folder
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
 OnEpoch = Callable[[int, int, Mapping[str, float]], None]
@@ -64,50 +65,105 @@ def train_once(
     """
     from tfopt_core.app.checkpoints import checkpoint_config, resumed  # reads files by NumPy
 
-    try:
+    with _removed_at_the_end(request.folder):
         taken_up = None if point is None else resumed(point, request)
         prepared, request = taken_up or prepare(request, quiet)
         for text in prepared.not_timed if taken_up is None else ():
             on_note(text)
 
-        def tell(message: dict[str, Any]) -> None:
-            if message["type"] == "epoch":
-                on_epoch(message["epoch"] + 1, prepared.epochs, message["metrics"])
-            elif message["type"] == "adapted" and on_adapted is not None:
-                on_adapted(adapted_of(message))
-            elif message["type"] == "note":
-                on_note(message["text"])
-            elif message["type"] == "joining":
-                on_note(joining_in_words(from_dict(message["cluster"])))
+        def tell(message: Progress) -> None:
+            match message:
+                case EpochDone():
+                    on_epoch(message.epoch + 1, prepared.epochs, message.metrics)
+                case Adapted() if on_adapted is not None:
+                    on_adapted(message)
+                case Note():
+                    on_note(message.text)
+                case ClusterJoining():
+                    on_note(joining_in_words(message.cluster))
 
-        seed = request.seed or random.SystemRandom().randrange(1, 2**31)
         facts = facts_of(request) if cluster_of(request) is not None else {}
-        turn = Turn(0, 0, Variant(FULL, request.plugins), seed)
-        processes = processes_of(request, runner)
-        run = processes.run(
-            turn, request.folder.name, tell,
+        run = Processes(request, runner).run(
+            _turn(request), request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,
             checkpoints=None if point is None else checkpoint_config(point, request, prepared),
             facts=facts, as_it_is=True,
         )  # fmt: skip
-        saved_to = None
-        model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
-        # only the chief of several workers saves it
-        if run.ok and request.save_to is not None and (model.exists() or not facts):
-            replace_file(model, request.save_to)
-            saved_to = request.save_to
-    except InputError:
-        raise  # the folder still holds the model that could not be saved
-    except BaseException:
-        shutil.rmtree(request.folder, ignore_errors=True)
-        raise
-    shutil.rmtree(request.folder, ignore_errors=True)
+        # of several workers the chief alone has saved it
+        saved_to = _saved(request, must=not facts) if run.ok else None
     return Trained(run=run, prepared=prepared, saved_to=saved_to)
 
 
-def adapted_of(message: Mapping[str, Any]) -> Adapted:
-    """Return the result of a training that compares loops, from its message."""
-    return structure(message["adapted"], Adapted)
+def train_script(
+    request: Request, quiet: Runner, runner: Runner, on_adapted: OnAdapted | None = None
+) -> RunResult:
+    """Run a script once with the stack, in its own folder, with its own seeds and exit status.
+
+    Settings of "auto" are resolved first, in a copy of its folder that is thrown away.
+
+    :param quiet, runner, on_adapted: as `train_once` takes them.
+    :raises InputError, PreparationFailed: before the script runs.
+    """
+    notes: tuple[str, ...] = ()
+
+    def tell(message: Progress) -> None:
+        if isinstance(message, Adapted) and on_adapted is not None:
+            on_adapted(message)
+
+    with _removed_at_the_end(request.folder):
+        if any("auto" in stacked.settings.values() for stacked in request.plugins):
+            prepared, request = prepare(request, quiet)
+            notes = prepared.not_timed
+        run = Processes(request, runner).run(
+            _turn(request), request.folder.name, tell,
+            save=request.save_to is not None, adapt=on_adapted is not None,
+            as_it_is=True, own_seeds=request.seed is None,
+        )  # fmt: skip
+        _saved(request)
+    return attrs.evolve(run, output_path=None, notes=(*notes, *run.notes))
+
+
+@contextmanager
+def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
+    """Yield what carries out the dry build, and the training, which prints as it goes."""
+    from tfopt_core.workers.fork import ForkRunner
+    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.workers.supervise import NO_LIMITS
+
+    aloud = SpawnRunner(capture=False, limits=NO_LIMITS)
+    # a process of a cluster, and that of a script, must be the first to use TensorFlow
+    if request.recipe.workload.script is not None or cluster_of(request) is not None:
+        yield SpawnRunner(), aloud
+        return
+    # the dry build and the training are forks of one process, which starts TensorFlow once
+    with ForkRunner(SpawnRunner()) as quiet:
+        yield quiet, quiet.with_spawn(aloud)
+
+
+def _turn(request: Request) -> Turn:
+    seed = request.seed or random.SystemRandom().randrange(1, 2**31)
+    return Turn(0, 0, Variant(FULL, request.plugins), seed)
+
+
+def _saved(request: Request, *, must: bool = False) -> Path | None:
+    """Put the model where the request wants it. Return where, None if this process saved none."""
+    model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
+    if request.save_to is None or not (must or model.exists()):
+        return None
+    replace_file(model, request.save_to)
+    return request.save_to
+
+
+@contextmanager
+def _removed_at_the_end(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise  # what could not be saved lies in the folder still
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def facts_of(request: Request) -> dict[str, str]:

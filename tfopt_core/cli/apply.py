@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
@@ -52,27 +53,8 @@ from tfopt_core.records.verdict import Verdict
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print the summary only, no progress.")
 @debug_option
-def apply(
-    target: str,
-    arguments: tuple[str, ...],
-    overrides: tuple[str, ...],
-    script: str | None,
-    epochs: int | None,
-    max_steps: int | None,
-    fit: int | None,
-    write_to: Path | None,
-    measure_anyway: bool,
-    pairs: int | None,
-    budget: str | None,
-    json_path: Path | None,
-    save_to: Path | None,
-    require: str | None,
-    resuming: bool,
-    time_limit: str | None,
-    quiet: bool,
-    debug: bool,
-) -> int:
-    """Train without and with a stack, and report the gain.
+def apply(require: str | None, quiet: bool, **options: Any) -> int:
+    """Train without and with a stack, and say what was gained.
 
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
     is an unchanged Keras script (train.py): tfopt looks at it for some seconds, writes the recipe
@@ -80,34 +62,19 @@ def apply(
     prints what bounds a step and what each plugin did, and ends with status 0. Arguments after --
     are the script's own. Workload, script and plugins are executed.
     """
-    from tfopt_core.app.apply import Asked, NothingToMeasure, conduct
-    from tfopt_core.app.script_options import ScriptOptions
+    from tfopt_core.app.apply import NothingToMeasure, conduct
+    from tfopt_core.app.apply_options import ApplyOptions
+    from tfopt_core.cli.output import show
     from tfopt_core.report.first_contact import render_nothing
-    from tfopt_core.report.results.as_json import write_json
     from tfopt_core.report.results.summary import render_summary
-    from tfopt_core.report.style.console import make_console
     from tfopt_core.report.terminal import Terminal
 
-    results = conduct(
-        Asked(
-            target=target, overrides=overrides, write_to=write_to, measure_anyway=measure_anyway,
-            pairs=pairs, budget=budget, json_path=json_path, save_to=save_to, resuming=resuming,
-            time_limit=time_limit, debug=debug,
-            script=ScriptOptions(
-                script=script, arguments=arguments, epochs=epochs, max_steps=max_steps, fit=fit
-            ),
-        ),
-        Terminal(quiet=quiet),
-    )  # fmt: skip
-    # with the JSON on standard output, the summary goes where it cannot disturb it
-    to_stdout = json_path is not None and str(json_path) == "-"
-    console = make_console(stderr=to_stdout)
-    if json_path is not None:
-        write_json(results, "-" if to_stdout else json_path)
+    asked = ApplyOptions(**options)
+    results = conduct(asked, Terminal(quiet=quiet))
     if isinstance(results, NothingToMeasure):
-        console.print(render_nothing(results.bound, results.left_out))
+        show(render_nothing(results.bound, results.left_out), results, asked.json_path)
         return 0 if require is None else 1
-    console.print(render_summary(results))
+    show(render_summary(results), results, asked.json_path)
     return exit_code(results.comparison.verdict, bool(results.failed), results.interrupted, require)
 
 

@@ -16,10 +16,9 @@ def doctor(debug: bool) -> int:
     the features that need them. Ends with status 1 if something is missing that training needs.
     """
     from tfopt_core.app.doctor import examine
-    from tfopt_core.report.listing import DoctorRow, render_doctor
+    from tfopt_core.report.listing import render_doctor
     from tfopt_core.report.style.console import make_console
 
     findings = examine()
-    rows = [DoctorRow(subject=f.subject, ok=f.ok, detail=f.detail, mend=f.mend) for f in findings]
-    make_console().print(render_doctor(rows))
+    make_console().print(render_doctor(findings))
     return 1 if any(finding.ok is False for finding in findings) else 0

@@ -7,7 +7,6 @@ from pathlib import Path
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option, set_option
-from tfopt_core.errors import InputError
 
 
 @click.command()
@@ -29,37 +28,14 @@ def export(
 
     Settings of "auto" are resolved first. The file names plugins that have no plain form.
     """
-    import tempfile
-
-    import attrs
-
-    from tfopt_core.app.request import make_request
-    from tfopt_core.export.ask import write_down
+    from tfopt_core.app.export import export_recipe
+    from tfopt_core.files import write_text
     from tfopt_core.report.code import render_program
 
-    if output is not None:
-        _check(output)
-    request = make_request(target, overrides, compares=False, keeps=False, debug=debug)[0]
-    with tempfile.TemporaryDirectory() as folder:
-        request = attrs.evolve(request, folder=Path(folder), seed=seed)
-        program = write_down(request)
+    program = export_recipe(target, overrides, output, seed=seed, debug=debug)
     place = Path.cwd() if output is None else output.absolute().parent
     text = render_program(program, place)
     if output is None:
         click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f'cannot write "{output}": {error.strerror or error}') from error
-
-
-def _check(output: Path) -> None:
-    """Check, before anything is built, that the file can be written.
-
-    :raises InputError: naming the file.
-    """
-    if not output.absolute().parent.is_dir():
-        raise InputError(f'--output: there is no folder "{output.parent}"')
-    if output.exists():  # it may be the workload's own
-        raise InputError(f'--output: "{output}" exists already; name another file')
+    else:
+        write_text(output, text)

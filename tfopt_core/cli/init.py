@@ -80,8 +80,8 @@ def init(
     it is, and the file others to switch on, unless --plugin or --diagnose chooses the stack.
     """
     from tfopt_core.app import first_recipe, first_stack
-    from tfopt_core.app.request import seconds_of
-    from tfopt_core.recipe.writing import write_file
+    from tfopt_core.app.command_request import seconds_of
+    from tfopt_core.files import write_text
 
     if plugins and diagnose:
         raise InputError("--plugin and --diagnose each choose the stack; give one of them")
@@ -117,7 +117,7 @@ def init(
     if options.diagnose:
         stack = _proposed(text(stack), path.parent) or stack
     first_recipe.check_text(text(stack), path.parent)
-    write_file(path, text(stack), replace=force)
+    write_text(path, text(stack), replace=force)
     _report(path, subject, stack)
 
 
@@ -133,8 +133,8 @@ def _with_answers(options: InitOptions) -> InitOptions:
 
     :raises InputError: if there is no terminal.
     """
+    from tfopt_core.app.command_request import seconds_of
     from tfopt_core.app.first_recipe import find_subject
-    from tfopt_core.app.request import seconds_of
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError(
@@ -174,29 +174,17 @@ def _ask(question: str, check: Callable[[str], Any], default: str | None = None)
 
 
 def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
-    """Return the stack that a diagnosis of the recipe's workload proposes; print if it is empty."""
-    import tempfile
-
+    """What a diagnosis of the recipe's workload proposes to stack; said if that is nothing."""
+    from tfopt_core.app.diagnose import diagnose_recipe
     from tfopt_core.app.first_recipe import beside
     from tfopt_core.app.first_stack import proposed_plugins
-    from tfopt_core.app.request import make_request
-    from tfopt_core.diagnosis.request import diagnose
-    from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.report.live.phases import make_phases
-    from tfopt_core.report.style.console import make_console
-    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.report.terminal import Terminal
 
-    with (
-        beside(text, folder) as recipe,
-        tempfile.TemporaryDirectory(prefix="tfopt-init-") as private,
-        make_phases(make_console(stderr=True), quiet=False) as on_phase,
-    ):
-        request, _ = make_request(str(recipe), (), compares=False, keeps=False)
-        request = attrs.evolve(request, plugins=(), folder=Path(private))
-        plugins = proposed_plugins(diagnose(request, SpawnRunner(), inspect_plugins(), on_phase))
-    if not plugins:
-        click.echo("the diagnosis proposes nothing, so the stack holds plugins that change nothing")
-    return plugins
+    with beside(text, folder) as recipe:
+        found = proposed_plugins(diagnose_recipe(str(recipe), (), Terminal()))
+    if not found:
+        click.echo("the diagnosis proposes nothing here, so the stack is what changes nothing")
+    return found
 
 
 def _report(path: Path, subject: Subject, stack: list[PlannedPlugin]) -> None:

@@ -33,38 +33,21 @@ def launch(
 
     To train on several machines, start `tfopt train` on each of them.
     """
-    from tfopt_core.app.request import make_cluster_request
-    from tfopt_core.app.train import train_once
+    from tfopt_core.app.launch import make_cluster_request, train_cluster
     from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import epoch_line, render_training
-    from tfopt_core.workers.clusters.local import Listener, LocalCluster, RoleEnd
-    from tfopt_core.workers.spawn import SpawnRunner
-    from tfopt_core.workers.supervise import NO_LIMITS
 
     request = make_cluster_request(
         target, overrides, workers=workers, parameter_servers=parameter_servers, save_to=save_to,
         debug=debug,
     )  # fmt: skip
     console = make_console()
-    ended: list[RoleEnd] = []
-    runner = LocalCluster(
-        inner=SpawnRunner(),
-        # the output of several processes at once is unreadable: each writes to a file
-        spawn=SpawnRunner(limits=NO_LIMITS),
-        listener=Listener(
-            began=lambda roles: console.print(render_roles(roles)),
-            said=lambda role, message: (
-                console.print(epoch_of_role(role, message)) if message["type"] == "epoch" else None
-            ),
-            ended=ended.extend,
-        ),
-    )
-    trained = train_once(
+    trained, ended = train_cluster(
         request,
-        SpawnRunner(),
-        runner,
+        on_roles=lambda roles: console.print(render_roles(roles)),
         on_epoch=lambda epoch, epochs, metrics: console.print(epoch_line(epoch, epochs, metrics)),
+        on_epoch_of=lambda role, message: console.print(epoch_of_role(role, message)),
     )
     console.print(render_training(trained.run, trained.prepared, trained.saved_to))
     console.print(render_ends(ended, trained.run.output_tail))

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-import attrs
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option, set_option
@@ -21,13 +17,9 @@ def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
     Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
     after.
     """
-    from tfopt_core.app.request import make_request
+    from tfopt_core.app.plan import plan_recipe
     from tfopt_core.report.plan import render_plan
     from tfopt_core.report.style.console import make_console
-    from tfopt_core.trials.request import prepare_in_detail
-    from tfopt_core.workers.spawn import SpawnRunner
 
-    request = make_request(target, overrides, compares=False, keeps=False, debug=debug)[0]
-    with tempfile.TemporaryDirectory() as folder:
-        prepared = prepare_in_detail(attrs.evolve(request, folder=Path(folder)), SpawnRunner())
-    make_console().print(render_plan(prepared, request.recipe.name))
+    name, prepared = plan_recipe(target, overrides, debug=debug)
+    make_console().print(render_plan(prepared, name))

@@ -17,21 +17,10 @@ def plugins(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.report.listing import PluginRow, render_plugins
+    from tfopt_core.report.listing import render_plugins
     from tfopt_core.report.style.console import make_console
 
-    rows = [
-        PluginRow(
-            name=info.name,
-            summary=info.summary,
-            distribution=info.distribution,
-            version=info.version,
-            error=info.error,
-            targets=info.traits.targets if info.traits else (),
-        )
-        for info in inspect_plugins()
-    ]
-    make_console().print(render_plugins(rows))
+    make_console().print(render_plugins(inspect_plugins()))
 
 
 @plugins.command()
@@ -41,7 +30,7 @@ def show(name: str, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
     from tfopt_core.hooks.installed.discovery import registrations
     from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.report.listing import SettingRow, render_card
+    from tfopt_core.report.listing import render_card
     from tfopt_core.report.style.console import make_console
 
     known = registrations()
@@ -52,10 +41,7 @@ def show(name: str, debug: bool) -> None:
     if info.error is not None:
         origin = f"{info.distribution} {info.version}".strip()
         raise InputError(f'plugin "{name}" (from {origin}) cannot be loaded: {info.error}')
-    settings = [
-        SettingRow(name=s.name, type=s.type, default=s.default, help=s.help) for s in info.settings
-    ]
-    make_console().print(render_card(info, settings))
+    make_console().print(render_card(info))
 
 
 @plugins.command()

@@ -17,14 +17,11 @@ def recipes(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from tfopt_core.recipe import shipped_recipes, summary
-    from tfopt_core.report.listing import RecipeRow, render_recipes
+    from tfopt_core.report.listing import render_recipes
     from tfopt_core.report.style.console import make_console
 
-    rows = [
-        RecipeRow(name=name, summary=summary(path), path=str(path))
-        for name, path in shipped_recipes().items()
-    ]
-    make_console().print(render_recipes(rows))
+    summaries = {name: summary(path) for name, path in shipped_recipes().items()}
+    make_console().print(render_recipes(summaries))
 
 
 @recipes.command()
@@ -32,7 +29,8 @@ def recipes(context: click.Context) -> None:
 @click.argument("target", required=False, type=click.Path(path_type=Path))
 @debug_option
 def copy(name: str, target: Path | None, debug: bool) -> None:
-    """Copy the recipe NAME to TARGET (NAME.toml by default), to be changed."""
+    """Copy the recipe NAME to TARGET (NAME.toml here by default), to be changed."""
+    from tfopt_core.files import write_text
     from tfopt_core.recipe import shipped_recipes
 
     shipped = shipped_recipes()
@@ -42,12 +40,5 @@ def copy(name: str, target: Path | None, debug: bool) -> None:
     path = target or Path(f"{name}.toml")
     if path.is_dir():
         path /= f"{name}.toml"
-    try:
-        # "x": never overwrite a file
-        with path.open("x", encoding="utf-8") as file:
-            file.write(shipped[name].read_text(encoding="utf-8"))
-    except FileExistsError:
-        raise InputError(f'"{path}" exists already; name another file') from None
-    except OSError as error:
-        raise InputError(f'"{path}" cannot be written: {error.strerror}') from error
+    write_text(path, shipped[name].read_text(encoding="utf-8"))
     click.echo(f"{path}: change it, then run: tfopt apply {path}")

@@ -19,17 +19,12 @@ def report(id_: str, json_path: Path | None, project: Path | None, debug: bool) 
 
     ID is an id that `tfopt runs` lists, the start or the end of one, or `last`.
     """
-    from tfopt_core.app.stored import find_id, open_stored
+    from tfopt_core.app.stored import stored_results
     from tfopt_core.cli.output import show
+    from tfopt_core.records.results import Results
     from tfopt_core.report.results.runs import render_interim
     from tfopt_core.report.results.summary import render_summary
-    from tfopt_core.store.overview import Interim
 
-    with open_stored(project) as store:
-        found_id = find_id(store, id_)
-        results = store.results(found_id)
-        if results is not None:
-            show(render_summary(results), results, json_path)
-            return
-        interim = Interim(measurement=store.overview_of(found_id), runs=store.runs(found_id))
-    show(render_interim(interim), interim, json_path)
+    found = stored_results(id_, project)
+    page = render_summary(found) if isinstance(found, Results) else render_interim(found)
+    show(page, found, json_path)

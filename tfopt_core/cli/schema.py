@@ -26,9 +26,9 @@ def schema(output: Path, debug: bool) -> None:
     An editor uses recipe.schema.json beside a recipe whose first line is `#:schema
     ./recipe.schema.json`. Write it again after you install plugins.
     """
+    from tfopt_core.files import write_text
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.hooks.installed.schema import installed_schema
-    from tfopt_core.recipe.writing import write_file
     from tfopt_core.report.style.console import plain
 
     infos = inspect_plugins()
@@ -41,5 +41,5 @@ def schema(output: Path, debug: bool) -> None:
     if str(output) == "-":
         click.echo(text, nl=False)
         return
-    write_file(output, text, replace=True)
+    write_text(output, text, replace=True)
     click.echo(f"{output}: recipes beside it begin with the line: #:schema ./{output.name}")

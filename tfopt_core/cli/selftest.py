@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
-
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option
-from tfopt_core.errors import InputError
 
 
 @click.command()
@@ -23,35 +18,15 @@ def selftest(times: int, quiet: bool, debug: bool) -> int:
     one that sleeps 5% of each step, which must be slower. Takes about three minutes. Ends with
     status 1 if a control failed; the no-op fails by chance in one of twenty selftests.
     """
-    from tfopt_core.app.request import new_id
-    from tfopt_core.hooks import read_machine
-    from tfopt_core.measurement.selftest import ControlTrial, controls, run_trial
-    from tfopt_core.report.live.display import make_observer
+    from tfopt_core.app.selftest import control_trials
+    from tfopt_core.records.selftest import ControlTrial
     from tfopt_core.report.results.selftest import render_selftest
     from tfopt_core.report.style.console import make_console
-    from tfopt_core.training.runtime import check_environment
-    from tfopt_core.workers.fork import ForkRunner
+    from tfopt_core.report.terminal import Terminal
 
-    if times < 1:
-        raise InputError(f"--times: expected a number of at least 1, got {times}")
-    check_environment(os.environ)
     trials: list[ControlTrial] = []
-    machine = read_machine()
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="tfopt-selftest-") as folder,
-            ForkRunner() as runner,
-        ):
-            for _ in range(times):
-                for control in controls():
-                    with make_observer(make_console(stderr=True), quiet=quiet) as observer:
-                        trial = run_trial(
-                            control, machine=machine, folder=Path(folder), runner=runner,
-                            environment=os.environ, observer=observer, new_id=new_id,
-                        )  # fmt: skip
-                    if trial.results.interrupted:
-                        raise KeyboardInterrupt
-                    trials.append(trial)
+        trials.extend(control_trials(times, Terminal(quiet=quiet)))
     finally:
         if trials:
             make_console().print(render_selftest(trials))

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option, save_option, set_option
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from tfopt_core.trials.request import Request
 
 
 @click.command()
@@ -59,41 +53,39 @@ def train(
     import attrs
 
     from tfopt_core.app.clustered import cluster_of
-    from tfopt_core.app.request import checkpoints_of, make_request
-    from tfopt_core.app.train import train_once
+    from tfopt_core.app.command_request import checkpoints_of, make_request
+    from tfopt_core.app.train import runners_of, train_once, train_script
     from tfopt_core.report.style.console import make_console
     from tfopt_core.report.training import (
         epoch_line,
         render_adapted,
         render_resume_point,
+        render_script,
         render_training,
     )
-    from tfopt_core.workers.fork import ForkRunner
-    from tfopt_core.workers.spawn import SpawnRunner
-    from tfopt_core.workers.supervise import NO_LIMITS
 
     request, results = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
     request = attrs.evolve(request, seed=seed)
     point = checkpoints_of(request, results, resume=resume, every=every, folder=folder, adapt=adapt)
     console = make_console()
+    on_adapted = (lambda adapted: console.print(render_adapted(adapted))) if adapt else None
     if request.recipe.workload.script is not None:
-        return _train_script(request, console, adapt=adapt)
+        with runners_of(request) as (quiet, aloud):
+            run = train_script(request, quiet, aloud, on_adapted)
+        console.print(render_script(run, request.save_to))
+        return 3 if run.exit_status is None else run.exit_status
     if point is not None:
         console.print(render_resume_point(point))
-        # other processes of a cluster may have been started with --save, and wait for this one
+        # others of a cluster may have been started with --save, and wait for this one
         if point.finished and save_to is None and cluster_of(request) is None:
             return 0
-    aloud = SpawnRunner(capture=False, limits=NO_LIMITS)
-    with ForkRunner(SpawnRunner()) as quiet:
-        # the dry build and the training are forks of one process, which starts TensorFlow once; a
-        # process of a cluster must be the first to use it
-        alone = cluster_of(request) is None
+    with runners_of(request) as (quiet, aloud):
         trained = train_once(
             request,
-            quiet if alone else SpawnRunner(),
-            quiet.with_spawn(aloud) if alone else aloud,
+            quiet,
+            aloud,
             on_epoch=lambda number, all_, metrics: console.print(epoch_line(number, all_, metrics)),
-            on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
+            on_adapted=on_adapted,
             point=point,
             on_note=lambda text: console.print(f"note: {text}", markup=False, highlight=False),
         )
@@ -101,20 +93,3 @@ def train(
     run, prepared = trained.run, trained.prepared
     console.print(render_training(run, prepared, trained.saved_to, resumed=resumed))
     return 0 if run.ok or run.status == "served" else 3
-
-
-def _train_script(request: Request, console: Console, *, adapt: bool) -> int:
-    """Run a script. Return its exit status."""
-    from tfopt_core.app.train_script import train_script
-    from tfopt_core.report.training import render_adapted, render_script
-    from tfopt_core.workers.spawn import SpawnRunner
-    from tfopt_core.workers.supervise import NO_LIMITS
-
-    run = train_script(
-        request,
-        SpawnRunner(),
-        SpawnRunner(capture=False, limits=NO_LIMITS),
-        on_adapted=(lambda adapted: console.print(render_adapted(adapted))) if adapt else None,
-    )
-    console.print(render_script(run, request.save_to))
-    return 3 if run.exit_status is None else run.exit_status

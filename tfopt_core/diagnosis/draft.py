@@ -14,7 +14,8 @@ from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptE
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec
-from tfopt_core.recipe.writing import PlannedPlugin, SpareKey, recipe_text
+from tfopt_core.recipe.commented import commented_recipe
+from tfopt_core.recipe.writing import PlannedPlugin
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.estimate import Estimate
 
@@ -90,7 +91,7 @@ class Draft:
         :param outcome: the result of measuring it, in sentences.
         """
         name = Path(self.script).stem
-        body = recipe_text(
+        body = commented_recipe(
             name=name,
             description=f"What may make {Path(self.script).name} train faster, as tfopt proposed.",
             workload=self.workload,
@@ -102,20 +103,6 @@ class Draft:
             ],
             measure=self.measure,
             heading=[*self._heading(), *([""] if outcome else []), *outcome],
-            notes={
-                "measure.budget": "longer is surer",
-                "measure.pairs": 'more are surer; "auto" makes as many as it takes within a budget',
-                "workload.args": "the script's own arguments",
-            },
-            spare=[
-                SpareKey("workload", "fit", 2, "judge this call of fit alone, counted from 1"),
-                SpareKey("workload", "isolate", False, "write into the folder itself"),
-                SpareKey(
-                    "measure", "quality",
-                    {"metric": "val_accuracy", "tolerance": 0.005},
-                    "what must stay as good, and how good is good enough",
-                ),
-            ],
         )  # fmt: skip
         return sealed(body)
 

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any
 
 import attrs
-from cattrs import unstructure
 
 from tfopt_core.data import Cache, DataPlan
 from tfopt_core.diagnosis.input_findings import (
@@ -21,10 +20,12 @@ from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, sha
 from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
 from tfopt_core.errors import describe
 from tfopt_core.hooks import Diagnosis, Finding
+from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse
+from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
@@ -43,9 +44,7 @@ from tfopt_core.trials.compared_loops import compare_loops
 from tfopt_core.trials.dry_build import resolve_all
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated
-from tfopt_core.workers.task import Task
-
-Send = Callable[[dict[str, Any]], None]
+from tfopt_core.workers.task import DiagnoseTask
 
 # Input that takes a smaller share of a step is not examined.
 INPUT_WORTH = 0.03
@@ -53,37 +52,33 @@ INPUT_WORTH = 0.03
 TINY_BATCHES = 0.5
 
 
-def diagnosed(task: Task, send: Send, load: Callable[[Job], Workload]) -> dict[str, Any]:
-    """Return the message of a diagnosis."""
-    return {"type": "diagnosed", "diagnosed": diagnose(task, send, load)}
+def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Diagnosed:
+    """Diagnose the job's training.
 
-
-def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
-    """Diagnose the job's training and return a `Diagnosed` as plain data.
+    What was measured is told before plugins are asked, so that none of them can take it away.
 
     It is also sent before plugins are asked for suggestions, so that none of them can lose it.
 
-    :param load: loads the job's workload.
-    :raises InputError, PluginError: for an error that would stop a training.
+    :raises InputError, PluginError: for whatever would stop a training.
     """
 
-    def tell(phase: str) -> None:
-        send({"type": "phase", "phase": phase})
+    def begin(phase: str) -> None:
+        tell(PhaseBegun(phase))
 
     begun = perf_counter()
-    tell("building the model")
+    begin("building the model")
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
     workload = load(job)
     resolved = resolve_all(job, workload)
     job = attrs.evolve(job, plugins=resolved.plugins)
     estimate = estimated(job, workload) if task.quick else None
     built = build(job, workload)
-    rounds = time_rounds(built, tell, quick=task.quick)
+    rounds = time_rounds(built, begin, quick=task.quick)
     parts = parts_of(rounds.rounds)
-    tell("looking at the data and the graph")
+    begin("looking at the data and the graph")
     graph, why_no_graph = _traced(built, rounds.batch)
     matmul = _matmul(built, rounds, graph, why_no_graph)
-    compared = compare_loops(built, tell) if task.quick else None
+    compared = compare_loops(built, begin) if task.quick else None
     findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
     diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
     if compared is not None:
@@ -100,20 +95,16 @@ def diagnose(task: Task, send: Send, load: Callable[[Job], Workload] = load) -> 
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,
     )
-    send({"type": "measured", "diagnosed": unstructure(result)})
+    tell(PartsMeasured(result))
     proposal = propose(
         task.asked, diagnosis, built.stack.names,
-        tell=lambda plugin: send({"type": "asking", "plugin": plugin}),
+        tell=lambda plugin: tell(PluginAsked(plugin)),
     )  # fmt: skip
-    return dict(
-        unstructure(
-            attrs.evolve(
-                result,
-                suggestions=proposal.suggestions,
-                proposed_stack=proposal.stack,
-                silent=proposal.silent,
-            )
-        )
+    return attrs.evolve(
+        result,
+        suggestions=proposal.suggestions,
+        proposed_stack=proposal.stack,
+        silent=proposal.silent,
     )
 
 
@@ -257,7 +248,9 @@ def _diagnosed(
     parts: Parts,
     matmul: MatmulUse,
 ) -> Diagnosed:
+    facts = {field.name: getattr(diagnosis, field.name) for field in attrs.fields(StepFacts)}
     return Diagnosed(
+        **facts,
         recipe=job.recipe.name,
         recipe_sha256=job.recipe.sha256(),
         workload=job.recipe.workload.label,
@@ -265,24 +258,10 @@ def _diagnosed(
         stack=built.stack.names,
         resolved={name: plain(settings) for name, settings in built.stack.settings.items()},
         machine=job.machine.to_dict(),
-        epochs=diagnosis.epochs,
-        steps_per_epoch=diagnosis.steps_per_epoch,
-        batch_size=diagnosis.batch_size,
-        examples=diagnosis.examples,
-        example_bytes=diagnosis.example_bytes,
-        available_memory_bytes=diagnosis.available_memory_bytes,
-        trainable_parameters=diagnosis.trainable_parameters,
-        policy=diagnosis.policy,
-        jit_compile=diagnosis.jit_compile,
-        supports_jit=diagnosis.supports_jit,
-        batch_callbacks=diagnosis.batch_callbacks,
         data={split: plan.describe() for split, plan in built.plans.items()},
-        step_seconds=parts.step_seconds,
         input=parts.input,
         dispatch=parts.dispatch,
         compute=parts.compute,
-        dispatch_known=parts.dispatch_known,
-        data_seconds=parts.data_seconds,
         bounds=Bounds(
             input=_finite(diagnosis.bound(("input",))),
             dispatch=_finite(diagnosis.bound(("dispatch",))),
@@ -291,7 +270,6 @@ def _diagnosed(
         ),
         matmul=matmul,
         rounds=rounds.rounds,
-        findings=diagnosis.findings,
         warnings=rounds.warnings + _stack_warnings(built),
         measuring_seconds=0.0,
     )

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import attrs
-from cattrs import unstructure
 
-from tfopt_core.export.program import PROGRAM
 from tfopt_core.export.written import written
-from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.messages import Tell
+from tfopt_core.records.program import Exported
 from tfopt_core.training.job import Job
 from tfopt_core.training.timing.devices import as_tensorflow_sees
-from tfopt_core.trials import looks
+from tfopt_core.trials.dry_build import prepare
+from tfopt_core.trials.looks import Load
 from tfopt_core.trials.request import with_settings
-from tfopt_core.workers.task import Task
-
-Send = Callable[[dict[str, Any]], None]
+from tfopt_core.workers.task import ExportTask
 
 
-def exported(task: Task, send: Send, load: Callable[[Job], Any]) -> dict[str, Any]:
-    """Return the message of a dry build, with the program added."""
-    message = looks.prepared(task, send, load)
-    job = attrs.evolve(
-        task.job,
-        plugins=resolved(task, message["prepared"]),
-        machine=as_tensorflow_sees(task.job.machine),
-    )
-    program = written(job, load(job))
-    message["prepared"][PROGRAM] = unstructure(program)
-    return message
+def exported(task: ExportTask, tell: Tell, load: Load) -> Exported:
+    """Return the result of the dry build, and the program beside it."""
+    prepared = prepare(task, load)
+    job = attrs.evolve(resolved(task.job, prepared), machine=as_tensorflow_sees(task.job.machine))
+    return Exported(prepared, written(job, load(job)))
 
 
-def resolved(task: Task, prepared: dict[str, Any]) -> tuple[StackedPlugin, ...]:
-    """Return the task's plugins with their resolved settings."""
-    return with_settings(task.job.plugins, [plan["settings"] for plan in prepared["plugins"]])
+def resolved(job: Job, prepared: Prepared) -> Job:
+    """Return the job with the settings that a dry build has found."""
+    settings = [plan.settings for plan in prepared.plugins]
+    return attrs.evolve(job, plugins=with_settings(job.plugins, settings))

@@ -12,7 +12,6 @@ from tfopt_core.data import DataPlan
 from tfopt_core.errors import WorkloadError
 from tfopt_core.export.data_code import DataCode
 from tfopt_core.export.names import WorkloadNames
-from tfopt_core.export.program import Program
 from tfopt_core.export.script_text import NoPlace, ScriptText
 from tfopt_core.export.stack_view import StackView, versions
 from tfopt_core.export.start import environment, start
@@ -20,6 +19,7 @@ from tfopt_core.export.training import in_dict
 from tfopt_core.hooks.code.layout import wrapped_all
 from tfopt_core.hooks.code.literals import literal
 from tfopt_core.hooks.code.plain_code import NoPlainForm
+from tfopt_core.records.program import Program
 from tfopt_core.training.build import Built
 from tfopt_core.training.scripts.fit_data import unchanged
 

@@ -5,31 +5,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import attrs
-from cattrs import unstructure
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.export.look import resolved
-from tfopt_core.export.program import PROGRAM, Program
 from tfopt_core.export.script import CallPlace, script_program
 from tfopt_core.export.written import without_the_unwritable
 from tfopt_core.private_api import why_without
+from tfopt_core.records.messages import Message, ProcessStarted
+from tfopt_core.records.program import Exported, Program
 from tfopt_core.training.build import build
 from tfopt_core.training.job import Job
-from tfopt_core.trials.scripts.look import Load, ScriptLook
-from tfopt_core.workers.task import Task
+from tfopt_core.trials.dry_build import prepare
+from tfopt_core.trials.looks import Load
+from tfopt_core.trials.scripts.look import ScriptLook
+from tfopt_core.workers.task import ExportTask
 
 
-def exported_script(task: Task, send: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Run the script; the process ends once the fit is exported.
+def exported_script(task: ExportTask, tell: Callable[[Message], None]) -> NoReturn:
+    """End the process once the fit was written down; else raise.
 
     :raises WorkloadError: for a script that never calls `fit`.
     """
-    send({"type": "started"})
-    # keep the script's own seeds, as `tfopt train` does
-    script = _Exported(attrs.evolve(task, own_seeds=True), send)
+    tell(ProcessStarted())
+    script = _Exported(task, tell)
     with script.placed() as path:
         script.path = path
         end = script.to_its_end(path)
@@ -37,30 +38,28 @@ def exported_script(task: Task, send: Callable[[dict[str, Any]], None]) -> dict[
 
 
 @attrs.define(eq=False)
-class _Exported(ScriptLook):
+class _Exported(ScriptLook[ExportTask]):
     path: Path = attrs.field(factory=Path)
 
-    def _examine(self, load: Load) -> dict[str, Any]:
+    @property
+    def own_seeds(self) -> bool:
+        """The script's own seeds stay, as in a training by `tfopt train`."""
+        return True
+
+    def _looked_at(self, load: Load) -> Exported:
         place = CallPlace(
             text=self.path.read_text(encoding="utf-8"),
             line=self._line(),
             global_seed=_global_seed(),  # before the dry build sets another
         )
-        message = super()._examine(load)
-        message["prepared"][PROGRAM] = unstructure(self._program(message["prepared"], load, place))
-        return message
-
-    def _program(self, prepared: dict[str, Any], load: Load, place: CallPlace) -> Program:
-        job = attrs.evolve(
-            self.task.job,
-            plugins=resolved(self.task, prepared),
-            machine=self.session.run.machine,
-        )
+        prepared = prepare(self.task, load)
+        job = resolved(self.task.job, prepared)
+        job = attrs.evolve(job, machine=self.session.run.machine)
 
         def write(job: Job, left_out: dict[str, str]) -> Program:
             return script_program(build(job, load(job)), place, left_out)
 
-        return without_the_unwritable(job, write)
+        return Exported(prepared, without_the_unwritable(job, write))
 
     def _line(self) -> int | None:
         """Return the line of the script that is executing, None if another file calls."""

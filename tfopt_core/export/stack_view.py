@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Stage
-from tfopt_core.export.program import ExportedPlugin
 from tfopt_core.hooks import Change, TrainingOptions
 from tfopt_core.hooks.code.plain_code import Names, NoPlainForm, PlainCode, Written
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.guards import named_after
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.records.program import ExportedPlugin
 from tfopt_core.training.build import Built
 from tfopt_core.version import __version__
 

@@ -9,7 +9,6 @@ import attrs
 from tfopt_core.errors import WorkloadError
 from tfopt_core.export.data_code import DataCode
 from tfopt_core.export.names import WorkloadNames
-from tfopt_core.export.program import Program
 from tfopt_core.export.stack_view import StackView, versions
 from tfopt_core.export.start import environment, start
 from tfopt_core.hooks import RuntimeOptions
@@ -17,6 +16,7 @@ from tfopt_core.hooks.code.literals import call, keywords, literal
 from tfopt_core.hooks.code.plain_code import NoPlainForm
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.records.program import Program
 from tfopt_core.training.build import Built, build
 from tfopt_core.training.factory import named_workloads
 from tfopt_core.training.job import Job

@@ -44,33 +44,19 @@ class ComparedLoop:
 
 
 @attrs.frozen(kw_only=True)
-class Diagnosis:
-    """Where a baseline's time goes on this machine.
+class StepFacts:
+    """What is observed of a training and of one of its steps.
 
-    All seconds are medians of one steady step. `step_seconds` is the real loop's; of these
-    `input_seconds` are waited for input, `dispatch_seconds` spent starting the step from Python,
-    and `compute_seconds` computing; the three sum to `step_seconds`. `data_seconds` is what a
-    batch takes when the data are read alone. `plans` are the baseline's data plans by split
-    (`tfopt_core.DataPlan`); `example_bytes` is one training example behind the deterministic
-    stages. `matmul_share` is the share of the machine's measured matrix-product peak that the
-    model reaches while it computes, None where its operations cannot be counted; `matmul_peaks`
-    are those peaks in operations a second, by dtype ("float32", and "bfloat16" or "float16" where
-    the hardware has them). `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
-    `loops` were compared with Keras' own within a training if `compared` is True.
-    If `dispatch_known` is False, dispatch and compute could not be separated, and
-    `compute_seconds` holds both.
+    All seconds are medians of one steady step. `step_seconds` is the real loop's, `data_seconds`
+    what a batch takes when the data are read alone. Where `dispatch_known` is False dispatch and
+    compute could not be told apart. `example_bytes` is one training example behind the
+    deterministic stages. `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
     """
 
-    machine: Machine
     epochs: int
     steps_per_epoch: int | None
     batch_size: int | None
     examples: int | None
-    step_seconds: float
-    input_seconds: float
-    dispatch_seconds: float
-    compute_seconds: float
-    data_seconds: float
     example_bytes: float | None
     available_memory_bytes: int
     trainable_parameters: int
@@ -78,11 +64,33 @@ class Diagnosis:
     jit_compile: bool
     supports_jit: bool
     batch_callbacks: tuple[str, ...] = ()
+    step_seconds: float
+    data_seconds: float
+    dispatch_known: bool = True
+    findings: tuple[Finding, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Diagnosis(StepFacts):
+    """Where a baseline's time goes on this machine.
+
+    Of `step_seconds`, `input_seconds` are waited for input, `dispatch_seconds` spent starting the
+    step from Python, and `compute_seconds` computing; the three sum to `step_seconds`. Where
+    `dispatch_known` is False, `compute_seconds` holds both. `plans` are the baseline's data plans
+    by split (`tfopt_core.DataPlan`). `matmul_share` is the share of the machine's measured
+    matrix-product peak that the model reaches while it computes, None where its operations cannot
+    be counted; `matmul_peaks` are those peaks in operations a second, by dtype ("float32", and
+    "bfloat16" or "float16" where the hardware has them). `loops` were `compared` with Keras' own
+    while it trained, where that was asked for.
+    """
+
+    machine: Machine
+    input_seconds: float
+    dispatch_seconds: float
+    compute_seconds: float
     matmul_share: float | None = None
     matmul_peaks: Mapping[str, float] = attrs.field(factory=dict)
-    dispatch_known: bool = True
     plans: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
-    findings: tuple[Finding, ...] = ()
     loops: tuple[ComparedLoop, ...] = ()
     compared: bool = False
 

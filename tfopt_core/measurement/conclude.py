@@ -9,6 +9,7 @@ from typing import Literal
 import attrs
 
 from tfopt_core.errors import InputError
+from tfopt_core.files import replace_file
 from tfopt_core.measurement.after_fits import ends_in_words, without_early_ends
 from tfopt_core.measurement.pace import round_seconds as seconds_of_round
 from tfopt_core.measurement.schedule import baseline_and_full, leave_one_out
@@ -32,7 +33,7 @@ from tfopt_core.statistics.verdicts.stopping import rounds_in_a_row
 from tfopt_core.statistics.verdicts.verdict import compare
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.training.runtime import recorded_environment
-from tfopt_core.trials.processes import MODEL_FILE, replace_file, run_folder
+from tfopt_core.trials.processes import MODEL_FILE, run_folder
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import FELL_BACK
 

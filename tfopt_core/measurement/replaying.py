@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 
 from tfopt_core.hooks.card import math_of
-from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.statistics.certificate import Certificate, certify, impossible
 from tfopt_core.statistics.judgement import stack_math
@@ -14,22 +13,20 @@ from tfopt_core.trials.processes import Processes
 __all__ = ["Certificate", "certify", "replay_both"]
 
 
-def replay_both(
-    processes: Processes, plugins: tuple[StackedPlugin, ...], *, seed: int
-) -> Certificate | None:
-    """Replay a short training without and with the stack, untimed, and return the certificate.
+def replay_both(processes: Processes, *, seed: int) -> Certificate | None:
+    """Replay a short training without and with the resolved stack, untimed, and compare.
 
     A replay that fails is no error of the measurement: the certificate then says why nothing is
     certified.
 
-    :param plugins: the stack, resolved.
-    :param seed: the seed of both sides.
-    :returns: None for a stack that changes the algorithm, and so trains differently by intention.
+    :param seed: of both sides.
+    :returns: None for a stack that changes the algorithm, which trains something else by intention.
     """
+    plugins = processes.request.plugins
     math = stack_math([math_of(stacked.name, stacked.plugin) for stacked in plugins])
     if math == "changes" or not plugins:
         return None
-    shared = processes.folder / "replay" / "shared"
+    shared = processes.request.folder / "replay" / "shared"
     shutil.rmtree(shared, ignore_errors=True)
     baseline, full = baseline_and_full(plugins)
     try:

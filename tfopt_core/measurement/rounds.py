@@ -15,6 +15,7 @@ from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out, one_alone
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.messages import EpochDone, Progress, StepDone, Tell
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import FULL, Contrast, Turn, Variant
 from tfopt_core.statistics.disturbance import disturbance, disturbed_in_words
@@ -32,7 +33,7 @@ from tfopt_core.statistics.verdicts.stopping import (
 )
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
-from tfopt_core.trials.request import Request, processes_of
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
 
@@ -73,8 +74,8 @@ class Rounds:
 
     @_processes.default
     def _make_processes(self) -> Processes:
-        # once for all runs, since this calls a hook of every plugin
-        return processes_of(self.request, self.runner)
+        # once for all runs: whether their processes start alike is asked of the plugins
+        return Processes(self.request, self.runner)
 
     def __attrs_post_init__(self) -> None:
         attribution = self.request.recipe.measure.attribution
@@ -179,21 +180,23 @@ class Rounds:
             return None
         return longest_seconds(self.request.recipe.measure.budget_seconds)
 
-    def _teller(self) -> Callable[[dict[str, Any]], None]:
+    def _teller(self) -> Tell:
         """Return a function that turns a process' messages into events."""
         metrics: dict[str, float] = {}
 
-        def tell(message: dict[str, Any]) -> None:
-            if message["type"] not in ("step", "epoch"):
+        def tell(message: Progress) -> None:
+            if isinstance(message, EpochDone):
+                metrics.update(message.metrics)
+                step = self.prepared.steps_per_epoch or 0
+            elif isinstance(message, StepDone):
+                step = message.step
+            else:
                 return
-            if message["type"] == "epoch":
-                metrics.update(message["metrics"])
-            done = message["type"] == "epoch"
             self.observer(
                 progress.RunProgress(
-                    epoch=message["epoch"],
+                    epoch=message.epoch,
                     epochs=self.prepared.epochs,
-                    step=self.prepared.steps_per_epoch or 0 if done else message["step"],
+                    step=step,
                     steps_per_epoch=self.prepared.steps_per_epoch,
                     metrics=dict(metrics),
                 )

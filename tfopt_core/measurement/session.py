@@ -27,7 +27,9 @@ from tfopt_core.statistics.judgement import stack_math
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
-from tfopt_core.trials.request import Request, prepare, processes_of
+from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
 NEVER_CUT = 'length is "steady", but {why}: runs train to their end'
@@ -183,7 +185,7 @@ def _certificate(
     if reason is not None:
         return impossible(reason)
     observer(progress.Certifying())
-    return replay_both(processes_of(request, runner), request.plugins, seed=state.seed or 1)
+    return replay_both(Processes(request, runner), seed=state.seed or 1)
 
 
 def _too_expensive(request: Request, prepared: Prepared) -> str | None:

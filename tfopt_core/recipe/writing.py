@@ -9,7 +9,6 @@
         heading=["When to use: on this machine."],
         notes={"measure.budget": "longer is surer"},
     )
-    write_file(Path("train.tfopt.toml"), text)
 
 `read_recipe` reads the same values back.
 """
@@ -18,14 +17,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
 import tomlkit
 
-from tfopt_core.errors import InputError
-from tfopt_core.files import write_whole
 from tfopt_core.recipe.paths import join_path
 
 COLUMNS = 90
@@ -85,36 +81,6 @@ def recipe_text(
     if measure or any(key.table == "measure" for key in spare):
         blocks.append([*_table("measure", measure, notes, spare)])
     return "\n".join("".join(f"{line}\n" for line in block) for block in blocks if block)
-
-
-def write_file(path: Path, text: str, *, replace: bool = False) -> None:
-    """Write a new file; with `replace`, replace an existing file atomically.
-
-    :raises InputError: if there is such a file already, or it cannot be written.
-    """
-    try:
-        data = text.encode("utf-8")
-        if replace:
-            write_whole(path, [data])
-        else:
-            _create(path, data)
-    except FileExistsError:
-        message = f'"{path}" exists already; name another file, or add --force to replace it'
-        raise InputError(message) from None
-    except UnicodeEncodeError:
-        raise InputError(f'"{path}" cannot be written: a name in it is not UTF-8') from None
-    except OSError as error:
-        raise InputError(f'"{path}" cannot be written: {error.strerror or error}') from error
-
-
-def _create(path: Path, data: bytes) -> None:
-    with path.open("xb") as stream:  # "x": never overwrite a file
-        try:
-            stream.write(data)
-            stream.flush()
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
 
 
 def _table(

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.records.in_run import Adapted
@@ -77,7 +77,7 @@ class MatmulUse:
 
 
 @attrs.frozen(kw_only=True)
-class Diagnosed:
+class Diagnosed(StepFacts):
     """Where the time of a training goes on this machine.
 
     `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
@@ -96,28 +96,13 @@ class Diagnosed:
     resolved: dict[str, dict[str, Any]]
     machine: dict[str, Any]
     environment: dict[str, str] = attrs.field(factory=dict)
-    epochs: int
-    steps_per_epoch: int | None
-    batch_size: int | None
-    examples: int | None
-    example_bytes: float | None
-    available_memory_bytes: int
-    trainable_parameters: int
-    policy: str
-    jit_compile: bool
-    supports_jit: bool
-    batch_callbacks: tuple[str, ...]
     data: dict[str, tuple[str, ...]]
-    step_seconds: float
     input: StepPart
     dispatch: StepPart
     compute: StepPart
-    dispatch_known: bool
-    data_seconds: float
     bounds: Bounds
     matmul: MatmulUse
     rounds: tuple[Round, ...]
-    findings: tuple[Finding, ...]
     in_run: Adapted | None = None
     estimate: Estimate | None = None
     suggestions: tuple[Suggestion, ...] = ()

@@ -1,12 +1,14 @@
-"""The timings and the history of a finished fit, as data. No TensorFlow."""
+"""One fit as it was observed: its timings and its history. No TensorFlow."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import attrs
 
 
 @attrs.frozen
-class TimedBlock:
+class Block:
     """Some steps in a row: how many, how long, in which epoch.
 
     `cold` says why the block is no sample of a steady step: "trace" holds a trace or
@@ -15,47 +17,62 @@ class TimedBlock:
 
     steps: int
     seconds: float
-    epoch: int
+    epoch: int = 0
     cold: str = ""
 
 
 @attrs.frozen(kw_only=True)
-class FitOutcome:
+class FitFacts:
+    """What is observed of a fit, and kept with its result as it is.
+
+    `epochs` and `steps` are those that were trained, of `planned_epochs` times `steps_per_epoch`;
+    `history` holds the metrics of each epoch. `batch_size` is None where the workload batches its
+    own data. `replicas` are the devices that trained together, on `workers` processes that computed
+    steps; `communication_step_seconds` is what an all-reduce of the gradients took, timed alone
+    after the training, None on one device and where no gradients are summed. `cluster_seconds` are
+    those before the first step in which the processes of a cluster joined, None for one process.
+    `name` is that of one of a script's calls of `fit`; where that was cut short, `repeated_epochs`
+    says how many epochs the script found in its history beyond those that began: the last values,
+    repeated. They are not in `history`.
+    """
+
+    blocks: tuple[Block, ...]
+    trainable_parameters: int
+    epochs: int
+    steps: int
+    jit_compile: bool
+    history: Mapping[str, tuple[float, ...]]
+    stop_reason: str | None = None
+    planned_epochs: int | None = None
+    steps_per_epoch: int | None = None
+    batch_size: int | None = None
+    replicas: int = 1
+    workers: int = 1
+    communication_step_seconds: float | None = None
+    cluster_seconds: float | None = None
+    name: str = ""
+    repeated_epochs: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class FitOutcome(FitFacts):
     """What one fit took and reached. Seconds count from the start of its build.
 
     `setup_seconds` lie before the first step; `epoch_begin_seconds` and `epoch_end_seconds` hold
     one figure an epoch, of the last one too where the fit was `cut_short` in it; `edge_seconds`
     lie between the last step of an epoch and the begin of the next, without the validation (what
-    callbacks do, and Keras' new iterator); `epochs` are
-    those that were finished, of `planned_epochs`;
-    `batch_size` is None where the workload batches its own data. Of a training that was `resumed`
-    from a checkpoint, `epochs` and `history` are those of all of it, the other figures only those
-    of what was trained now. `workers` are the processes that computed steps, and
-    `communication_step_seconds` what an all-reduce of the gradients took, timed alone after the
-    training; None on one device and where no gradients are summed. `cluster_seconds` are those of
-    `setup_seconds` in which the processes of a cluster joined, None for one process.
+    callbacks do, and Keras' new iterator). Of a training that was `resumed` from a checkpoint,
+    `epochs` and `history` are those of all of it, the other figures only those of what was trained
+    now.
     """
 
+    planned_epochs: int
     wall_seconds: float
     setup_seconds: float
-    blocks: tuple[TimedBlock, ...]
     validation_seconds: tuple[float, ...]
     epoch_begin_seconds: tuple[float, ...]
     epoch_end_seconds: tuple[float, ...]
     edge_seconds: tuple[float, ...] = ()
     cut_short: bool
-    planned_epochs: int
-    steps_per_epoch: int | None
-    epochs: int
-    steps: int
-    batch_size: int | None
-    replicas: int
-    trainable_parameters: int
-    jit_compile: bool
     float32_layers: tuple[str, ...]
-    stop_reason: str | None
-    history: dict[str, list[float]]
     resumed: bool = False
-    workers: int = 1
-    communication_step_seconds: float | None = None
-    cluster_seconds: float | None = None

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import attrs
 
+from tfopt_core.records.fit import FitFacts
+from tfopt_core.records.run import RunFacts
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 
 SCHEMA_VERSION = 1
@@ -16,90 +18,45 @@ SCHEMA_VERSION = 1
 RunStatus = Literal["ok", "failed", "repeated", "served"]
 
 
-@attrs.frozen
-class Block:
-    """Some steps in a row. `cold` names why it is no steady sample ("trace", "cache"), or is ""."""
-
-    steps: int
-    seconds: float
-    epoch: int = 0
-    cold: str = ""
-
-
-@attrs.frozen
-class EffectResult:
-    """Whether a plugin took effect in a run, and what was read back or why not."""
-
-    applied: bool
-    detail: str
-
-
 @attrs.frozen(kw_only=True)
-class FitResult:
+class FitResult(FitFacts):
     """One fit of a run.
 
     `one_time_seconds` are tracing, compilation, cache filling and, for several processes,
-    `cluster_seconds`, in which they joined (else None). `step_seconds` is the median of the steady
-    blocks, None if there are none; `mean_step_seconds` is their mean, stalls included, and
-    `mean_step_error` the relative standard error of that. `epochs` and `steps` are those that were
-    trained, of `planned_epochs` times `steps_per_epoch`; `metrics` are the last epoch's, `history`
-    all epochs'. `epochs_to_target` and `seconds_to_target` (counted from the start of the run's
-    training) are None without a target or if it was not reached. A fit that ended once its step
-    time was known is not `complete`: its metrics are no result, and `projected_seconds` is what the
-    whole training would take; None where that cannot be told, for the reason in
-    `why_not_projected`. `replicas` are the devices that trained together, on `workers` processes;
-    `communication_step_seconds` is what summing the gradients of a step over them takes alone, None
-    where it was not timed. `name` and `wall_seconds` are those of one of a script's calls of `fit`;
-    where that was cut short, `repeated_epochs` says how many epochs the script found in its history
-    beyond those that began: the last values, repeated. They are not in `history`.
+    `cluster_seconds`. `step_seconds` is the median of the steady blocks, None if there are none;
+    `mean_step_seconds` is their mean, stalls included, and `mean_step_error` the relative standard
+    error of that. `metrics` are the last epoch's. `epochs_to_target` and `seconds_to_target`
+    (counted from the start of the run's training) are None without a target or if it was not
+    reached. A fit that ended once its step time was known is not `complete`: its metrics are no
+    result, and `projected_seconds` is what the whole training would take; None where that cannot be
+    told, for the reason in `why_not_projected`. `wall_seconds` are those of one of a script's calls
+    of `fit`.
     """
 
     one_time_seconds: float
-    blocks: tuple[Block, ...]
     steady: bool
     step_seconds: float | None
     examples_per_second: float | None
-    trainable_parameters: int
-    epochs: int
-    steps: int
     epochs_to_target: int | None
     seconds_to_target: float | None
-    jit_compile: bool
     metrics: Mapping[str, float]
-    history: Mapping[str, tuple[float, ...]]
-    stop_reason: str | None = None
     complete: bool = True
     projected_seconds: float | None = None
     why_not_projected: str = ""
-    planned_epochs: int | None = None
-    steps_per_epoch: int | None = None
-    batch_size: int | None = None
     mean_step_seconds: float | None = None
     mean_step_error: float | None = None
-    replicas: int = 1
-    workers: int = 1
-    communication_step_seconds: float | None = None
-    cluster_seconds: float | None = None
-    name: str = ""
     wall_seconds: float | None = None
-    repeated_epochs: int = 0
 
 
 @attrs.frozen(kw_only=True)
-class RunResult:
+class RunResult(RunFacts):
     """One run: one training in one process.
 
     `variant` is "baseline", "full", "without NAME" or "alone NAME"; `round` and `position`
     count from 0 and say when it ran; `started` says how its process began ("spawned" or
-    "forked"). `process_seconds` hold its whole process, and `cpu_seconds` are what that computed;
-    `disturbance` is what else the machine did meanwhile. A run that did not end well has its cause
-    in `error`, the end of its output in `output_tail`, and counts for nothing; neither does one
-    that was "repeated".
-
-    Of a script: `wall_seconds` are those of its calls of `fit` together, or of the `judged` one,
-    which is an index of `fits`; `exit_status` is the script's own; `after_fits` is what it raised,
-    or how it exited, after the last fit that is judged; `notes` are what is to be said of it, and
-    `written` the files that it has left in its private folder.
+    "forked"). `process_seconds` hold its whole process; `disturbance` is what else the machine did
+    meanwhile. A run that did not end well has its cause in `error`, the end of its output in
+    `output_tail`, and counts for nothing; neither does one that was "repeated".
     """
 
     id: str
@@ -108,23 +65,13 @@ class RunResult:
     position: int
     seed: int
     status: RunStatus
-    wall_seconds: float | None = None
     process_seconds: float | None = None
-    peak_rss_bytes: int | None = None
-    peak_device_bytes: int | None = None
-    cpu_seconds: float | None = None
     started: str = "spawned"
     disturbance: Mapping[str, float] = attrs.field(factory=dict)
-    effects: Mapping[str, EffectResult] = attrs.field(factory=dict)
     fits: tuple[FitResult, ...] = ()
     error: str | None = None
     output_path: str | None = None
     output_tail: str | None = None
-    judged: int | None = None
-    exit_status: int | None = None
-    after_fits: str | None = None
-    notes: tuple[str, ...] = ()
-    written: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -9,9 +9,9 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tfopt_core.export.program import ExportedPlugin, Program
 from tfopt_core.hooks.code.layout import wrapped_all
 from tfopt_core.hooks.code.source import WIDTH
+from tfopt_core.records.program import ExportedPlugin, Program
 
 _OURS = ("import argparse", "import json", "import os")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tfopt_core.records.messages import EpochDone, OthersServed
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain_lines
 from tfopt_core.report.style.layout import Page, bullets, indented, section, words
@@ -25,11 +25,11 @@ def render_roles(roles: Sequence[Role]) -> RenderableType:
     return words(f"on this machine: {listed}")
 
 
-def epoch_of_role(role: Role, message: Mapping[str, Any]) -> RenderableType:
-    """Return an epoch of a process other than the chief: `worker 1: epoch 1  loss 0.5100`."""
-    text = f"{role.name}: epoch {message['epoch'] + 1}"
-    loss = message["metrics"].get("loss")
-    return words(text if loss is None else f"{text}  loss {units.metric_text(loss)}", "dim")
+def epoch_of_role(role: Role, message: EpochDone) -> RenderableType:
+    """`worker 1: epoch 1  loss 0.5100`: what another process than the chief says of an epoch."""
+    told = f"{role.name}: epoch {message.epoch + 1}"
+    loss = message.metrics.get("loss")
+    return words(told if loss is None else f"{told}  loss {units.metric_text(loss)}", "dim")
 
 
 def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:
@@ -60,4 +60,4 @@ def _status(end: RoleEnd) -> str:
         return "failed"
     if end.called_off:
         return "ended with the chief" if end.role.serves else "ended with the others"
-    return "served" if end.outcome.message == {"type": "served"} else "trained"
+    return "served" if isinstance(end.outcome.message, OthersServed) else "trained"

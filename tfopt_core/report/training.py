@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tfopt_core.hooks import Effect
 from tfopt_core.records.data_loss import NAME as DATA_LOSS
 from tfopt_core.records.data_loss import differs_from_loss
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.in_run import Adapted
-from tfopt_core.records.results import EffectResult, RunResult
+from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import grid, paragraph, words
@@ -125,10 +126,8 @@ def render_resume_point(point: ResumePoint) -> RenderableType:
     return Group(*lines)
 
 
-def render_effects(
-    effects: Mapping[str, EffectResult], prepared: Prepared
-) -> tuple[RenderableType, ...]:
-    """Return a line for each plugin, in recipe order: whether it took effect, and how."""
+def render_effects(effects: Mapping[str, Effect], prepared: Prepared) -> tuple[RenderableType, ...]:
+    """A line for each plugin, in recipe order: whether it took effect, and how."""
     rows = []
     for plugin in prepared.plugins:
         effect = effects[plugin.name]

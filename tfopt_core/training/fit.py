@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from tfopt_core.records.fit import FitOutcome
+from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import restartable, unset_initial_epoch
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
@@ -16,7 +17,6 @@ from tfopt_core.training.distributed.writers import callbacks_of
 from tfopt_core.training.fit_callbacks import (
     EpochHooks,
     IsKnown,
-    Report,
     StepTimer,
     fit_callbacks,
 )
@@ -28,7 +28,7 @@ from tfopt_core.training.timed_function import TimedFunction
 def train(
     built: Built,
     started: int,
-    report: Report,
+    report: Tell,
     is_known: IsKnown | None = None,
     adapt: Adapt | None = None,
     checkpointer: Checkpointer | None = None,
@@ -36,7 +36,7 @@ def train(
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 
     :param started: `perf_counter_ns` at the start of the build; the wall time counts from there.
-    :param report: called with progress, as plain data.
+    :param report: called with the messages of progress.
     :param is_known: called with the blocks so far; once it says that the step time is known, the
         training is cut short.
     :param adapt: makes what compares exact loops while the training goes on, and keeps one.
@@ -121,7 +121,7 @@ def outcome_of(
         jit_compile=timed.jit_compile,
         float32_layers=timer.built.float32_layers,
         stop_reason=hooks.stop_reason,
-        history=hooks.history,
+        history={name: tuple(values) for name, values in hooks.history.items()},
         resumed=resumed,
         workers=1 if run.cluster is None else len(run.cluster.workers),
         communication_step_seconds=communication_step_seconds,

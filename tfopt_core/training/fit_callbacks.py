@@ -13,7 +13,8 @@ from tfopt_core.data import Autotune
 from tfopt_core.data.autotune_model import noting, read_tuning
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Control
-from tfopt_core.records.fit import TimedBlock
+from tfopt_core.records.fit import Block
+from tfopt_core.records.messages import EpochDone, StepDone, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import keras_callback
 from tfopt_core.training.penalties import Penalties, with_data_loss
@@ -27,8 +28,7 @@ PROGRESS_NANOSECONDS = 250_000_000
 # many again: the search for changes of level costs more the more blocks there are.
 FIRST_CHECK_BLOCKS, CHECK_GROWTH = 10, 1.1
 
-Report = Callable[[dict[str, Any]], None]
-IsKnown = Callable[[Sequence[TimedBlock]], bool]
+IsKnown = Callable[[Sequence[Block]], bool]
 
 
 def fit_callbacks(callbacks: Sequence[Any], timer: StepTimer, *last: Any) -> list[Any]:
@@ -80,7 +80,7 @@ class StepTimer:
     """
 
     timed: TimedFunction
-    report: Report
+    report: Tell
     is_known: IsKnown | None = None
     validate: Callable[[], object] | None = None
     cut_short: bool = False
@@ -128,7 +128,7 @@ class StepTimer:
         now = perf_counter_ns()
         if now - self._reported >= PROGRESS_NANOSECONDS:
             self._reported = now
-            self.report({"type": "step", "epoch": epoch, "step": done})
+            self.report(StepDone(epoch, done))
         if self.is_known is not None and not self.cut_short and self.clock.at_edge:
             self._cut_if(self.is_known)
 
@@ -153,7 +153,7 @@ class EpochHooks:
     """
 
     timer: StepTimer
-    report: Report
+    report: Tell
     penalties: Penalties = "unknown"
     tolerant: bool = False
     epochs_done: int = 0
@@ -178,7 +178,7 @@ class EpochHooks:
         )
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)
-        self.report({"type": "epoch", "epoch": epoch, "metrics": metrics})
+        self.report(EpochDone(epoch, metrics))
         self._check_finite(metrics, epoch)
         control, built = Control(), self.timer.built
         built.stack.on_epoch_end(built.run, built.model, epoch, metrics, control)

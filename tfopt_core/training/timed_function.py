@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
 from tfopt_core.training.distributed.models import build_before_fit
@@ -16,7 +17,7 @@ from tfopt_core.training.loops.chunked import ChunkedFunction
 from tfopt_core.training.loops.exact_loops import Adapt
 from tfopt_core.training.loops.function_cache import FunctionCache
 from tfopt_core.training.loops.resident import ResidentFunction
-from tfopt_core.training.loops.switching import SwitchingLoop, Tell, switching_loop
+from tfopt_core.training.loops.switching import SwitchingLoop, switching_loop
 from tfopt_core.training.loops.train_functions import (
     TrainFunction,
     count_by,

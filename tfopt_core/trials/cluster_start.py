@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,39 +13,38 @@ from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster, Serve
 from tfopt_core.hooks.cluster import JOIN_SECONDS
 from tfopt_core.hooks.installed.settings import plain
-from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.records.messages import ClusterJoined, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.agreement import check_agreement, exchanged
 from tfopt_core.training.distributed.serving import facts_of_servers, serve
 from tfopt_core.training.strategy.joined import Joined, join
-from tfopt_core.workers.task import Task
+from tfopt_core.trials.request import with_settings
+from tfopt_core.workers.task import RunTask
 
-Send = Callable[[dict[str, Any]], None]
 
-
-def join_cluster(task: Task, send: Send) -> tuple[Task, Joined] | None:
-    """Build the strategy, and take over the chief's seed and settings.
+def join_cluster(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
+    """Build the strategy, and take the chief's seed and settings.
 
     :returns: the task with the chief's seed and settings, and the strategy; None in a process that
         has served the others until they ended.
     :raises ClusterError: if the processes do not connect, or would train differently.
     """
     begun = perf_counter_ns()
-    result = _joined(task, send)
+    result = _joined(task, tell)
     if result is None:
         return None
     task, joined = result
     return task, attrs.evolve(joined, nanoseconds=perf_counter_ns() - begun)
 
 
-def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
+def _joined(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     job = task.job
-    joined = join(job, send)
+    joined = join(job, tell)
     if isinstance(joined, Serve):
         options = job.runtime.cluster
         seconds = JOIN_SECONDS if options is None else options.join_seconds
-        # once "joined" is sent, the parent waits until the training ends
-        serve(joined, task.facts, seconds, seen=lambda: send({"type": "joined"}))
+        # from then on the parent waits as long as the training takes
+        serve(joined, task.facts, seconds, seen=lambda: tell(ClusterJoined()))
         return None
     cluster = joined.cluster
     if cluster is None:
@@ -58,15 +57,16 @@ def _joined(task: Task, send: Send) -> tuple[Task, Joined] | None:
         "seed": job.seed,
         "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
     }
-    documents = exchanged(joined.strategy, own)
-    check_agreement(cluster, [document["facts"] for document in documents])
-    chief = documents[0]
-    plugins = tuple(_with_settings(p, chief["settings"][p.name]) for p in job.plugins)
+    said = exchanged(joined.strategy, own)
+    check_agreement(cluster, [document["facts"] for document in said])
+    chief = said[0]
+    # "auto" may have been resolved otherwise here
+    plugins = with_settings(job.plugins, [chief["settings"][p.name] for p in job.plugins])
     job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
     return attrs.evolve(task, job=job), joined
 
 
-def _checkpoint(task: Task) -> str:
+def _checkpoint(task: RunTask) -> str:
     """What the training keeps and goes on from: all gather for a checkpoint at the same step."""
     if task.checkpoints is None:
         return "none are kept"
@@ -117,11 +117,3 @@ def _compare_with_servers(cluster: Cluster, facts: Mapping[str, Any]) -> None:
                 f"{name} was started with another {', '.join(different)} than the chief; start "
                 "all with one recipe and the same code"
             )
-
-
-def _with_settings(stacked: StackedPlugin, settings: Mapping[str, Any]) -> StackedPlugin:
-    """Return the plugin with the chief's settings; "auto" may have another result here."""
-    fields = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
-    }
-    return StackedPlugin(stacked.name, attrs.evolve(stacked.plugin, **fields))

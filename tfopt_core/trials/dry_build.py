@@ -7,10 +7,8 @@ would fail in every run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import attrs
-from cattrs import unstructure
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginError, WorkloadError, describe
@@ -28,11 +26,11 @@ from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated, training_seconds
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import PrepareTask
 
 
-def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any]:
-    """Resolve the settings, build the training and return a `Prepared` as plain data.
+def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepared:
+    """Resolve the settings, build, and return what that found.
 
     :param load: loads the job's workload.
     :raises InputError, PluginError: for an error that would stop every run.
@@ -82,9 +80,7 @@ def prepare(task: Task, load: Callable[[Job], Workload] = load) -> dict[str, Any
     )
     disabled = [text for text in disabled_so_far() if text not in prepared.warnings]
     prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, *prepared.not_timed, *disabled))
-    if task.detail:
-        prepared = _in_detail(prepared, built)
-    return dict(unstructure(prepared))
+    return _in_detail(prepared, built) if task.detail else prepared
 
 
 def _in_detail(prepared: Prepared, built: Built) -> Prepared:

@@ -9,10 +9,8 @@ import math
 import random
 from collections.abc import Callable, Generator
 from time import perf_counter_ns
-from typing import Any
 
 import attrs
-from cattrs import unstructure
 
 from tfopt_core.records.in_run import Adapted, InRun, InRunVerdict
 from tfopt_core.statistics.in_run import not_compared
@@ -103,10 +101,6 @@ class Explorer:
             self._contrast.result = not_compared(
                 loop.name, self.offer.reference.name, f"it {reason}", verdict=InRunVerdict.DROPPED
             )
-
-    def summary(self) -> dict[str, Any]:
-        """Return an `Adapted` as plain data."""
-        return dict(unstructure(self.adapted()))
 
     def adapted(self) -> Adapted:
         """Return what was compared so far, and which loop is kept."""

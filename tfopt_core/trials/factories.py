@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import cast
 
-from tfopt_core.workers.task import Task, named_function
-
-Send = Callable[[dict[str, Any]], None]
+from tfopt_core.records.messages import Answer, OthersServed, ProcessStarted, Tell
+from tfopt_core.workers.task import LookTask, RunTask, named_function
 
 
-def carry_out(task: Task, send: Send) -> dict[str, Any]:
-    """Start TensorFlow, carry out the task and return the last message."""
+def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
+    """Start TensorFlow and do what the task says; return the last message."""
     from tfopt_core.training.runtime import start_tensorflow
 
-    trains = task.kind == "run"
-    first = trains and task.job.runtime.builds_strategy_first
+    first = isinstance(task, RunTask) and task.job.runtime.builds_strategy_first
     start_tensorflow(task.job.runtime, debug=task.debug, devices=not first)
-    send({"type": "started"})
-    if not trains:
+    tell(ProcessStarted())
+    if isinstance(task, LookTask):
         from tfopt_core.training.build import load
 
-        return dict(named_function(task.look)(task, send, load))
+        return cast(Answer, named_function(task.look)(task, tell, load))
     from tfopt_core.trials.run import run
 
     if not first:
-        return {"type": "result", "run": run(task, send)}
+        return run(task, tell)
     from tfopt_core.training.distributed.ending import ending_together
     from tfopt_core.trials.cluster_start import join_cluster
 
-    result = join_cluster(task, send)
-    if result is None:
-        return {"type": "served"}
-    task, joined = result
+    there = join_cluster(task, tell)
+    if there is None:
+        return OthersServed()
+    task, joined = there
     with ending_together(joined.cluster):
-        return {"type": "result", "run": run(task, send, joined)}
+        return run(task, tell, joined)

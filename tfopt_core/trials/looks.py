@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from cattrs import unstructure
-
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.messages import Tell
+from tfopt_core.records.replay import Replayed
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay.replay import replay
+from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import prepare
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import PrepareTask, ReplayTask
 
-Send = Callable[[dict[str, Any]], None]
-Load = Callable[[Job], Any]
-
-
-def prepared(task: Task, send: Send, load: Load) -> dict[str, Any]:
-    """Return the message of a dry build."""
-    return {"type": "prepared", "prepared": prepare(task, load)}
+Load = Callable[[Job], Workload]
 
 
-def replayed(task: Task, send: Send, load: Load) -> dict[str, Any]:
-    """Return the message of one side's replay."""
-    assert task.replay_folder is not None
-    return {
-        "type": "replayed",
-        "replayed": unstructure(replay(task.job, task.replay_folder, load)),
-    }
+def prepared(task: PrepareTask, tell: Tell, load: Load) -> Prepared:
+    """Return the result of a dry build."""
+    return prepare(task, load)
+
+
+def replayed(task: ReplayTask, tell: Tell, load: Load) -> Replayed:
+    """Return one side's replay."""
+    return replay(task.job, task.replay_folder, load)

@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
-from cattrs import structure
 
-from tfopt_core.errors import InputError, PreparationFailed, WorkloadError
-from tfopt_core.files import pieces_of, write_whole
-from tfopt_core.hooks import Machine
+from tfopt_core.errors import (
+    InputError,
+    PreparationFailed,
+    RecipeError,
+    TfoptError,
+    WorkloadError,
+)
+from tfopt_core.hooks import Change, RuntimeOptions
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
-from tfopt_core.recipe import Recipe, TargetSpec
+from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.messages import Failure, OthersServed, Tell
+from tfopt_core.records.program import Exported
 from tfopt_core.records.replay import Replayed
 from tfopt_core.records.results import RunResult
+from tfopt_core.records.run import RunFacts, RunReport
 from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
-from tfopt_core.statistics.timing.summary import with_figures
+from tfopt_core.statistics.timing.summary import summarize
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
 from tfopt_core.training.scripts.overlay_folder import OverlayMounts, why_no_overlay
 from tfopt_core.training.scripts.private_folder import PRIVATE
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.clusters.roles import is_role_folder
 from tfopt_core.workers.spawn import OUTPUT_FILE, ProcessOutcome, Runner
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import (
+    DiagnoseTask,
+    ExportTask,
+    PrepareTask,
+    ReplayTask,
+    RunTask,
+    Task,
+)
 
 # The functions of worker processes; see `Task`.
 FACTORY = "tfopt_core.trials.factories:carry_out"
@@ -46,64 +61,62 @@ OUTPUT_LINES = 12
 _NOISE = re.compile(r"WARNING: All log messages before absl|[IWE]0000 \d\d:\d\d:|[IWE]\d{4} \d\d:")
 CRASH_LINES = 8
 
-Tell = Callable[[dict[str, Any]], None]
 
-
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Processes:
-    """Starts the processes of one measurement.
+    """Starts the processes of one measurement, each in a private folder below the request's.
 
-    :param folder: the folder that holds a private folder for each process.
-    :param environment: the environment that processes start from.
     :param alike: whether all variants start from the same environment.
     """
 
-    recipe: Recipe
-    machine: Machine
-    folder: Path
-    environment: Mapping[str, str]
+    request: Request
     runner: Runner
-    debug: bool = False
-    alike: bool = True
+    alike: bool = attrs.field(init=False)
+
+    @alike.default
+    def _starts_alike(self) -> bool:
+        baseline, full = (
+            self._environment(self._runtime(plugins)[0], debug=False)
+            for plugins in ((), self.request.plugins)
+        )
+        return baseline == full
 
     def prepare(
-        self,
-        plugins: tuple[StackedPlugin, ...],
-        seed: int,
-        *,
-        estimate: bool = False,
-        detail: bool = False,
-        quick: bool = False,
+        self, *, estimate: bool = False, detail: bool = False, quick: bool = False
     ) -> Prepared:
         """Make the dry build of the stack and return it.
 
-        :param estimate: also time some steps without the stack.
-        :param detail: also describe each stage of the data, and the memory of a run.
-        :param quick: also time some steps with the stack.
-        :raises InputError: for an error that the user can correct.
+        :param estimate, detail, quick: as `PrepareTask` has them.
+        :raises RecipeError: for a workload that cannot be built.
+        :raises InputError: for another error that the user can correct.
         :raises PreparationFailed: for an error that would stop every run.
         """
-        folder = self.folder / "prepare"
-        task, environment = self._task("prepare", Variant(FULL, plugins), seed, folder, PREPARED)
-        task = attrs.evolve(task, estimate=estimate, detail=detail, quick=quick)
-        outcome = self.runner(task, environment, lambda message: None)
-        _tidy(folder)
-        message = outcome.message
-        if message is not None and message["type"] == "prepared":
-            prepared = structure(message["prepared"], Prepared)
-            ended = (*prepared.warnings, *_ended(outcome, "the dry build"))
-            return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
-        if message is None:
-            cause = f"the dry build: {outcome.cause}"
-            raise PreparationFailed(cause, last_words(outcome.output_tail))
-        text = message["message"]
-        if self.debug and outcome.output_tail:
-            text = f"{outcome.output_tail.rstrip()}\n{text}"
-        if message["error"] == WorkloadError.__name__:
-            raise WorkloadError(text)
-        if message["exit_code"] == InputError.exit_code:
-            raise InputError(text)
-        raise PreparationFailed(text)
+        task = PrepareTask(
+            job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate, detail=detail,
+            quick=quick, **self._common,
+        )  # fmt: skip
+        outcome = self._carry_out(task)
+        prepared = outcome.message
+        if not isinstance(prepared, Prepared):
+            raise self.failure(outcome, "the dry build")
+        ended = (*prepared.warnings, *_ended(outcome, "the dry build"))
+        return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
+
+    def export(self, look: str, of_script: str) -> Exported:
+        """Resolve the stack of the request, and write its training down as a program.
+
+        :param look: the function that writes a factory's training, see `LookTask`.
+        :param of_script: the function of a process that writes a script's, see `Task`.
+        :raises: what `prepare` raises; a RecipeError for a workload that has no plain form.
+        """
+        common = self._common
+        if self.request.recipe.workload.script is not None:
+            common["function"] = of_script
+        task = ExportTask(job=self._job_of_stack("prepare"), look=look, **common)
+        outcome = self._carry_out(task)
+        if not isinstance(outcome.message, Exported):
+            raise self.failure(outcome, "the dry build")
+        return outcome.message
 
     def run(
         self,
@@ -122,35 +135,27 @@ class Processes:
         """Train one turn of the schedule and return its result; a failure is a result too.
 
         :param save: keep the trained model in the run's folder.
-        :param longest_seconds: stop once the step time is known, or after this many seconds of
-            timed steps; None trains to the end.
-        :param adapt: find the fastest exact loop in the first seconds, and keep it.
-        :param checkpoints: where and when to write checkpoints.
-        :param facts: what all processes of the training compare before it.
+        :param longest_seconds, adapt, checkpoints, facts, own_seeds: as `RunTask` has them.
         :param as_it_is: a training of the user's own: a script runs in its own folder, not in a
             copy.
-        :param own_seeds: a script's own seeds stay.
         """
-        folder = run_folder(self.folder, turn.round, turn.position, turn.variant.name)
+        folder = run_folder(self.request.folder, turn.round, turn.position, turn.variant.name)
         # a killed run may have left files that harm this one, such as the lock of a disk cache
         shutil.rmtree(folder, ignore_errors=True)
-        task, environment = self._task("run", turn.variant, turn.seed, folder)
-        task = attrs.evolve(
-            task, longest_seconds=longest_seconds, adapt=adapt, checkpoints=checkpoints
-        )
-        task = attrs.evolve(task, facts=facts or {}, measured=not as_it_is, own_seeds=own_seeds)
-        if save:
-            task = attrs.evolve(task, save_to=folder / MODEL_FILE)
-        outcome = self.runner(task, environment, tell)
-        written = () if task.overlay is None else task.overlay.written()
-        _tidy(folder)
+        task = RunTask(
+            job=self._job(turn.variant, turn.seed, folder),
+            save_to=folder / MODEL_FILE if save else None, longest_seconds=longest_seconds,
+            adapt=adapt, checkpoints=checkpoints, measured=not as_it_is, own_seeds=own_seeds,
+            facts=facts or {}, **self._common,
+        )  # fmt: skip
+        outcome = self._carry_out(task, tell)
         result = RunResult(
             id=run_id, variant=turn.variant.name, round=turn.round, position=turn.position,
             seed=turn.seed, status="failed", process_seconds=outcome.seconds,
             started=outcome.started,
-            output_path=str(outcome.output_path) if outcome.output_path else None, written=written,
+            output_path=str(outcome.output_path) if outcome.output_path else None,
         )  # fmt: skip
-        result = _with_outcome(result, outcome, self.recipe.measure.target)
+        result = _with_outcome(result, outcome, self.request.recipe.measure.target)
         return attrs.evolve(result, notes=(*result.notes, *_ended(outcome, "a run")))
 
     def replay(self, variant: Variant, seed: int, shared: Path) -> Replayed | str:
@@ -158,80 +163,101 @@ class Processes:
 
         :param shared: the folder that both variants' processes share.
         """
-        folder = self.folder / "replay" / variant.name
+        folder = self.request.folder / "replay" / variant.name
         shutil.rmtree(folder, ignore_errors=True)
-        task, environment = self._task("replay", variant, seed, folder, REPLAYED)
-        task = attrs.evolve(task, replay_folder=shared)
-        outcome = self.runner(task, environment, lambda message: None)
-        _tidy(folder)
-        message = outcome.message
-        if message is None:
-            return outcome.cause or "no cause is known"
-        if message["type"] != "replayed":
-            return str(message.get("message", "sent no replay"))
-        try:
-            return structure(message["replayed"], Replayed)
-        except Exception as error:  # an invalid message is a failed replay
-            return f"sent no valid replay: {error}"
+        task = ReplayTask(
+            job=self._job(variant, seed, folder), look=REPLAYED, replay_folder=shared,
+            **self._common,
+        )  # fmt: skip
+        outcome = self._carry_out(task)
+        match outcome.message:
+            case Replayed() as replayed:
+                return replayed
+            case Failure() as failure:
+                return failure.message
+        return outcome.cause or "no cause is known"
 
     def diagnose(
-        self,
-        plugins: tuple[StackedPlugin, ...],
-        seed: int,
-        candidates: tuple[str, ...],
-        tell: Tell,
-        look: str,
-        *,
-        quick: bool = False,
+        self, asked: tuple[str, ...], tell: Tell, look: str, *, quick: bool = False
     ) -> ProcessOutcome:
-        """Diagnose the training with these plugins and return the process' outcome.
+        """Take a step of the training with the plugins of the request apart.
 
-        :param look: the function that diagnoses, see `Task`.
-        :param candidates: the plugins that are asked for suggestions.
-        :param quick: whether to take only seconds, with an in-run contrast of loops.
+        :param look: the function that does it, see `LookTask`.
+        :param asked, quick: as `DiagnoseTask` has them.
         """
-        folder = self.folder / "diagnose"
-        name = FULL if plugins else BASELINE
-        task, environment = self._task("diagnose", Variant(name, plugins), seed, folder, look)
-        task = attrs.evolve(task, asked=candidates, quick=quick)
+        task = DiagnoseTask(
+            job=self._job_of_stack("diagnose"), look=look, asked=asked, quick=quick,
+            **self._common,
+        )  # fmt: skip
+        return self._carry_out(task, tell)
+
+    def failure(self, outcome: ProcessOutcome, what: str) -> TfoptError:
+        """Return why a process that trains nothing gave no answer.
+
+        :param what: it did: "the dry build".
+        """
+        failure = outcome.message
+        if not isinstance(failure, Failure):
+            return PreparationFailed(f"{what}: {outcome.cause}", last_words(outcome.output_tail))
+        text = failure.message
+        if self.request.debug and outcome.output_tail:
+            text = f"{outcome.output_tail.rstrip()}\n{text}"
+        if failure.error == WorkloadError.__name__:
+            key = f"workload.{self.request.recipe.workload.key}"
+            return RecipeError([self.request.reading.problem(key, text)])
+        if failure.exit_code == InputError.exit_code:
+            return InputError(text)
+        return PreparationFailed(text)
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """What all tasks are given."""
+        script = self.request.recipe.workload.script
+        function = FACTORY if script is None else SCRIPT
+        return {"function": function, "alike": self.alike, "debug": self.request.debug}
+
+    def _job_of_stack(self, folder: str) -> Job:
+        request = self.request
+        variant = Variant(FULL if request.plugins else BASELINE, request.plugins)
+        return self._job(variant, request.seed or 1, request.folder / folder)
+
+    def _job(self, variant: Variant, seed: int, folder: Path) -> Job:
+        runtime, changes = self._runtime(variant.plugins)
+        return Job(
+            recipe=self.request.recipe, plugins=variant.plugins, variant=variant.name, seed=seed,
+            machine=self.request.machine, folder=folder, runtime=runtime, runtime_changes=changes,
+        )  # fmt: skip
+
+    def _runtime(
+        self, plugins: tuple[StackedPlugin, ...]
+    ) -> tuple[RuntimeOptions, tuple[Change, ...]]:
+        stack = Stack(plugins, Defaults())
+        runtime = stack.configure_runtime(self.request.machine, self.request.recipe)
+        return runtime, stack.all_changes
+
+    def _environment(self, runtime: RuntimeOptions, *, debug: bool) -> dict[str, str]:
+        return process_environment(self.request.environment, runtime, debug=debug)
+
+    def _carry_out(self, task: Task, tell: Tell = lambda message: None) -> ProcessOutcome:
+        folder = task.job.folder
+        if task.is_private:
+            task = self._with_private_folder(task)
+        environment = self._environment(task.job.runtime, debug=task.debug)
         outcome = self.runner(task, environment, tell)
+        if task.overlay is not None and isinstance(outcome.message, RunReport):
+            report = attrs.evolve(outcome.message, written=task.overlay.written())
+            outcome = attrs.evolve(outcome, message=report)
         _tidy(folder)
         return outcome
 
-    def _task(
-        self,
-        kind: Any,
-        variant: Variant,
-        seed: int,
-        folder: Path,
-        look: str = "",
-        *,
-        measured: bool = True,
-    ) -> tuple[Task, dict[str, str]]:
-        stack = Stack(variant.plugins, Defaults())
-        runtime = stack.configure_runtime(self.machine, self.recipe)
-        job = Job(
-            recipe=self.recipe,
-            plugins=variant.plugins,
-            variant=variant.name,
-            seed=seed,
-            machine=self.machine,
-            folder=folder,
-            runtime=runtime,
-            runtime_changes=stack.all_changes,
-        )
-        function = FACTORY if self.recipe.workload.script is None else SCRIPT
-        task = Task(
-            kind=kind, job=job, function=function, look=look, debug=self.debug, alike=self.alike,
-            measured=measured,
-        )  # fmt: skip
-        if task.is_private:
-            work, own = folder / PRIVATE, self.recipe.working_directory.resolve()
-            shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
-            why = why_no_overlay(own, self.folder)
-            overlay = OverlayMounts.of(own, work, self.folder) if why is None else None
-            task = attrs.evolve(task, overlay=overlay, why_no_overlay=why or "")
-        return task, process_environment(self.environment, runtime, debug=self.debug)
+    def _with_private_folder(self, task: Task) -> Task:
+        """Return the task with the mounts of the script's private folder, or why there are none."""
+        work, results = task.job.folder / PRIVATE, self.request.folder
+        own = self.request.recipe.working_directory.resolve()
+        shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
+        why = why_no_overlay(own, results)
+        overlay = OverlayMounts.of(own, work, results) if why is None else None
+        return attrs.evolve(task, overlay=overlay, why_no_overlay=why or "")
 
 
 def _ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
@@ -245,35 +271,18 @@ def _ended(outcome: ProcessOutcome, what: str) -> tuple[str, ...]:
 def _with_outcome(
     result: RunResult, outcome: ProcessOutcome, target: TargetSpec | None
 ) -> RunResult:
-    message = outcome.message
+    report = outcome.message
     tail = "\n".join(last_words(outcome.output_tail)) or None
-    if message is None:
-        return attrs.evolve(result, error=outcome.cause, output_tail=tail)
-    if message["type"] == "served":
+    if isinstance(report, OthersServed):
         return attrs.evolve(result, status="served")
-    if message["type"] != "result":
-        return attrs.evolve(result, error=message["message"], output_tail=tail)
-    run = dict(message["run"])
-    failure = _why_script_failed(run)
-    if failure is not None:
-        result = attrs.evolve(result, error=failure, output_tail=tail)
-    try:
-        status = "ok" if failure is None else "failed"
-        figures = with_figures(run, target)
-        data = {**attrs.asdict(result, recurse=False), **figures, "status": status}
-        return structure(data, RunResult)
-    except Exception as error:  # an invalid message is a failed run
-        return attrs.evolve(result, error=f"sent no valid result: {error}", output_tail=tail)
-
-
-def _why_script_failed(run: dict[str, Any]) -> str | None:
-    """Return why a script's run that ended does not count, None if it counts."""
-    error, diverged = run.pop("script_error", None), run.pop("diverged", None)
-    if error is not None:
-        return str(error)
-    if run.get("exit_status") and run.get("after_fits") is None:
-        return f"the script ended with status {run['exit_status']}"
-    return None if diverged is None else str(diverged)
+    if not isinstance(report, RunReport):
+        error = report.message if isinstance(report, Failure) else outcome.cause
+        return attrs.evolve(result, error=error, output_tail=tail)
+    facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
+    fits = tuple(summarize(fit, target) for fit in report.fits)
+    if report.why_failed is not None:
+        return attrs.evolve(result, **facts, fits=fits, error=report.why_failed, output_tail=tail)
+    return attrs.evolve(result, **facts, fits=fits, status="ok")
 
 
 def last_words(output: str) -> list[str]:
@@ -319,16 +328,3 @@ def _shorten(output: Path) -> None:
 def run_folder(folder: Path, round_: int, position: int, variant: str) -> Path:
     """Return the private folder of one run, within that of its measurement."""
     return folder / f"{round_:02d}-{position}-{variant}".replace(" ", "-")
-
-
-def replace_file(source: Path, target: Path) -> None:
-    """Copy a run's model to the path that the user wants, completely or not at all.
-
-    :raises InputError: if the target cannot be written, naming the source.
-    """
-    try:
-        write_whole(target, pieces_of(source))
-    except OSError as error:
-        raise InputError(
-            f'cannot write "{target}": {error.strerror or error}; it is kept as "{source}"'
-        ) from error

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any
 
 import attrs
 
+from tfopt_core.records.messages import Tell
+from tfopt_core.records.run import RunReport
 from tfopt_core.statistics.timing.cutting import cut_rule
-from tfopt_core.statistics.timing.summary import fit_message
 from tfopt_core.training.build import build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
 from tfopt_core.training.strategy.joined import Joined
 from tfopt_core.trials.cluster_start import check_built
 from tfopt_core.trials.explore import Explorer
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import RunTask
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
-Send = Callable[[dict[str, Any]], None]
 
-
-def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
-    """Train once and return the run's figures as plain data.
+def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
+    """Train once, and return what was observed.
 
     :param joined: a strategy that was built first.
     """
@@ -39,23 +36,20 @@ def run(task: Task, send: Send, joined: Joined | None = None) -> dict[str, Any]:
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     chief = built.run.cluster is None or built.run.cluster.is_chief
     checkpointer = (
-        None if task.checkpoints is None else Checkpointer(task.checkpoints, send, writes=chief)
+        None if task.checkpoints is None else Checkpointer(task.checkpoints, tell, writes=chief)
     )
-    outcome = train(built, started, send, is_known, adapt, checkpointer)
+    outcome = train(built, started, tell, is_known, adapt, checkpointer)
     if joined is not None and joined.cluster is not None:
         outcome = attrs.evolve(outcome, cluster_seconds=joining / 1e9)
     effects = built.stack.report_effects(built.run, built.model)
     peak_rss, peak_device = peak_rss_bytes(), peak_device_bytes()
     if task.save_to is not None and (built.run.cluster is None or built.run.cluster.is_chief):
         built.stack.unwrap(built.model).save(task.save_to)
-    return {
-        "wall_seconds": outcome.wall_seconds,
-        "peak_rss_bytes": peak_rss,
-        "peak_device_bytes": peak_device,
-        "cpu_seconds": cpu_seconds(),
-        "effects": {
-            name: {"applied": effect.applied, "detail": effect.detail}
-            for name, effect in effects.items()
-        },
-        "outcomes": [fit_message(outcome)],
-    }
+    return RunReport(
+        wall_seconds=outcome.wall_seconds,
+        peak_rss_bytes=peak_rss,
+        peak_device_bytes=peak_device,
+        cpu_seconds=cpu_seconds(),
+        effects=effects,
+        fits=(outcome,),
+    )

@@ -1,12 +1,27 @@
-"""The private socket to a worker process: it carries a task one way, lines of JSON the other."""
+"""The private socket to a worker process: it carries a task one way, messages the other."""
 
 from __future__ import annotations
 
+import json
 import pickle
 import socket
 import struct
+from collections.abc import Callable
+from typing import Any, get_args
 
+from cattrs import Converter, transform_error
+from cattrs.strategies import configure_tagged_union
+
+from tfopt_core.records.messages import Failure, Message
 from tfopt_core.workers.task import Task
+
+TYPE = "type"
+_KINDS = tuple(kind.__name__ for kind in get_args(Message))
+# So much of what is no message is named, and so many of the things that are wrong with one.
+SHOWN_CHARACTERS, SHOWN_PROBLEMS = 80, 3
+
+_converter = Converter(forbid_extra_keys=True)
+configure_tagged_union(Message, _converter, tag_name=TYPE)
 
 
 def send_task(channel: socket.socket, task: Task) -> None:
@@ -24,6 +39,56 @@ def receive_task(channel: socket.socket) -> Task:
     task = pickle.loads(_exactly(channel, length))
     assert isinstance(task, Task)
     return task
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as a line of JSON, which names its class as "type"."""
+    return json.dumps(_converter.unstructure(message, unstructure_as=Message)).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """Return the message that a line of JSON holds.
+
+    :raises ValueError: if it is none of the known ones, or is not as its class says.
+    """
+    return _structured(json.loads(line))
+
+
+def reworded(message: Message, in_words: Callable[[str], str]) -> Message:
+    """Return a message with each of its texts as `in_words` puts it, wherever they stand."""
+
+    def told(value: Any) -> Any:
+        if isinstance(value, str):
+            return in_words(value)
+        if isinstance(value, dict):
+            return {key: told(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [told(each) for each in value]
+        return value
+
+    return _structured(told(_converter.unstructure(message, unstructure_as=Message)))
+
+
+def check_answer(message: Message, task: Task) -> None:
+    """Check that a last message answers this task.
+
+    :raises ValueError: if it answers another kind of task.
+    """
+    if not isinstance(message, (Failure, *task.answers)):
+        kind, asked = type(message).__name__, type(task).__name__
+        raise ValueError(f"message {kind!r} is no answer to {asked!r}")
+
+
+def _structured(data: Any) -> Message:
+    kind = data.get(TYPE) if isinstance(data, dict) else None
+    if kind not in _KINDS:
+        raise ValueError(f"unknown message {str(data)[:SHOWN_CHARACTERS]!r}")
+    try:
+        message: Message = _converter.structure(data, Message)  # type: ignore[arg-type]
+    except Exception as error:  # the pipe may hold anything in the place of a number or a table
+        problems = "; ".join(transform_error(error)[:SHOWN_PROBLEMS])
+        raise ValueError(f"malformed message {kind!r}: {problems}") from error
+    return message
 
 
 def _exactly(channel: socket.socket, count: int) -> bytes:

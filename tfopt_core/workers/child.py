@@ -6,21 +6,20 @@ import contextlib
 import faulthandler
 import fcntl
 import gc
-import json
 import os
 import signal
 import socket
 import sys
 import threading
 import traceback
-from typing import Any
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.workers.channel import receive_task
+from tfopt_core.records.messages import Message
+from tfopt_core.workers.channel import encode, receive_task
 from tfopt_core.workers.installed_libraries import pin_libraries
 from tfopt_core.workers.parent_death import die_with_parent
 from tfopt_core.workers.supervise import DUMP_SIGNAL
-from tfopt_core.workers.task import error_message, named_function
+from tfopt_core.workers.task import RunTask, failure_of, named_function
 
 # A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
 # stands well above them.
@@ -37,8 +36,8 @@ def main(descriptor: int) -> int:
     faulthandler.register(DUMP_SIGNAL, all_threads=True)  # where it hangs, when it is ended for it
     lock = threading.Lock()
 
-    def send(message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode() + b"\n"
+    def send(message: Message) -> None:
+        data = encode(message)
         with lock:
             channel.sendall(data)
 
@@ -48,10 +47,10 @@ def main(descriptor: int) -> int:
     except EOFError:
         return 1
     except (Exception, SystemExit) as error:  # unpickling imports the plugins
-        send(error_message(error))
+        send(failure_of(error))
         return 1
     threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
-    if task.kind == "run" and task.job.runtime.builds_strategy_first:
+    if isinstance(task, RunTask) and task.job.runtime.builds_strategy_first:
         die_with_parent()  # that thread cannot, while TensorFlow waits for the other processes
     try:
         send(named_function(task.function)(task, send))
@@ -61,8 +60,8 @@ def main(descriptor: int) -> int:
         # an expected error says itself what is wrong and where
         if task.debug or not isinstance(error, TfoptError):
             traceback.print_exc()
-        send(error_message(error))
-    if task.kind != "run" or task.measured:
+        send(failure_of(error))
+    if not isinstance(task, RunTask) or task.measured:
         # Python's last search for cycles takes a second once Keras is imported. Whatever is not
         # in a cycle still ends in order; a training of the user's own ends as ever.
         gc.freeze()

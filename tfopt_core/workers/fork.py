@@ -19,9 +19,10 @@ from typing import Self
 
 import attrs
 
+from tfopt_core.records.messages import Tell
 from tfopt_core.workers.process_control import ControlledProcess, ParentGone, answer
 from tfopt_core.workers.spawn import FELL_BACK, OUTPUT_FILE, ProcessOutcome, SpawnRunner, tail_of
-from tfopt_core.workers.supervise import NeverStarted, Tell, converse, end_group
+from tfopt_core.workers.supervise import NeverStarted, converse, end_group
 from tfopt_core.workers.task import Task
 
 # Importing TensorFlow takes 2 to 4 s here; a cold disk may take many times that.

@@ -8,11 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.cluster import Cluster
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.training.distributed.serving import answers
 
@@ -37,20 +35,6 @@ class Gathering:
     answers: Answers = answers
     _seen: set[str] = attrs.field(factory=set, init=False)
     _over: threading.Event = attrs.field(factory=threading.Event, init=False)
-
-    @classmethod
-    def of(cls, message: Mapping[str, Any]) -> Gathering:
-        """From what a process says that joins.
-
-        :raises ValueError: if it is no cluster.
-        """
-        try:
-            told = message["cluster"]
-            addresses = {job: tuple(map(str, found)) for job, found in told["addresses"].items()}
-            cluster = Cluster(addresses=addresses, job=told["job"], index=int(told["index"]))
-            return cls(cluster.others, float(message["seconds"]))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"message 'joining' describes no cluster: {error!r}") from error
 
     def begin(self) -> None:
         """Look, in a thread of its own, until `end` or until all were seen."""

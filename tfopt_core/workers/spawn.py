@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import attrs
 
+from tfopt_core.records.messages import Answer, Tell
 from tfopt_core.workers.process_control import ParentGone, start_process
-from tfopt_core.workers.supervise import Limits, Tell, converse, end_group
+from tfopt_core.workers.supervise import Limits, converse, end_group
 from tfopt_core.workers.task import Task
 
 # Holds the dump of faulthandler, whose list of modules alone takes some 3000.
@@ -37,7 +38,7 @@ class ProcessOutcome:
     `left_behind` are the processes outside of its session that outlived it and were ended.
     """
 
-    message: dict[str, Any] | None
+    message: Answer | None
     cause: str | None
     seconds: float
     output_path: Path | None

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
+from tfopt_core.records.messages import Answer, ClusterJoined, ClusterJoining, Message, Tell
 from tfopt_core.statistics.wording import seconds_in_words
-from tfopt_core.workers.channel import send_task
+from tfopt_core.workers.channel import check_answer, decode, send_task
 from tfopt_core.workers.joining import Gathering
-from tfopt_core.workers.task import FINAL, Task, checked_message
+from tfopt_core.workers.task import RunTask, Task
 
 # A process that was told to end gets this long before it is killed.
 GRACE_SECONDS = 10.0
@@ -27,8 +27,6 @@ SILENCE_SECONDS = 1800.0
 # To write the stacks of all threads takes a moment.
 DUMP_SECONDS = 0.5
 DUMP_SIGNAL = signal.SIGUSR1
-
-Tell = Callable[[dict[str, Any]], None]
 
 
 class Process(Protocol):
@@ -85,24 +83,26 @@ class _NeverJoined(Exception):
 
 def converse(
     process: Process, channel: socket.socket, task: Task, limits: Limits, tell: Tell
-) -> tuple[dict[str, Any] | None, str | None]:
+) -> tuple[Answer | None, str | None]:
     """Hand over the task and pass on what is said until the last word.
 
     :returns: the final message, or None and the cause.
     :raises NeverStarted: if there is no message within `limits.start`.
     """
-    waiting = _Patience(limits if task.kind == "run" else attrs.evolve(limits, total=None))
+    waiting = _Patience(limits if isinstance(task, RunTask) else attrs.evolve(limits, total=None))
     try:
         send_task(channel, task)
         for data in _lines(process, channel, waiting):
             try:
-                message = checked_message(json.loads(data), task.kind)
-                waiting.heed(message)
+                message = decode(data)
+                if isinstance(message, Answer):
+                    check_answer(message, task)
             except ValueError as error:
                 return None, f"broke the protocol: {error}"
-            if message["type"] in FINAL:
+            if isinstance(message, Answer):
                 _await_exit(process)
                 return message, None
+            waiting.heed(message)
             tell(message)
     except _NeverJoined as error:
         # it waits in native code with Python's lock held: it could not even write its stacks
@@ -154,15 +154,12 @@ class _Patience:
     def message(self) -> None:
         self.heard, self._last = True, time.monotonic()
 
-    def heed(self, message: dict[str, Any]) -> None:
-        """Be patient with a process that joins a cluster for as long as it says.
-
-        :raises ValueError: if it joins none.
-        """
-        if message["type"] in ("joining", "joined"):
+    def heed(self, message: Message) -> None:
+        """Be patient with a process that joins a cluster for as long as it says."""
+        if isinstance(message, ClusterJoining | ClusterJoined):
             self.end()
-        if message["type"] == "joining":
-            self._gathering = Gathering.of(message)
+        if isinstance(message, ClusterJoining):
+            self._gathering = Gathering(message.cluster.others, message.seconds)
             self._gathering.begin()
 
     def end(self) -> None:

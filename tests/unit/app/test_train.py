@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from cattrs import unstructure
 from support.fake_role import RUN
 
 from tfopt_core import hookimpl
-from tfopt_core.app.train import train_once
-from tfopt_core.app.train_script import train_script
+from tfopt_core.app.train import train_once, train_script
 from tfopt_core.hooks import ClusterOptions
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.dry_build import PluginPlan, Prepared
+from tfopt_core.records.messages import Failure
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import ProcessOutcome
+from tfopt_core.workers.task import PrepareTask, RunTask
 
 PREPARED = Prepared(
     plugins=(), data_before={}, data_after={}, metrics=("loss",), quality_metric="loss",
@@ -64,14 +64,13 @@ def runner(*, writes, fails=False):
 
     def carry_out(task, environment, tell):
         task.job.folder.mkdir(parents=True, exist_ok=True)
-        message = {"type": "result", "run": RUN}
-        if task.kind == "prepare":
+        message = RUN
+        if isinstance(task, PrepareTask):
             plans = tuple(PLANS[stacked.name] for stacked in task.job.plugins)
-            prepared = attrs.evolve(PREPARED, plugins=plans)
-            message = {"type": "prepared", "prepared": unstructure(prepared)}
+            message = attrs.evolve(PREPARED, plugins=plans)
         elif fails:
-            message = {"type": "error", "message": "lost"}
-        if task.save_to is not None and writes:
+            message = Failure(error="E", message="lost", exit_code=3)
+        if isinstance(task, RunTask) and task.save_to is not None and writes:
             task.save_to.write_text("new")
         return ProcessOutcome(
             message=message, cause=None, seconds=1.0, output_path=None, output_tail=""

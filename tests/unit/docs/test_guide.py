@@ -173,6 +173,26 @@ def test_commands_exist_with_their_options(page: Path) -> None:
         assert {word for word in words if word.startswith("--")} <= known, line
 
 
+def commands(command: click.Command = cli, name: str = "tfopt") -> dict[str, click.Command]:
+    """Every command that can be run, by its words."""
+    found = {} if command is cli else {name: command}
+    for word, inner in getattr(command, "commands", {}).items():
+        found |= commands(inner, f"{name} {word}")
+    return found
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_is_documented_with_its_options(name: str) -> None:
+    of_command, of_several = text_of("commands.md").split("| option |")
+    called = rf"`{name}( [A-Z][^`]*| train.py)?`"
+    rows = [row for row in of_command.splitlines() if re.search(called, row.partition(" | ")[0])]
+    assert rows
+    documented = re.findall(r"`(--[a-z-]+)", "".join([*rows, of_several]))
+    options = {option for parameter in commands()[name].params for option in parameter.opts}
+    assert {option for option in options if option.startswith("--")} <= set(documented)
+    assert f"`{name.removeprefix('tfopt ').partition(' ')[0]}`" in (ROOT / "README.md").read_text()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_toml_is_toml(page: Path) -> None:
     for block in re.findall(

@@ -6,11 +6,11 @@ import random
 
 import attrs
 import pytest
-from cattrs import unstructure
-from support.measure_runs import make_fit
+from support.measure_runs import make_outcome
 
 from tfopt_core import hookimpl
 from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
+from tfopt_core.hooks import Effect
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.pace import World
 from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
@@ -19,12 +19,16 @@ from tfopt_core.measurement.session import measure
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.counters import Counters
 from tfopt_core.records.dry_build import PluginPlan, Prepared
+from tfopt_core.records.fit import Block
+from tfopt_core.records.messages import EpochDone, Failure, StepDone
+from tfopt_core.records.run import RunReport
 from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
 from tfopt_core.testing import make_machine
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import ProcessOutcome
+from tfopt_core.workers.task import PrepareTask, ReplayTask, RunTask
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -62,9 +66,9 @@ class FakeRunner:
         self.tasks.append(task)
         self.environments.append(environment)
         self.now += 1.0
-        if task.kind == "prepare":
+        if isinstance(task, PrepareTask):
             return self._prepared(task)
-        if task.kind == "replay":
+        if isinstance(task, ReplayTask):
             return outcome(None, cause="there is nothing to replay here")
         self.number += 1
         wall = self.walls[task.job.variant]
@@ -73,26 +77,30 @@ class FakeRunner:
             return outcome(None, cause=wall)
         self.now += wall
         self.steal += 0.5 * wall if self.disturbed(self.number) else 0.0
-        tell({"type": "step", "epoch": 0, "step": 5})
-        tell({"type": "epoch", "epoch": 0, "metrics": {"val_accuracy": 0.5}})
+        tell(StepDone(0, 5))
+        tell(EpochDone(0, {"val_accuracy": 0.5}))
         source, noise = self.noise
-        return outcome({"type": "result", "run": {
-            "wall_seconds": wall * (1 + source.gauss(0, noise)), "cpu_seconds": 0.0,
-            "peak_rss_bytes": 1, "peak_device_bytes": None,
-            "effects": {p.name: {"applied": True, "detail": "set"} for p in task.job.plugins},
-            "fits": [unstructure(self._fit(task, wall))],
-        }}, seconds=wall + 1.0)  # fmt: skip
+        return outcome(RunReport(
+            wall_seconds=wall * (1 + source.gauss(0, noise)), cpu_seconds=0.0, peak_rss_bytes=1,
+            effects={p.name: Effect(True, "set") for p in task.job.plugins},
+            fits=(self._fit(task, wall),),
+        ), seconds=wall + 1.0)  # fmt: skip
 
     def _fit(self, task, wall):
         if task.longest_seconds is None:
-            return make_fit()
+            return make_outcome()
+        # a tenth of a training of one epoch
         source, noise = self.noise
-        total = 10 * wall * (1 + source.gauss(0, noise))
-        return make_fit(complete=False, projected_seconds=total, metrics={})
+        seconds = wall * (1 + source.gauss(0, noise))
+        return make_outcome(
+            blocks=(Block(10, seconds),), cut_short=True, planned_epochs=1, steps_per_epoch=100,
+            epochs=0, steps=10, history={},
+        )  # fmt: skip
 
     def _prepared(self, task):
         if self.prepare_error:
-            return outcome({"type": "error", "error": "E", "message": "no", **self.prepare_error})
+            plain = {"error": "E", "message": "no", "exit_code": 3}
+            return outcome(Failure(**{**plain, **self.prepare_error}))
         plans = tuple(
             PluginPlan(name=p.name, settings={"threads": 4}, asked={"threads": "auto"},
                        math=self.math, summary="", changes=())
@@ -108,7 +116,7 @@ class FakeRunner:
             training_seconds=self.training_seconds,
             several_processes=self.several_processes,
         )  # fmt: skip
-        return outcome({"type": "prepared", "prepared": unstructure(prepared)})
+        return outcome(prepared)
 
 
 def outcome(message, cause=None, seconds=1.0):
@@ -183,9 +191,10 @@ def test_a_training_over_several_processes_is_never_cut_short_and_never_replayed
     runner = FakeRunner(training_seconds=400.0, several_processes=True)
     results, _ = world(runner, length="steady")
     assert results.length == "full"
-    assert not any(task.longest_seconds for task in runner.tasks)
+    runs = [task for task in runner.tasks if isinstance(task, RunTask)]
+    assert not any(task.longest_seconds for task in runs)
     assert any('length is "steady", but the processes' in said for said in results.warnings)
-    assert not [task for task in runner.tasks if task.kind == "replay"]
+    assert not [task for task in runner.tasks if isinstance(task, ReplayTask)]
     certificate = results.comparison.quality.certificate
     assert "the replay runs in one process, and shows nothing of several workers" in certificate
 
@@ -197,7 +206,7 @@ def test_all_runs_use_the_resolved_settings(world):
         task.job.plugins[0].plugin.threads for task in runner.tasks if task.job.variant == "full"
     } - {"auto"}
     assert used == {4}
-    assert runner.tasks[0].kind == "prepare"
+    assert isinstance(runner.tasks[0], PrepareTask)
 
 
 def test_the_environment_of_a_run_is_that_of_its_variant(world):
@@ -247,7 +256,7 @@ def test_auto_isolates_where_it_fits_the_budget_and_not_otherwise(world):
 
 
 def test_a_time_to_target_is_measured_from_the_first_run_on(world):
-    target = TargetSpec(metric="val_accuracy", at_least=0.5)
+    target = TargetSpec(metric="val_accuracy", at_least=0.95)  # which nobody reaches
     results, events = world(FakeRunner(math="changes"), pairs=4, target=target)
     assert results.comparison.kind == "time-to-target"
     assert results.comparison.verdict == "void"
@@ -512,7 +521,7 @@ def test_resuming_repeats_only_the_run_that_was_under_way(world, stop):
     results, events = world(again, pairs=4, resuming=True)
     assert results.id == measurement
     assert results.runs[: len(before)] == before
-    assert [task.kind for task in again.tasks] == ["run"] * (8 - len(before))
+    assert [type(task) for task in again.tasks] == [RunTask] * (8 - len(before))
     assert results.comparison.pairs == 4
     assert not results.interrupted
     assert results.resumed == 1
@@ -658,12 +667,12 @@ def test_a_certificate_that_would_take_too_much_of_the_budget_is_left_out(world)
     # 20 steps take 100 s, so replaying 100 steps twice would take as long as the training twice
     runner = FakeRunner(training_seconds=100.0)
     results, _ = world(runner, budget_seconds=600.0)
-    assert "replay" not in [task.kind for task in runner.tasks]
+    assert ReplayTask not in [type(task) for task in runner.tasks]
     said = results.comparison.quality.certificate
     assert "replaying 100 steps twice would take about 3 min" in said
     cheap = FakeRunner(training_seconds=10.0)
     world(cheap, budget_seconds=600.0)
-    assert "replay" in [task.kind for task in cheap.tasks]
+    assert ReplayTask in [type(task) for task in cheap.tasks]
 
 
 def test_runs_are_not_forked_where_the_stack_changes_their_environment(world):

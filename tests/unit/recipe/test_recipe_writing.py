@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core.errors import InputError
 from tfopt_core.recipe import read_recipe, summary
 from tfopt_core.recipe.layer import RESERVED
-from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_text, write_file
+from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_text
 
 CACHE = PlannedPlugin("cache", {"storage": "disk", "steps": 2}, why="reading took most of a step")
 
@@ -177,25 +176,3 @@ def test_reading_gives_what_was_written(
     ]
     assert recipe.measure.target is not None
     assert recipe.measure.target.metric == name
-
-
-def test_a_file_is_replaced_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "recipe.toml"
-    write_file(path, "a = 1\n")
-    with pytest.raises(InputError, match=r'recipe.toml" exists already; name another file, or'):
-        write_file(path, "a = 2\n")
-    assert path.read_text() == "a = 1\n"
-    write_file(path, "a = 'ü'\n", replace=True)
-    assert path.read_text("utf-8") == "a = 'ü'\n"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    for path, text, said in [
-        (tmp_path / "none" / "a.toml", "", "No such file or directory"),
-        (tmp_path / "a.toml", "\udcff", "not UTF-8"),
-    ]:
-        for replace in (False, True):
-            with pytest.raises(InputError, match=said):
-                write_file(path, text, replace=replace)
-    assert not list(tmp_path.iterdir())

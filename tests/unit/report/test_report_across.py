@@ -8,7 +8,7 @@ import attrs
 import pytest
 from support.report_results import make_results, make_run, show
 
-from tfopt_core.records.results import EffectResult
+from tfopt_core.hooks import Effect
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.report.results.across import render_across
 from tfopt_core.report.results.as_json import to_json
@@ -76,7 +76,7 @@ def test_another_order_is_a_difference() -> None:
 
 
 def test_a_plugin_that_was_not_applied_is_marked() -> None:
-    effects = {"mixed-precision": EffectResult(True, "x"), "cache": EffectResult(False, "y")}
+    effects = {"mixed-precision": Effect(True, "x"), "cache": Effect(False, "y")}
     runs = tuple(
         make_run(n, "full", effects=effects) if n % 4 in (1, 2) else make_run(n) for n in range(8)
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from tfopt_core.export.program import ExportedPlugin, Program
+from tfopt_core.records.program import ExportedPlugin, Program
 from tfopt_core.report.code import render_program
 
 PROGRAM = Program(

@@ -7,12 +7,9 @@ from rich.console import RenderableType
 from support.report_results import show
 
 from tfopt_core.hooks.card import Traits
-from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
+from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.report.listing import (
-    DoctorRow,
-    PluginRow,
-    RecipeRow,
-    SettingRow,
     render_card,
     render_doctor,
     render_plugins,
@@ -26,28 +23,30 @@ TRAITS = Traits(
     conflicts=(), before=(), after=(),
 )  # fmt: skip
 PLUGINS = (
-    PluginRow(name="cache", summary="Keeps examples.", distribution="tfopt", version="0.1",
-              targets=("input",)),
-    PluginRow(name="a-third", distribution="other", version="2.0", error="no module named tpu"),
+    PluginInfo(name="cache", summary="Keeps examples.", distribution="tfopt", version="0.1",
+               traits=TRAITS),
+    PluginInfo(name="a-third", distribution="other", version="2.0", error="no module named tpu"),
 )  # fmt: skip
+SETTINGS = (
+    Setting(name="storage", type="a string", default='"auto"', help="Where to keep them."),
+    Setting(name="size", type="an integer", default=None, help=""),
+)
 INFO = PluginInfo(name="cache", summary="Keeps examples.", distribution="tfopt", version="0.1",
                   sections=(("What it does", "Keeps them."), ("Why it helps", "Reads once.")),
-                  traits=TRAITS, hooks=("build_dataset",))  # fmt: skip
-SETTINGS = (
-    SettingRow(name="storage", type="a string", default='"auto"', help="Where to keep them."),
-    SettingRow(name="size", type="an integer"),
-)
+                  traits=TRAITS, hooks=("build_dataset",), settings=SETTINGS)  # fmt: skip
 
 
 def pages(name: str) -> list[RenderableType]:
     info = PluginInfo(name=name, summary=name, distribution=name, version=name,
-                      sections=((name, name),), traits=TRAITS)  # fmt: skip
-    row = PluginRow(name=name, summary=name, distribution=name, version=name, targets=(name,))
+                      sections=((name, name),), traits=TRAITS,
+                      settings=(Setting(name=name, type=name, default=name, help=name),)
+                      )  # fmt: skip
+    broken = PluginInfo(name=name, distribution="", version="", error=name)
     return [
-        render_plugins((row, PluginRow(name=name, error=name))),
-        render_card(info, (SettingRow(name=name, type=name, default=name, help=name),)),
-        render_recipes((RecipeRow(name=name, summary=name),)),
-        render_doctor((DoctorRow(subject=name, ok=False, detail=name, mend=name),)),
+        render_plugins((info, broken)),
+        render_card(info),
+        render_recipes({name: name}),
+        render_doctor((DoctorFinding(subject=name, ok=False, detail=name, mend=name),)),
     ]
 
 
@@ -60,7 +59,7 @@ def test_plugins_stand_under_the_distribution_that_brings_them() -> None:
 
 
 def test_a_card_shows_headings_traits_and_settings() -> None:
-    text = show(render_card(INFO, SETTINGS))
+    text = show(render_card(INFO))
     for part in ("cache\n  Keeps examples.", "What it does\n  Keeps them.", "Why it helps",
                  "targets       input", "requires      prefetch", "role          observer",
                  "model change  in-place", "hooks         build_dataset", "from          tfopt 0.1",
@@ -70,20 +69,21 @@ def test_a_card_shows_headings_traits_and_settings() -> None:
 
 
 def test_a_card_without_settings_says_none() -> None:
-    assert "Settings\n  none" in show(render_card(PluginInfo(name="x", distribution="", version=""),
-                                                  ()))  # fmt: skip
+    assert "Settings\n  none" in show(
+        render_card(PluginInfo(name="x", distribution="", version=""))
+    )
 
 
 def test_recipes_have_a_line_each() -> None:
-    text = show(render_recipes((RecipeRow(name="fashion-fast", summary="Small images."),)))
+    text = show(render_recipes({"fashion-fast": "Small images."}))
     assert text.startswith("fashion-fast  Small images.\n")
 
 
 def test_findings_say_what_to_do() -> None:
     text = show(render_doctor((
-        DoctorRow(subject="python", ok=True, detail="3.12.9", mend="hidden"),
-        DoctorRow(subject="gpu", ok=None, detail="none"),
-        DoctorRow(subject="tensorflow", ok=False, detail="not found", mend="pip install it"),
+        DoctorFinding(subject="python", ok=True, detail="3.12.9", mend="hidden"),
+        DoctorFinding(subject="gpu", ok=None, detail="none"),
+        DoctorFinding(subject="tensorflow", ok=False, detail="not found", mend="pip install it"),
     )))  # fmt: skip
     assert "✓  python      3.12.9" in text
     assert "-  gpu         none" in text

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from support.report_results import show
 
+from tfopt_core.records.messages import EpochDone, Failure
+from tfopt_core.records.run import RunReport
 from tfopt_core.report.roles import epoch_of_role, render_ends, render_roles
 from tfopt_core.workers.clusters.local import RoleEnd
 from tfopt_core.workers.clusters.roles import Role
 from tfopt_core.workers.spawn import ProcessOutcome
 
+TRAINED = RunReport(fits=())
 CHIEF = Role("worker", 0, "127.0.0.1:2222", True, False)
 SECOND = Role("worker", 1, "127.0.0.1:2223", False, False)
 SERVER = Role("ps", 0, "127.0.0.1:2224", False, True)
@@ -30,8 +33,8 @@ def test_each_role_is_listed_with_address_status_and_loss():
     text = show(
         render_ends(
             [
-                end(SECOND, {"type": "result"}, loss=0.51),
-                end(CHIEF, {"type": "result"}, loss=0.5),
+                end(SECOND, TRAINED, loss=0.51),
+                end(CHIEF, TRAINED, loss=0.5),
                 end(SERVER, cause="ended with the others", called_off=True),
             ],
             None,
@@ -48,7 +51,7 @@ def test_every_cause_is_told_in_the_order_of_the_ends():
         render_ends(
             [
                 end(SECOND, cause="killed by SIGKILL"),
-                end(CHIEF, {"type": "error", "message": "worker 1 is gone"}),
+                end(CHIEF, Failure(error="E", message="worker 1 is gone", exit_code=3)),
             ],
             "its last line\x1b[31m",
         )
@@ -62,7 +65,7 @@ def test_every_cause_is_told_in_the_order_of_the_ends():
 
 
 def test_epochs_of_other_workers_carry_their_name():
-    message = {"type": "epoch", "epoch": 0, "metrics": {"loss": 0.51, "accuracy": 0.9}}
+    message = EpochDone(0, {"loss": 0.51, "accuracy": 0.9})
     assert show(epoch_of_role(SECOND, message)) == "worker 1: epoch 1  loss 0.5100\n"
 
 

@@ -21,7 +21,8 @@ from support.report_results import (
     show,
 )
 
-from tfopt_core.records.results import EffectResult, FigureRatio, Results, RunResult
+from tfopt_core.hooks import Effect
+from tfopt_core.records.results import FigureRatio, Results, RunResult
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import Row, figure_groups
 from tfopt_core.report.results.summary import machine_in_words, render_summary
@@ -46,7 +47,7 @@ def rows(results: Results) -> dict[str, Row]:
     return {row.label: row for group in figure_groups(results) for row in group}
 
 
-def with_effect(*effects: EffectResult) -> tuple[RunResult, ...]:
+def with_effect(*effects: Effect) -> tuple[RunResult, ...]:
     return tuple(make_run(n, "full", effects={"cache": effect}) for n, effect in enumerate(effects))
 
 
@@ -56,7 +57,7 @@ def crowded() -> Results:
     runs = tuple(
         make_run(
             n, variant, wall_seconds=359_999.0, peak_rss_bytes=10**15, peak_device_bytes=10**13,
-            effects={LONG: EffectResult(True, LONG * 3)} if variant == "full" else {},
+            effects={LONG: Effect(True, LONG * 3)} if variant == "full" else {},
             fits=(make_fit(metrics=metrics, trainable_parameters=10**13, epochs_to_target=n,
                            examples_per_second=1e11),),
         )
@@ -214,7 +215,7 @@ def test_an_applied_plugin_shows_what_was_read_back_and_its_settings() -> None:
 
 
 def test_a_plugin_that_was_not_applied_is_named_with_the_reason_and_no_number() -> None:
-    effect = EffectResult(False, "the pipeline draws anew each time")
+    effect = Effect(False, "the pipeline draws anew each time")
     text = summary(
         runs=with_effect(effect, effect), resolved={"cache": {}},
         attribution=(make_attribution("cache", 1.21, "faster with it, 1.21x"),),
@@ -226,7 +227,7 @@ def test_a_plugin_that_was_not_applied_is_named_with_the_reason_and_no_number() 
 def test_a_plugin_that_is_applied_in_some_runs_says_so() -> None:
     text = summary(
         resolved={"cache": {}},
-        runs=with_effect(EffectResult(True, "kept"), EffectResult(False, "no room")),
+        runs=with_effect(Effect(True, "kept"), Effect(False, "no room")),
     )
     assert "applied in 1 of 2 runs only; otherwise not applied: no room" in text
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tfopt_core.records.fit import FitOutcome, TimedBlock
+from tfopt_core.records.fit import Block, FitOutcome
 from tfopt_core.statistics.timing.cutting import (
     LEAST_SECONDS,
     LONGEST_SECONDS,
@@ -25,9 +25,9 @@ REFILL = 0.3
 
 def cut_after_a_warm_epoch(**changes):
     """One whole epoch, half of the next, and the second validation that a cut run makes."""
-    blocks = [TimedBlock(1, TRACE + STEP, 0, "trace")]
-    blocks += [TimedBlock(10, 10 * STEP, 0)] * 29 + [TimedBlock(9, 9 * STEP, 0)]
-    blocks += [TimedBlock(10, REFILL + 10 * STEP, 1)] + [TimedBlock(10, 10 * STEP, 1)] * 14
+    blocks = [Block(1, TRACE + STEP, 0, "trace")]
+    blocks += [Block(10, 10 * STEP, 0)] * 29 + [Block(9, 9 * STEP, 0)]
+    blocks += [Block(10, REFILL + 10 * STEP, 1)] + [Block(10, 10 * STEP, 1)] * 14
     plain = {
         "wall_seconds": 99.0, "setup_seconds": SET_UP, "blocks": tuple(blocks),
         "validation_seconds": (FIRST_VALIDATION, VALIDATION),
@@ -35,7 +35,7 @@ def cut_after_a_warm_epoch(**changes):
         "cut_short": True, "planned_epochs": EPOCHS, "steps_per_epoch": STEPS_PER_EPOCH,
         "epochs": 1, "steps": 450, "batch_size": 32, "replicas": 1, "trainable_parameters": 1,
         "jit_compile": False, "float32_layers": (), "stop_reason": None,
-        "history": {"val_accuracy": [0.5]},
+        "history": {"val_accuracy": (0.5,)},
     }  # fmt: skip
     return FitOutcome(**{**plain, **changes})
 
@@ -86,8 +86,8 @@ def test_what_no_run_has_seen_is_not_projected_and_the_reason_is_kept():
 
 
 def test_a_loop_that_makes_an_epoch_a_call_is_projected_from_its_epochs():
-    blocks = [TimedBlock(300, TRACE + EPOCH, 0, "trace")]
-    blocks += [TimedBlock(300, EPOCH, epoch) for epoch in range(1, 5)]
+    blocks = [Block(300, TRACE + EPOCH, 0, "trace")]
+    blocks += [Block(300, EPOCH, epoch) for epoch in range(1, 5)]
     fit = cut_after_a_warm_epoch(
         blocks=tuple(blocks), steps=1500, edge_seconds=(EDGE,) * 4, validation_seconds=()
     )
@@ -95,11 +95,11 @@ def test_a_loop_that_makes_an_epoch_a_call_is_projected_from_its_epochs():
 
 
 def test_a_stall_counts_and_a_warm_up_counts_once():
-    quiet = [TimedBlock(10, 0.1, 0)] * 60
-    stalled = [*quiet[:30], TimedBlock(10, 0.7, 0), *quiet[:30]]
+    quiet = [Block(10, 0.1, 0)] * 60
+    stalled = [*quiet[:30], Block(10, 0.7, 0), *quiet[:30]]
     assert mean_step(stalled).seconds == pytest.approx((6.0 + 0.7) / 610)
     source = random.Random(1)
-    slow, warm = ([TimedBlock(10, s * (1 + source.gauss(0, 0.01)), 0) for _ in range(40)]
+    slow, warm = ([Block(10, s * (1 + source.gauss(0, 0.01)), 0) for _ in range(40)]
                   for s in (0.2, 0.1))  # fmt: skip
     assert mean_step([*slow, *warm]).seconds == pytest.approx(0.01, rel=0.02)
     fit = cut_after_a_warm_epoch(
@@ -111,7 +111,7 @@ def test_a_stall_counts_and_a_warm_up_counts_once():
 
 def noisy(count, noise=0.01, epoch=0, seconds=0.1, seed=1):
     source = random.Random(seed)
-    return [TimedBlock(10, seconds * (1 + source.gauss(0, noise)), epoch) for _ in range(count)]
+    return [Block(10, seconds * (1 + source.gauss(0, noise)), epoch) for _ in range(count)]
 
 
 ONE_EPOCH = CutRule(epochs=1, steps_per_epoch=10_000)
@@ -121,7 +121,7 @@ def test_a_run_may_be_cut_once_its_mean_step_is_known():
     enough = int(LEAST_SECONDS / 0.1) + 2
     assert ONE_EPOCH(noisy(enough))
     assert not ONE_EPOCH(noisy(enough // 2))
-    assert not ONE_EPOCH([TimedBlock(b.steps, b.seconds, 0, "cache") for b in noisy(enough)])
+    assert not ONE_EPOCH([Block(b.steps, b.seconds, 0, "cache") for b in noisy(enough)])
 
 
 def test_a_run_is_not_cut_while_the_error_of_its_mean_is_large():
@@ -140,7 +140,7 @@ def test_a_run_waits_for_an_epoch_that_ends_soon_and_for_no_other():
 
 
 def test_a_run_that_never_gets_steady_or_known_ends_all_the_same():
-    drifting = [TimedBlock(10, 0.2 * 0.999**i, 0) for i in range(45)]
+    drifting = [Block(10, 0.2 * 0.999**i, 0) for i in range(45)]
     assert sum(block.seconds for block in drifting) > UNSTEADY_SECONDS
     assert ONE_EPOCH(drifting)
     wild = noisy(240, noise=0.8, seed=3)

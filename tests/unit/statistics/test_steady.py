@@ -7,8 +7,7 @@ import random
 import pytest
 
 from tfopt_core.recipe import TargetSpec
-from tfopt_core.records.fit import FitOutcome
-from tfopt_core.records.results import Block
+from tfopt_core.records.fit import Block, FitOutcome
 from tfopt_core.statistics.timing.steady import last_segment, steady_state
 from tfopt_core.statistics.timing.summary import epochs_to_target, one_time_seconds
 
@@ -62,9 +61,9 @@ def outcome(**changes):
 
 
 def test_one_time_cost_is_what_cold_blocks_take_beyond_their_steady_share():
-    fit = outcome(validation_seconds=(0.7, 0.2, 0.2))
-    cold = [Block(1, 2.01, 0, "trace"), Block(10, 0.1, 0)]
-    assert one_time_seconds(fit, cold, 0.01) == pytest.approx(0.5 + 2.0 + 0.5)
+    cold = (Block(1, 2.01, 0, "trace"), Block(10, 0.1, 0))
+    fit = outcome(blocks=cold, validation_seconds=(0.7, 0.2, 0.2))
+    assert one_time_seconds(fit, 0.01) == pytest.approx(0.5 + 2.0 + 0.5)
 
 
 def test_epochs_to_target_count_from_one():

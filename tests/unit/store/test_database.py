@@ -8,14 +8,9 @@ import attrs
 import pytest
 
 from tfopt_core.errors import DamagedMeasurement, InputError, StoreError
-from tfopt_core.records.results import (
-    Block,
-    Comparison,
-    EffectResult,
-    FitResult,
-    Results,
-    RunResult,
-)
+from tfopt_core.hooks import Effect
+from tfopt_core.records.fit import Block
+from tfopt_core.records.results import Comparison, FitResult, Results, RunResult
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.store.database import Store
 
@@ -27,7 +22,7 @@ FIT = FitResult(
 )  # fmt: skip
 RUN = RunResult(
     id="m-00", variant="full", round=0, position=1, seed=3, status="ok", wall_seconds=2.5,
-    effects={"cache": EffectResult(True, "in memory")}, fits=(FIT,),
+    effects={"cache": Effect(True, "in memory")}, fits=(FIT,),
 )  # fmt: skip
 
 

@@ -9,9 +9,10 @@ import pytest
 from tfopt_core import Cluster, ClusterOptions
 from tfopt_core.errors import ClusterError
 from tfopt_core.measurement.fingerprint import shared_facts
+from tfopt_core.records.messages import ClusterJoining
 from tfopt_core.training.distributed import serving
 from tfopt_core.training.distributed.agreement import check_agreement
-from tfopt_core.training.strategy.addresses import Joining, from_dict, to_dict
+from tfopt_core.training.strategy.addresses import Joining
 
 
 def at(*addresses: str, index: int = 0) -> Cluster:
@@ -33,8 +34,8 @@ def test_the_parent_is_told_who_is_waited_for_and_how_long(free_port):
     joining(cluster)
 
     [message] = said
-    assert (message["type"], message["seconds"]) == ("joining", 7)
-    assert from_dict(message["cluster"]) == cluster == joining.cluster
+    assert message == ClusterJoining(cluster, 7)
+    assert joining.cluster == cluster
 
 
 def test_a_taken_port_is_named_before_anybody_waits():
@@ -52,12 +53,6 @@ def test_a_taken_port_is_named_before_anybody_waits():
 def test_an_address_without_a_port_is_none(address):
     with pytest.raises(ClusterError, match='write it as "host:port"'):
         Joining.under(None, lambda message: None)(at(address))
-
-
-def test_a_cluster_survives_the_way_through_json():
-    cluster = Cluster(addresses={"chief": ("a:1",), "ps": ("b:2", "c:3")}, job="ps", index=1)
-
-    assert from_dict(to_dict(cluster)) == cluster
 
 
 def test_workers_that_train_the_same_agree():

@@ -7,15 +7,16 @@ import time
 
 import pytest
 
+from tfopt_core.hooks import Cluster
 from tfopt_core.training.distributed.serving import answers
 from tfopt_core.workers.joining import Gathering
 
-ADDRESSES = {"worker": ["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222"]}
-MESSAGE = {"cluster": {"addresses": ADDRESSES, "job": "worker", "index": 0}, "seconds": 60}
+ADDRESSES = {"worker": ("10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.3:2222")}
+OTHERS = Cluster(addresses=ADDRESSES, job="worker", index=0).others
 
 
 def gathering(*there):
-    return Gathering(Gathering.of(MESSAGE).others, 60.0, lambda address: address in there)
+    return Gathering(OTHERS, 60.0, lambda address: address in there)
 
 
 def test_who_did_not_come_is_named_with_address_and_limit():
@@ -37,7 +38,7 @@ def test_if_all_answer_nobody_is_blamed():
 
 def test_who_came_and_went_again_is_not_said_never_to_have_come():
     there = {"10.0.0.2:2222", "10.0.0.3:2222"}
-    found = Gathering(Gathering.of(MESSAGE).others, 60.0, lambda address: address in there)
+    found = Gathering(OTHERS, 60.0, lambda address: address in there)
     found.begin()
     until = time.monotonic() + 10
     while len(found._seen) < 2 and time.monotonic() < until:
@@ -47,21 +48,7 @@ def test_who_came_and_went_again_is_not_said_never_to_have_come():
 
 
 def test_the_process_itself_is_not_among_those_it_waits_for():
-    assert set(Gathering.of(MESSAGE).others) == {"worker 1", "worker 2"}
-
-
-@pytest.mark.parametrize(
-    "cluster",
-    [
-        None,
-        {},
-        {"addresses": [], "job": "worker", "index": 0},
-        {**MESSAGE["cluster"], "index": "x"},
-    ],
-)
-def test_what_is_no_cluster_breaks_the_protocol(cluster):
-    with pytest.raises(ValueError, match="describes no cluster"):
-        Gathering.of({**MESSAGE, "cluster": cluster})
+    assert set(OTHERS) == {"worker 1", "worker 2"}
 
 
 def test_an_address_answers_while_somebody_listens_there():

@@ -16,6 +16,14 @@ import pytest
 
 from tfopt_core.hooks import ClusterOptions, RuntimeOptions
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.messages import (
+    ClusterJoined,
+    ClusterJoining,
+    EpochDone,
+    Failure,
+    OthersServed,
+)
+from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.trials.processes import _tidy
@@ -23,7 +31,7 @@ from tfopt_core.workers.clusters.local import Listener, LocalCluster
 from tfopt_core.workers.clusters.roles import environment_of, free_addresses, roles_of
 from tfopt_core.workers.spawn import ProcessOutcome, SpawnRunner
 from tfopt_core.workers.supervise import Limits
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import PrepareTask, RunTask
 
 FAKE = str(Path(__file__).parents[2] / "support" / "fake_role.py")
 TRAINS = [["epoch", 0.5], ["result", 0]]
@@ -32,14 +40,18 @@ FOR_EVER = 600
 SLEEPS = [["sleep", FOR_EVER]]
 
 
-def task_of(folder: Path, kind="run", **cluster) -> Task:
+def task_of(folder: Path, **cluster) -> RunTask:
     options = ClusterOptions(**cluster) if cluster else None
     job = Job(
         recipe=Recipe(name="r", workload=WorkloadSpec(use="w")), plugins=(), variant="full",
         seed=1, machine=make_machine(), folder=folder / "run",
         runtime=RuntimeOptions(cluster=options),
     )  # fmt: skip
-    return Task(kind=kind, job=job, function="", save_to=folder / "model.keras")
+    return RunTask(job=job, function="", save_to=folder / "model.keras")
+
+
+def failed(cause: str) -> Failure:
+    return Failure(error="E", message=cause, exit_code=3)
 
 
 @attrs.frozen
@@ -53,20 +65,22 @@ class InThread:
         message = cause = None
         for verb, argument in self.scenario[task.job.folder.name]:
             if verb == "epoch":
-                tell({"type": "epoch", "epoch": 0, "metrics": {"loss": argument}})
+                tell(EpochDone(0, {"loss": argument}))
             elif verb == "sleep":
                 until = time.monotonic() + argument
                 while time.monotonic() < until and not (cause := self.limits.called_off()):
                     time.sleep(0.01)
             elif verb == "once" and not Path(argument).exists():
                 Path(argument).touch()
-                message = {"type": "error", "message": "the port 1 is taken by another process"}
+                message = failed("the port 1 is taken by another process")
             elif verb == "error":
-                message = {"type": "error", "message": argument}
+                message = failed(argument)
             elif verb == "kill":
                 cause = "killed by SIGKILL"
-            elif verb in ("served", "result"):
-                message = {"type": verb, "run": {"cpu_seconds": 0.0}}
+            elif verb == "served":
+                message = OthersServed()
+            elif verb == "result":
+                message = RunReport(fits=(), cpu_seconds=0.0)
             if message or cause:
                 break
         return ProcessOutcome(
@@ -96,7 +110,7 @@ def play(tmp_path):
             spawn=spawn,
             listener=Listener(
                 began=roles.append,
-                said=lambda role, message: said.append((role.name, message["type"])),
+                said=lambda role, message: said.append((role.name, type(message))),
                 ended=ends.extend,
             ),
             loss_seconds=0.5,
@@ -127,11 +141,11 @@ def test_the_chiefs_result_is_that_of_the_training(play):
     plays = {"worker-0": TRAINS, "worker-1": [["epoch", 0.7], ["result", 0]]}
     played = play(plays, processes=True, workers=2)
     assert played.outcome.cause is None
-    assert played.outcome.message["type"] == "result"
+    assert isinstance(played.outcome.message, RunReport)
     # what all roles computed, the import of Python modules at least
-    assert played.outcome.message["run"]["cpu_seconds"] > 0
-    assert [message["metrics"] for message in played.told] == [{"loss": 0.5}]
-    assert played.said == [("worker 1", "epoch")]
+    assert played.outcome.message.cpu_seconds > 0
+    assert [message.metrics for message in played.told] == [{"loss": 0.5}]
+    assert played.said == [("worker 1", EpochDone)]
     assert played.ends["worker 1"].metrics == {"loss": 0.7}
     assert not any(end.failed or end.called_off for end in played.ends.values())
 
@@ -193,13 +207,13 @@ def test_joining_ends_with_joined(play):
     joins = [["join", 0.5], ["joined", 0], ["sleep", 1.0], *TRAINS]
     played = play({"worker-0": joins, "worker-1": TRAINS}, processes=True, workers=2)
     assert played.outcome.cause is None
-    assert [message["type"] for message in played.told][:2] == ["joining", "joined"]
+    assert [type(message) for message in played.told][:2] == [ClusterJoining, ClusterJoined]
 
 
 def test_a_port_that_was_taken_is_tried_again_with_new_ones(play, tmp_path):
     once = [["once", str(tmp_path / "once")], *TRAINS]
     played = play({"worker-0": [["sleep", 0.3], *TRAINS], "worker-1": once}, workers=2)
-    assert played.outcome.message["type"] == "result"
+    assert isinstance(played.outcome.message, RunReport)
     first, second = played.roles
     assert {role.address for role in first}.isdisjoint(role.address for role in second)
 
@@ -220,8 +234,8 @@ def test_servers_end_with_their_chief(play):
         },
         workers=1, parameter_servers=1,
     )  # fmt: skip
-    assert played.outcome.message["type"] == "result"
-    assert played.ends["worker 0"].outcome.message["type"] == "served"
+    assert isinstance(played.outcome.message, RunReport)
+    assert played.ends["worker 0"].outcome.message == OthersServed()
     assert played.ends["parameter server 0"].called_off
     assert [role.name for role in played.roles[0]] == ["chief", "worker 0", "parameter server 0"]
 
@@ -231,7 +245,7 @@ def test_a_server_that_its_chiefs_end_tears_down_does_no_harm(play):
         {"chief-0": TRAINS, "worker-0": [["error", "the chief has gone"]], "ps-0": []},
         workers=1, parameter_servers=1,
     )  # fmt: skip
-    assert played.outcome.message["type"] == "result"
+    assert isinstance(played.outcome.message, RunReport)
 
 
 def test_a_server_that_dies_while_the_chief_trains_is_the_cause(play):
@@ -257,13 +271,13 @@ def test_ctrl_c_ends_all_roles(play):
     assert left_behind() == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "cluster"), [("prepare", {"workers": 2}), ("replay", {"workers": 2}), ("run", {})]
-)
-def test_whatever_is_no_run_of_a_cluster_goes_to_the_inner_runner(tmp_path, kind, cluster):
+@pytest.mark.parametrize(("prepares", "cluster"), [(True, {"workers": 2}), (False, {})])
+def test_whatever_is_no_run_of_a_cluster_goes_to_the_inner_runner(tmp_path, prepares, cluster):
     taken = []
     runner = LocalCluster(inner=lambda task, *_: taken.append(task), spawn=SpawnRunner())
-    task = task_of(tmp_path, kind, **cluster)
+    task = task_of(tmp_path, **cluster)
+    if prepares:
+        task = PrepareTask(job=task.job, function="", look="")
     runner(task, {}, lambda message: None)
     assert taken == [task]
 

@@ -12,8 +12,7 @@ from typing import Any, TextIO
 
 import attrs
 
-from tfopt_core.errors import InputError
-from tfopt_core.files import write_whole
+from tfopt_core.files import write_text
 
 STANDARD_OUTPUT = "-"
 
@@ -45,14 +44,7 @@ def write_json(
         stream.write(text)
         stream.flush()
         return
-    path = Path(target)
-    try:
-        if path.exists() and not path.is_file():
-            path.write_text(text, encoding="ascii")
-        else:
-            write_whole(path, [text.encode("ascii")])
-    except OSError as error:
-        raise InputError(f'cannot write "{target}": {error.strerror or error}') from error
+    write_text(Path(target), text, replace=True)
 
 
 def _plain_data(value: Any) -> Any:
@@ -63,10 +55,9 @@ def _plain_data(value: Any) -> Any:
     if isinstance(value, Real):
         return float(value) if math.isfinite(value) else None
     if attrs.has(type(value)):
-        return {
-            field.name: _plain_data(getattr(value, field.name))
-            for field in attrs.fields(type(value))
-        }
+        # what tells a record from others stands before what it shares with them
+        fields = sorted(attrs.fields(type(value)), key=lambda field: field.inherited)
+        return {field.name: _plain_data(getattr(value, field.name)) for field in fields}
     if isinstance(value, Mapping):
         return {str(key): _plain_data(item) for key, item in value.items()}
     if isinstance(value, Set):

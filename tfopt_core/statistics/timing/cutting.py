@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from tfopt_core.hooks import RunContext
-from tfopt_core.records.fit import TimedBlock
+from tfopt_core.records.fit import Block
 from tfopt_core.statistics.timing.projection import first_of_later_epochs, mean_step
 from tfopt_core.statistics.timing.steady import steady_state
 
@@ -56,9 +56,9 @@ class CutRule:
     steps_per_epoch: int
     longest_seconds: float = LONGEST_SECONDS
 
-    def __call__(self, blocks: Sequence[TimedBlock]) -> bool:
-        """Return whether to cut: the mean step is known and the start of an epoch was seen. After
-        `longest_seconds` of warm blocks a training is cut in any case."""
+    def __call__(self, blocks: Sequence[Block]) -> bool:
+        """Return whether the mean step is known and the start of an epoch was seen, as far as
+        both can be had before `longest_seconds`."""
         warm = math.fsum(block.seconds for block in blocks if not block.cold)
         if warm < LEAST_SECONDS:
             return False
@@ -72,7 +72,7 @@ class CutRule:
         return warm >= UNSTEADY_SECONDS or steady_state(blocks).steady
 
     def _waits_for_epoch(
-        self, blocks: Sequence[TimedBlock], seconds_left: float, step_seconds: float
+        self, blocks: Sequence[Block], seconds_left: float, step_seconds: float
     ) -> bool:
         """Return whether no start of an epoch was seen, but one will be in the seconds left."""
         if self.epochs < 2 or first_of_later_epochs(blocks):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.fit import FitOutcome, TimedBlock
+from tfopt_core.records.fit import Block, FitOutcome
 from tfopt_core.statistics.timing.steady import steady_from
 
 UNKNOWN_STEPS = "the number of steps of an epoch is not known"
@@ -34,7 +34,7 @@ class Projection:
     why_not: str = ""
 
 
-def mean_step(blocks: Sequence[TimedBlock]) -> MeanStep | None:
+def mean_step(blocks: Sequence[Block]) -> MeanStep | None:
     """Return the mean step over the warm blocks since the last change of level.
 
     A mean, not a median: stalls are part of a training's time. The first block of a later epoch is
@@ -53,9 +53,9 @@ def mean_step(blocks: Sequence[TimedBlock]) -> MeanStep | None:
     return MeanStep(seconds, _relative_error(warm, seconds))
 
 
-def first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
-    """Return the first block of each epoch but the first, unless it is cold."""
-    first: dict[int, TimedBlock] = {}
+def first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
+    """Return the first block of each epoch but the first, of those that hold no trace."""
+    first: dict[int, Block] = {}
     for block in blocks:
         first.setdefault(block.epoch, block)
     return [block for block in list(first.values())[1:] if not block.cold]
@@ -87,8 +87,8 @@ def project(outcome: FitOutcome) -> Projection:
     return Projection(observed + left + _validations(outcome))
 
 
-def _but_first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]:
-    """Return the blocks without the first block of each later epoch."""
+def _but_first_of_later_epochs(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks without the first of each later epoch, where the number changes."""
     return [
         block
         for before, block in zip((None, *blocks), blocks, strict=False)
@@ -96,8 +96,8 @@ def _but_first_of_later_epochs(blocks: Sequence[TimedBlock]) -> list[TimedBlock]
     ]
 
 
-def _relative_error(blocks: Sequence[TimedBlock], step_seconds: float) -> float:
-    """Return the relative standard error of the ratio of two means, seconds over steps."""
+def _relative_error(blocks: Sequence[Block], step_seconds: float) -> float:
+    """Return the standard error of a ratio of two means, seconds over steps, relative to it."""
     count = len(blocks)
     if count < 2:
         return math.inf

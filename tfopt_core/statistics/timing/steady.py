@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.fit import TimedBlock
-from tfopt_core.records.results import Block
+from tfopt_core.records.fit import Block
 from tfopt_core.statistics.intervals import median
 
-Blocks = Sequence[Block | TimedBlock]
+Blocks = Sequence[Block]
 
 MINIMUM_BLOCKS = 20
 # The search takes the square of the number of points: 10 ms for 2,000, a second for 20,000.
@@ -53,7 +52,7 @@ def steady_from(warm: Blocks) -> int:
     return samples[len(times) - len(last)][0] if last and _is_enough(last, times) else 0
 
 
-def _samples(warm: Blocks) -> list[tuple[int, Block | TimedBlock]]:
+def _samples(warm: Blocks) -> list[tuple[int, Block]]:
     """Return the blocks that are long enough, or all of them if none is, with their indices."""
     timed = [(i, block) for i, block in enumerate(warm) if block.steps and block.seconds > 0]
     full = [(i, b) for i, b in timed if b.steps >= FULL_STEPS and b.seconds >= FULL_SECONDS]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from tfopt_core.files import Disk
 from tfopt_core.private_api import why_without
+from tfopt_core.records.messages import Note, Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import variables
@@ -37,8 +38,6 @@ from tfopt_core.training.distributed.gathering import of_every_worker, of_this_w
 from tfopt_core.training.fit_callbacks import EpochHooks
 from tfopt_core.training.loops.resident import ResidentFunction
 from tfopt_core.training.timed_function import TimedFunction
-
-Tell = Callable[[dict[str, Any]], None]
 
 
 @attrs.define(eq=False)
@@ -300,7 +299,7 @@ class Checkpointer:
     def _note(self, text: str) -> None:
         if text not in self._notes:
             self._notes.add(text)
-            self.tell({"type": "note", "text": text})
+            self.tell(Note(text))
 
 
 def _is_plain(value: Any) -> bool:

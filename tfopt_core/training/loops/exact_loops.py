@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
+
+from tfopt_core.records.in_run import Adapted
 
 
 @attrs.frozen
@@ -86,8 +88,8 @@ class Decider(Protocol):
     def cut(self) -> None:
         """Note that an epoch begins: the block under way is dropped."""
 
-    def summary(self) -> dict[str, Any]:
-        """Return what was compared, which loop is kept and why, as plain data."""
+    def adapted(self) -> Adapted:
+        """What was compared so far, and which loop is kept and why."""
 
 
 # Makes the decider of one training; the second argument waits for the device, None on a CPU.

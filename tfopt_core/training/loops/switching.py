@@ -8,13 +8,14 @@ next calls of `fit` return the same logs without a step.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
 from tfopt_core.errors import describe
+from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.callbacks import TEST_METHODS, batch_callbacks
 from tfopt_core.training.loops.exact_loops import Adapt, Decider, Loop
@@ -28,8 +29,6 @@ from tfopt_core.training.loops.train_functions import (
     reads_before_fit,
 )
 from tfopt_core.training.timing.clock import StepClock
-
-Tell = Callable[[dict[str, Any]], None]
 
 
 @attrs.define(eq=False)
@@ -107,14 +106,14 @@ class SwitchingLoop:
     def finish(self) -> None:
         """Leave the model as it was: the training is over."""
         if self.kept is None:
-            self.tell({"type": "adapted", "adapted": self.decider.summary()})
+            self.tell(self.decider.adapted())
         self._count_by(self.reference.steps)
 
     def _chosen(self) -> Loop:
         loop = self.decider.choose()
         self.kept = self.decider.kept
         if self.kept is not None:
-            self.tell({"type": "adapted", "adapted": self.decider.summary()})
+            self.tell(self.decider.adapted())
         return loop
 
     def _fitting(self, loop: Loop) -> Loop:
@@ -243,7 +242,7 @@ def switching_loop(
     offer = offer_loops(built)
     decider = adapt(offer, clock.sync)
     if offer.empty:
-        tell({"type": "adapted", "adapted": decider.summary()})
+        tell(decider.adapted())
         return None
     return SwitchingLoop(
         built, clock, decider, offer.reference, tell, steps_per_epoch=built.run.steps_per_epoch

@@ -11,13 +11,13 @@ import attrs
 from tfopt_core.errors import TrainingDiverged
 from tfopt_core.hooks import Effect
 from tfopt_core.records.fit import FitOutcome
+from tfopt_core.records.messages import Tell
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.fit import outcome_of
 from tfopt_core.training.fit_callbacks import (
     EpochHooks,
     IsKnown,
-    Report,
     StepTimer,
     fit_callbacks,
 )
@@ -32,26 +32,21 @@ class FitOfScript:
     """What came of one call of `fit`.
 
     :param number: of the call, counted from 1.
-    :param name: the model's class and the number of the call: `fit 2 of Sequential`.
     :param effects: every plugin's effect on it, by name.
     :param diverged: what metric was no finite number, and when; None if none was.
-    :param repeated_epochs: by how many epochs the history that the script has got is longer than
-        what was trained, as the fit was cut short.
     """
 
     number: int
-    name: str
     outcome: FitOutcome
     effects: dict[str, Effect]
     diverged: TrainingDiverged | None = None
-    repeated_epochs: int = 0
 
 
 def train_fit(
     workload: FitWorkload,
     built: Built,
     started: int,
-    report: Report,
+    report: Tell,
     is_known: IsKnown | None = None,
     adapt: Adapt | None = None,
 ) -> tuple[FitOfScript, Any]:
@@ -89,11 +84,13 @@ def train_fit(
         repeated_epochs = lengthen(history, call, stopped=timer.cut_short, validate=validate)
         seen = FitOfScript(
             number=call.number,
-            name=f"fit {call.number} of {type(model).__name__}",
-            outcome=outcome_of(hooks, started, ended, initial_epoch=call.initial_epoch),
+            outcome=attrs.evolve(
+                outcome_of(hooks, started, ended, initial_epoch=call.initial_epoch),
+                name=f"fit {call.number} of {type(model).__name__}",
+                repeated_epochs=repeated_epochs,
+            ),
             effects=built.stack.report_effects(built.run, model),
             diverged=hooks.diverged,
-            repeated_epochs=repeated_epochs,
         )
     finally:
         # whatever the call has raised, the script may go on

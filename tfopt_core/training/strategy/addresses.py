@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 
 from tfopt_core.errors import ClusterError
 from tfopt_core.hooks import Cluster, ClusterOptions
-
-Send = Callable[[dict[str, Any]], None]
+from tfopt_core.records.messages import ClusterJoining, Tell
 
 
 @attrs.define(eq=False)
@@ -23,14 +20,14 @@ class Joining:
     process. So the parent process is told first, and keeps the time.
     """
 
-    send: Send
+    tell: Tell
     seconds: float
     cluster: Cluster | None = None
 
     @classmethod
-    def under(cls, options: ClusterOptions | None, send: Send) -> Joining:
-        """Return the object for a process with these options."""
-        return cls(send, ClusterOptions().join_seconds if options is None else options.join_seconds)
+    def under(cls, options: ClusterOptions | None, tell: Tell) -> Joining:
+        """For a process with these options."""
+        return cls(tell, ClusterOptions().join_seconds if options is None else options.join_seconds)
 
     def __call__(self, cluster: Cluster) -> None:
         """Check this process' address and tell the parent that it waits for the others.
@@ -39,19 +36,7 @@ class Joining:
         """
         check_address(cluster)
         self.cluster = cluster
-        self.send({"type": "joining", "cluster": to_dict(cluster), "seconds": self.seconds})
-
-
-def to_dict(cluster: Cluster) -> dict[str, Any]:
-    """Return the cluster as plain data."""
-    addresses = {job: list(hosts) for job, hosts in cluster.addresses.items()}
-    return {"addresses": addresses, "job": cluster.job, "index": cluster.index}
-
-
-def from_dict(data: Mapping[str, Any]) -> Cluster:
-    """Return the cluster that plain data describe."""
-    addresses = {job: tuple(hosts) for job, hosts in data["addresses"].items()}
-    return Cluster(addresses=addresses, job=data["job"], index=data["index"])
+        self.tell(ClusterJoining(cluster, self.seconds))
 
 
 def check_address(cluster: Cluster) -> None:

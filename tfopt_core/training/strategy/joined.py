@@ -10,8 +10,9 @@ from tfopt_core.errors import ClusterError, PluginError, describe
 from tfopt_core.hooks import Cluster, RunContext, Serve
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack
+from tfopt_core.records.messages import ClusterJoined, Tell
 from tfopt_core.training.job import Job
-from tfopt_core.training.strategy.addresses import Joining, Send
+from tfopt_core.training.strategy.addresses import Joining
 
 
 @attrs.frozen(eq=False)
@@ -28,15 +29,15 @@ class Joined:
     nanoseconds: int = 0
 
 
-def join(job: Job, send: Send) -> Joined | Serve:
-    """Build the strategy of a job that needs it first, waiting for the other processes.
+def join(job: Job, tell: Tell) -> Joined | Serve:
+    """Build the strategy of a job that needs it first; waits for the other processes.
 
     :raises ClusterError: if the processes do not connect.
     :raises PluginError, PluginRefused: naming the strategy's owner.
     """
     import tensorflow as tf
 
-    joining = Joining.under(job.runtime.cluster, send)
+    joining = Joining.under(job.runtime.cluster, tell)
     spec = job.recipe.workload
     stack = Stack(job.plugins, Defaults())
     run = RunContext(
@@ -67,5 +68,5 @@ def join(job: Job, send: Send) -> Joined | Serve:
             "tf.distribute.Strategy, or Serve in a process that only serves"
         )
     if joining.cluster is not None:
-        send({"type": "joined"})
+        tell(ClusterJoined())
     return Joined(strategy, joining.cluster, run.states)

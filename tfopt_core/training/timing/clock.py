@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.records.fit import TimedBlock
+from tfopt_core.records.fit import Block
 
 # A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
 BLOCK_STEPS = 10
@@ -39,7 +39,7 @@ class StepClock:
     sync: Callable[[], None] | None = None
     now: Callable[[], int] = perf_counter_ns
     on_call: list[Callable[[int, int], None]] = attrs.field(factory=list)
-    blocks: list[TimedBlock] = attrs.field(factory=list)
+    blocks: list[Block] = attrs.field(factory=list)
     validation_seconds: list[float] = attrs.field(factory=list)
     epoch_begins: list[int] = attrs.field(factory=list)
     epoch_ends: list[int] = attrs.field(factory=list)
@@ -179,6 +179,6 @@ class StepClock:
             if not cold and self.fills_cache and self._epoch == 0:
                 cold = "cache"
             seconds = (end - self._start) / 1e9
-            self.blocks.append(TimedBlock(self._steps, seconds, self._epoch, cold))
+            self.blocks.append(Block(self._steps, seconds, self._epoch, cold))
             self._start = end
         self._steps = 0

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from tfopt_core.errors import InputError, WorkloadError
+from tfopt_core.records.messages import Answer, Message, ProcessStarted
 from tfopt_core.trials.scripts.look import ScriptLook
-from tfopt_core.trials.scripts.run import Send
 from tfopt_core.trials.scripts.training import ScriptTraining
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import LookTask, RunTask
 
 
-def carry_out(task: Task, send: Send) -> dict[str, Any]:
-    """Run the script for the task and return the final message.
+def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answer:
+    """Run the script for what the task asks; the final message.
 
     :raises WorkloadError: if the fit of the task never came.
     :raises InputError: for a stack over several processes.
@@ -22,13 +22,13 @@ def carry_out(task: Task, send: Send) -> dict[str, Any]:
             "the stack trains over several processes, and each of them would run the script; "
             "write a factory for it"
         )
-    send({"type": "started"})
-    if task.kind == "run":
-        training = ScriptTraining(task, send)
+    tell(ProcessStarted())
+    if isinstance(task, RunTask):
+        training = ScriptTraining(task, tell)
         with training.placed() as path:
             end = training.to_its_end(path)
-        return {"type": "result", "run": training.result(end)}
-    look = ScriptLook(task, send)
+        return training.report(end)
+    look: ScriptLook[LookTask] = ScriptLook(task, tell)
     with look.placed() as path:
         end = look.to_its_end(path)
     raise WorkloadError(look.in_words(look.why_nothing(end)))

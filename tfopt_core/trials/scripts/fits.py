@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tfopt_core.errors import WorkloadError
-from tfopt_core.statistics.timing.summary import fit_message
+from tfopt_core.records.run import RunReport
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.fitting import FitOfScript, effects_of
 from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
 
 
-def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str, Any]:
-    """Return a `RunResult`'s figures as plain data.
+def report_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> RunReport:
+    """Return what is observed of a run with these fits.
 
     :param fits: in the order of their calls; if the recipe names a fit, it alone is judged.
     :raises WorkloadError: if the fit that the recipe names did not come.
@@ -28,25 +27,17 @@ def result_of(job: Job, fits: Sequence[FitOfScript], end: ScriptEnd) -> dict[str
             f"{_calls(len(fits))} of fit only{before}"
         )
     judged = [fit for fit in fits if judged_number in (None, fit.number)]
-    return {
-        "wall_seconds": sum(fit.outcome.wall_seconds for fit in judged),
-        "peak_rss_bytes": peak_rss_bytes(),
-        "peak_device_bytes": peak_device_bytes() if fits else None,
-        "cpu_seconds": cpu_seconds(),
-        "effects": {
-            name: {"applied": effect.applied, "detail": effect.detail}
-            for name, effect in effects_of(judged).items()
-        },
-        "outcomes": [_message(fit) for fit in fits],
-        "judged": None if judged_number is None else numbers.index(judged_number),
-        "exit_status": end.status,
-        "diverged": next((str(fit.diverged) for fit in judged if fit.diverged), None),
-    }
-
-
-def _message(fit: FitOfScript) -> tuple[dict[str, Any], dict[str, Any]]:
-    outcome, beside = fit_message(fit.outcome, fit.name)
-    return outcome, {**beside, "repeated_epochs": fit.repeated_epochs}
+    return RunReport(
+        wall_seconds=sum(fit.outcome.wall_seconds for fit in judged),
+        peak_rss_bytes=peak_rss_bytes(),
+        peak_device_bytes=peak_device_bytes() if fits else None,
+        cpu_seconds=cpu_seconds(),
+        effects=effects_of(judged),
+        fits=tuple(fit.outcome for fit in fits),
+        judged=None if judged_number is None else numbers.index(judged_number),
+        exit_status=end.status,
+        diverged=next((str(fit.diverged) for fit in judged if fit.diverged), None),
+    )
 
 
 def _calls(count: int) -> str:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.records.messages import Answer
 from tfopt_core.training.job import Job
+from tfopt_core.trials.looks import Load
 from tfopt_core.trials.scripts.run import ScriptRun
-from tfopt_core.workers.task import named_function
+from tfopt_core.workers.task import LookTask, named_function
 
 if TYPE_CHECKING:
     from tfopt_core.training.scripts.fit_workload import FitWorkload
 
-Load = Callable[[Job], Any]
+AnyLook = TypeVar("AnyLook", bound=LookTask)
 
 # How many steps earlier fits make.
 STEPS_OF_OTHERS = 2
 
 
 @attrs.define(eq=False)
-class ScriptLook(ScriptRun):
+class ScriptLook(ScriptRun[AnyLook]):
     """A run that ends, with its process, at the fit to examine."""
 
     def _job(self) -> Job:
@@ -54,8 +55,5 @@ class ScriptLook(ScriptRun):
 
         return self._end_here(self._examine(of_call(make)))
 
-    def _examine(self, load: Load) -> dict[str, Any]:
-        def send(message: dict[str, Any]) -> None:
-            self.send(self._with_user_paths(message))
-
-        return dict(self._with_user_paths(named_function(self.task.look)(self.task, send, load)))
+    def _examine(self, load: Load) -> Answer:
+        return cast(Answer, named_function(self.task.look)(self.task, self.tell_in_words, load))

@@ -10,39 +10,47 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import attrs
 
 from tfopt_core.errors import InputError, TfoptError
+from tfopt_core.records.messages import Message
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.complaints import Seen, why_nothing_trained
 from tfopt_core.training.scripts.importing import WhenImported
 from tfopt_core.training.scripts.running import ScriptEnd, run_script
 from tfopt_core.training.scripts.seeding import Seeding
-from tfopt_core.workers.task import Task, error_message
+from tfopt_core.workers.channel import reworded
+from tfopt_core.workers.task import Task, failure_of
 
 if TYPE_CHECKING:
     from tfopt_core.training.scripts.fit_workload import FitWorkload
     from tfopt_core.training.scripts.private_folder import PrivateFolder
 
-Send = Callable[[dict[str, Any]], None]
+AnyTask = TypeVar("AnyTask", bound=Task)
 
 
 @attrs.define(eq=False)
-class ScriptRun(abc.ABC):
+class ScriptRun(abc.ABC, Generic[AnyTask]):
     """One run of the script. Subclasses define what happens at a fit.
 
+    :param tell: takes the messages, the last one too.
     :param failure: the first error of tfopt itself, which the script may have caught.
     """
 
-    task: Task
-    send: Send
+    task: AnyTask
+    tell: Callable[[Message], None]
     private: PrivateFolder | None = None
     seeding: Seeding | None = None
     failure: TfoptError | None = None
     session: Any = None
     _runtime_is_set: bool = False
+
+    @property
+    def own_seeds(self) -> bool:
+        """Whether the script's own seeds stay, and none are set for it."""
+        return False
 
     @contextlib.contextmanager
     def placed(self) -> Iterator[Path]:
@@ -118,7 +126,7 @@ class ScriptRun(abc.ABC):
 
         self._tensorflow_imported()  # in case that Keras is imported first
         self._noting(functools.partial(_check_backend, keras.config.backend()))
-        if not self.task.own_seeds:
+        if not self.own_seeds:
             self.seeding = Seeding()
         self.session = Session(self._job(), self._guarded(self._on_fit), self.seeding)
         self._noting(self.session.begin)
@@ -134,22 +142,16 @@ class ScriptRun(abc.ABC):
         :param started: `perf_counter_ns` when the script called it.
         """
 
-    def _with_user_paths(self, data: Any) -> Any:
-        """Return plain data with the user's own paths in all its texts."""
-        if isinstance(data, str):
-            return self.in_words(data)
-        if isinstance(data, dict):
-            return {key: self._with_user_paths(value) for key, value in data.items()}
-        if isinstance(data, list | tuple):
-            return [self._with_user_paths(value) for value in data]
-        return data
+    def tell_in_words(self, message: Message) -> None:
+        """Send a message with the user's own paths, wherever they stand in it."""
+        self.tell(reworded(message, self.in_words))
 
-    def _end_here(self, message: dict[str, Any]) -> NoReturn:
+    def _end_here(self, message: Message) -> NoReturn:
         """Send the last message and end the process at once.
 
         The script might catch an exception.
         """
-        self.send(message)
+        self.tell_in_words(message)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(0)
@@ -171,7 +173,7 @@ class ScriptRun(abc.ABC):
             raise
 
     def _say_failure_and_end(self, error: TfoptError) -> NoReturn:
-        self._end_here(dict(self._with_user_paths(error_message(error))))
+        self._end_here(failure_of(error))
 
 
 def _check_backend(backend: str) -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tfopt_core.errors import WorkloadError
+from tfopt_core.records.run import RunReport
 from tfopt_core.training.scripts.limits import cut_in_words
 from tfopt_core.training.scripts.running import ScriptEnd
-from tfopt_core.trials.scripts.fits import result_of
+from tfopt_core.trials.scripts.fits import report_of
 from tfopt_core.trials.scripts.run import ScriptRun
+from tfopt_core.workers.task import RunTask
 
 if TYPE_CHECKING:
     from tfopt_core.training.scripts.fit_workload import FitWorkload
@@ -20,15 +22,20 @@ if TYPE_CHECKING:
 
 
 @attrs.define(eq=False)
-class ScriptTraining(ScriptRun):
+class ScriptTraining(ScriptRun[RunTask]):
     """A run whose fits are trained to their ends."""
 
     fits: list[FitOfScript] = attrs.field(factory=list)
     empty_fits: int = 0
     _last_model: Any = None
 
-    def result(self, end: ScriptEnd) -> dict[str, Any]:
-        """Return the run's figures as plain data.
+    @property
+    def own_seeds(self) -> bool:
+        """Whether the task asks for it."""
+        return self.task.own_seeds
+
+    def report(self, end: ScriptEnd) -> RunReport:
+        """Return what was observed of the run.
 
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """
@@ -36,17 +43,20 @@ class ScriptTraining(ScriptRun):
             raise WorkloadError(self.in_words(self.why_nothing(end)))
         if self.task.save_to is not None and self._last_model is not None:
             self._last_model.save(self.task.save_to)
-        figures = result_of(self.task.job, self.fits, end)
-        figures["notes"] = [self.in_words(note) for note in self._notes(end)]
         trouble = end.error or (f"ended by {end.exited}" if end.status else None)
+        after_fits = script_error = None
         if trouble is not None and self.task.measured and self._fits_are_done():
-            figures["after_fits"] = self.in_words(trouble)
+            after_fits = self.in_words(trouble)
         elif end.error is not None:
-            figures["script_error"] = self.in_words(end.error)
+            script_error = self.in_words(end.error)
         written = None if self.private is None else self.private.written()
-        if written is not None:
-            figures["written"] = list(written)
-        return figures
+        return attrs.evolve(
+            report_of(self.task.job, self.fits, end),
+            notes=tuple(self.in_words(note) for note in self._notes(end)),
+            after_fits=after_fits,
+            script_error=script_error,
+            written=tuple(written or ()),
+        )
 
     def _fits_are_done(self) -> bool:
         """Return whether the timed fits have ended: the fit that the recipe names, or all that
@@ -90,7 +100,7 @@ class ScriptTraining(ScriptRun):
         built = workload.built(task.job)
         known = cut_rule(task.longest_seconds, built.run)
         adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
-        fit, history = train_fit(workload, built, started, self.send, known, adapt)
+        fit, history = train_fit(workload, built, started, self.tell, known, adapt)
         self.fits.append(fit)
         judged = task.job.recipe.workload.fit in (None, workload.call.number)
         if task.save_to is not None and judged:

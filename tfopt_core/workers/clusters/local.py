@@ -13,10 +13,11 @@ from typing import Any
 
 import attrs
 
+from tfopt_core.records.messages import EpochDone, Failure, Progress, Tell
+from tfopt_core.records.run import RunReport
 from tfopt_core.workers.clusters.roles import Role, environment_of, roles_of
 from tfopt_core.workers.spawn import ProcessOutcome, Runner, SpawnRunner
-from tfopt_core.workers.supervise import Tell
-from tfopt_core.workers.task import Task
+from tfopt_core.workers.task import RunTask, Task
 
 # Between a port's choice and its use any other program may take it.
 PORT_ATTEMPTS = 3
@@ -51,13 +52,15 @@ class RoleEnd:
     def failed(self) -> bool:
         """Whether it did not do what it was there for."""
         message = self.outcome.message
-        return not self.called_off and (message is None or message["type"] == "error")
+        return not self.called_off and (message is None or isinstance(message, Failure))
 
     @property
     def cause(self) -> str:
         """Why it failed, naming the role: `worker 1 was killed by SIGKILL`."""
         name, message = self.role.name, self.outcome.message
-        cause = str(message["message"]) if message else self.outcome.cause or "no cause is known"
+        cause = self.outcome.cause or "no cause is known"
+        if isinstance(message, Failure):
+            cause = message.message
         if cause.startswith(f"{name}:"):
             return cause
         if cause.startswith("killed by"):
@@ -86,7 +89,7 @@ class Listener:
     """
 
     began: Callable[[tuple[Role, ...]], None] = lambda roles: None
-    said: Callable[[Role, dict[str, Any]], None] = lambda role, message: None
+    said: Callable[[Role, Progress], None] = lambda role, message: None
     ended: Callable[[tuple[RoleEnd, ...]], None] = lambda ends: None
 
 
@@ -108,7 +111,7 @@ class LocalCluster:
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
         options = task.job.runtime.cluster
-        if task.kind != "run" or options is None:
+        if not isinstance(task, RunTask) or options is None:
             return self.inner(task, environment, tell)
         ends: tuple[RoleEnd, ...] = ()
         for _ in range(PORT_ATTEMPTS):
@@ -126,7 +129,7 @@ class _Together:
     """The roles of one training, from their start to the end of the last."""
 
     def __init__(
-        self, cluster: LocalCluster, roles: Sequence[Role], task: Task,
+        self, cluster: LocalCluster, roles: Sequence[Role], task: RunTask,
         environment: Mapping[str, str], tell: Tell,
     ) -> None:  # fmt: skip
         self._cluster, self._roles, self._task = cluster, roles, task
@@ -184,8 +187,8 @@ class _Together:
         if isinstance(said, ProcessOutcome):
             self._heed_end(role, said)
             return
-        if said["type"] == "epoch":
-            self._metrics[role] = said["metrics"]
+        if isinstance(said, EpochDone):
+            self._metrics[role] = said.metrics
         if role.leads:
             self._tell(said)
         else:
@@ -243,9 +246,10 @@ def _outcome(ends: Sequence[RoleEnd], seconds: float, computed: float) -> Proces
     if late:
         cause = f"{chief.role.name} has trained, but {' and '.join(late)} did not end"
         return attrs.evolve(chief.outcome, message=None, cause=cause, seconds=seconds)
-    message = chief.outcome.message or {}
-    run = {**message["run"], "cpu_seconds": computed}
-    return attrs.evolve(chief.outcome, message={**message, "run": run}, seconds=seconds)
+    report = chief.outcome.message
+    assert isinstance(report, RunReport)
+    report = attrs.evolve(report, cpu_seconds=computed)
+    return attrs.evolve(chief.outcome, message=report, seconds=seconds)
 
 
 def _computed_seconds() -> float:

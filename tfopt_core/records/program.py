@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-# The key of the program in the message of a dry build.
-PROGRAM = "program"
+from tfopt_core.records.dry_build import Prepared
 
 
 @attrs.frozen(kw_only=True)
@@ -44,3 +43,11 @@ class Program:
     helpers: tuple[str, ...] = ()
     body: tuple[str, ...] = ()
     script: str | None = None
+
+
+@attrs.frozen
+class Exported:
+    """A training as a program, and the dry build that resolved its settings."""
+
+    prepared: Prepared
+    program: Program

@@ -5,42 +5,40 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any
 
 import attrs
-from cattrs import structure
 
-from tfopt_core.errors import InputError, PreparationFailed, RecipeError, WorkloadError
 from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import NoAnswer
 from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Progress
 from tfopt_core.training.runtime import recorded_environment
-from tfopt_core.trials.processes import last_words
-from tfopt_core.trials.request import Request, processes_of
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import ProcessOutcome, Runner
 
 OnPhase = Callable[[str], None]
-LOOK = "tfopt_core.diagnosis.work:diagnosed"
+LOOK = "tfopt_core.diagnosis.work:diagnose"
 SOFTWARE = ("tensorflow", "keras", "numpy")
 
 
 @attrs.define
-class _Messages:
-    """Collects the messages of the process."""
+class _Heard:
+    """What the process has told so far."""
 
     on_phase: OnPhase
-    measured: dict[str, Any] | None = None
+    measured: Diagnosed | None = None
     asking: str | None = None
 
-    def __call__(self, message: dict[str, Any]) -> None:
-        match message["type"]:
-            case "phase":
-                self.on_phase(str(message["phase"]))
-            case "measured":
-                self.measured = message["diagnosed"]
+    def __call__(self, message: Progress) -> None:
+        match message:
+            case PhaseBegun():
+                self.on_phase(message.phase)
+            case PartsMeasured():
+                self.measured = message.diagnosed
                 self.on_phase("asking the plugins")
-            case "asking":
-                self.asking = str(message["plugin"])
+            case PluginAsked():
+                self.asking = message.plugin
 
 
 def diagnose(
@@ -61,18 +59,16 @@ def diagnose(
     :raises InputError: if a plugin refuses the training.
     :raises PreparationFailed: for any other error that would stop a training.
     """
-    messages = _Messages(on_phase)
-    importable = tuple(info.name for info in installed if info.error is None)
-    outcome = processes_of(request, runner).diagnose(
-        request.plugins, request.seed or 1, importable, messages, LOOK, quick=quick
-    )
-    message = outcome.message
-    if message is not None and message["type"] == "diagnosed":
-        diagnosed = _structured(message["diagnosed"])
-    elif messages.measured is not None:
-        diagnosed = _without_answers(_structured(messages.measured), messages.asking, outcome)
+    heard = _Heard(on_phase)
+    asked = tuple(info.name for info in installed if info.error is None)
+    processes = Processes(request, runner)
+    outcome = processes.diagnose(asked, heard, LOOK, quick=quick)
+    if isinstance(outcome.message, Diagnosed):
+        diagnosed = outcome.message
+    elif heard.measured is not None:
+        diagnosed = _without_answers(heard.measured, heard.asking, outcome)
     else:
-        raise _failure(request, outcome)
+        raise processes.failure(outcome, "the diagnosis")
     broken = (
         NoAnswer(plugin=info.name, distribution=info.distribution, cause=info.error)
         for info in installed
@@ -86,17 +82,6 @@ def diagnose(
     )
 
 
-def _structured(data: dict[str, Any]) -> Diagnosed:
-    """Return the diagnosis that plain data describe.
-
-    :raises PreparationFailed: if the data are invalid.
-    """
-    try:
-        return structure(data, Diagnosed)
-    except Exception as error:
-        raise PreparationFailed(f"the diagnosis sent no valid answer: {error}") from error
-
-
 def _without_answers(
     diagnosed: Diagnosed, asking: str | None, outcome: ProcessOutcome
 ) -> Diagnosed:
@@ -105,22 +90,6 @@ def _without_answers(
     silent = () if asking is None else (NoAnswer(plugin=asking, distribution="", cause=cause),)
     warning = "the other plugins could not be asked any more"
     return attrs.evolve(diagnosed, silent=silent, warnings=(*diagnosed.warnings, warning))
-
-
-def _failure(request: Request, outcome: ProcessOutcome) -> Exception:
-    message = outcome.message
-    if message is None:
-        cause = f"the diagnosis: {outcome.cause}"
-        return PreparationFailed(cause, last_words(outcome.output_tail))
-    text = str(message["message"])
-    if request.debug and outcome.output_tail:
-        text = f"{outcome.output_tail.rstrip()}\n{text}"
-    if message["error"] == WorkloadError.__name__:
-        key = f"workload.{request.recipe.workload.key}"
-        return RecipeError([request.reading.problem(key, text)])
-    if message["exit_code"] == InputError.exit_code:
-        return InputError(text)
-    return PreparationFailed(text)
 
 
 def _versions() -> dict[str, str]:

@@ -6,13 +6,15 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
+
 from tfopt_core.app.check import check_recipe
-from tfopt_core.app.clustered import check_none_described, cluster_owner
 from tfopt_core.app.project import project_of
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
@@ -64,35 +66,19 @@ def make_request(
     return request, results
 
 
-def make_cluster_request(
-    target: str,
-    overrides: Sequence[str],
-    *,
-    workers: int | None,
-    parameter_servers: int | None,
-    save_to: Path | None = None,
-    debug: bool = False,
-) -> Request:
-    """Return the request of a training whose processes are all started on this machine.
+@contextmanager
+def temporary_request(
+    target: str, overrides: Sequence[str], *, json_path: Path | None = None, debug: bool = False
+) -> Iterator[Request]:
+    """Yield a request whose processes leave nothing behind, for the time of the context.
 
-    :param workers: their number, and that of `parameter_servers`; None for that in the recipe.
-    :raises InputError: for invalid input, and for a stack that trains in one process.
+    :raises InputError: as `make_request`.
     """
-    check_none_described(os.environ, "launch")
-
-    def make(overrides: Sequence[str]) -> Request:
-        return make_request(target, overrides, compares=False, save_to=save_to, debug=debug)[0]
-
-    request = make(overrides)
-    owner = cluster_owner(request)
-    if owner is None:
-        raise InputError(
-            '"launch" needs a plugin that trains over several processes; add one to the stack '
-            "(`tfopt plugins` lists them), or use `tfopt train`"
-        )
-    counts = {"workers": workers, "parameter_servers": parameter_servers}
-    changes = [f"plugins.{owner}.{key}={n}" for key, n in counts.items() if n is not None]
-    return make([*overrides, *changes]) if changes else request
+    request, _ = make_request(
+        target, overrides, compares=False, keeps=False, json_path=json_path, debug=debug
+    )
+    with tempfile.TemporaryDirectory(prefix="tfopt-") as folder:
+        yield attrs.evolve(request, folder=Path(folder))
 
 
 def checkpoints_of(

@@ -1,0 +1,118 @@
+"""Messages of worker processes: what is sent arrives the same, and nothing else is a message."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import attrs
+import pytest
+from support.fake_role import RUN
+
+from tfopt_core.hooks import Cluster, Effect
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.in_run import Adapted, InRun, Quad
+from tfopt_core.records.messages import (
+    Answer,
+    ClusterJoined,
+    ClusterJoining,
+    EpochDone,
+    Failure,
+    Message,
+    Note,
+    OthersServed,
+    Progress,
+    StepDone,
+)
+from tfopt_core.testing import make_machine
+from tfopt_core.training.job import Job
+from tfopt_core.workers.channel import check_answer, decode, encode, reworded
+from tfopt_core.workers.task import DiagnoseTask, PrepareTask, ReplayTask, RunTask
+
+CLUSTER = Cluster(addresses={"chief": ("a:1",), "ps": ("b:2", "c:3")}, job="ps", index=1)
+FAILURE = Failure(error="PluginError", message="it failed", exit_code=3)
+JOB = Job(
+    recipe=Recipe(name="r", workload=WorkloadSpec(use="w")), plugins=(), variant="full", seed=1,
+    machine=make_machine(), folder=Path("run"),
+)  # fmt: skip
+TASKS = {
+    RunTask: {}, PrepareTask: {"look": ""}, ReplayTask: {"look": "", "replay_folder": Path("r")},
+    DiagnoseTask: {"look": "", "asked": ()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ClusterJoining(CLUSTER, 7.5), ClusterJoined(), StepDone(0, 5), OthersServed(), Note("text"),
+        EpochDone(1, {"loss": 0.5}), FAILURE,
+        attrs.evolve(RUN, effects={"cache": Effect(True, "in memory")}, notes=("one", "two")),
+        Adapted(reference="a", kept="b", reason="faster", contrasts=(
+            InRun(alternative="b", reference="a", verdict="faster", statement="2x",
+                  samples=(Quad((True, False, False, True), (1.0, 2.0, 2.0, 1.0)),)),
+        )),
+    ],
+    ids=lambda message: type(message).__name__,
+)  # fmt: skip
+def test_a_message_arrives_as_it_was_sent(message):
+    assert decode(encode(message).removesuffix(b"\n")) == message
+
+
+def test_a_line_names_the_class_of_its_message():
+    assert json.loads(encode(StepDone(0, 5))) == {"type": "StepDone", "epoch": 0, "step": 5}
+
+
+def test_every_message_is_either_progress_or_an_answer():
+    progress, answers = set(get_args(Progress)), set(get_args(Answer))
+    assert progress | answers == set(get_args(Message))
+    assert not progress & answers
+
+
+@pytest.mark.parametrize(
+    "data", [None, 3, [], {}, {"type": "Nonsense"}, {"type": ["StepDone"]}, {"epoch": 0, "step": 5}]
+)
+def test_what_is_no_known_message_is_an_error(data):
+    with pytest.raises(ValueError, match="unknown message"):
+        decode(json.dumps(data).encode())
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"type": "StepDone", "epoch": 0}, "required field missing @ $.step"),
+        ({"type": "StepDone", "epoch": 0, "step": "x"}, "invalid value for type, expected int"),
+        ({"type": "StepDone", "epoch": 0, "step": 5, "more": 1}, "extra fields found"),
+        ({"type": "ClusterJoining", "cluster": None, "seconds": 1}, r"@ $.cluster"),
+        ({"type": "ClusterJoining", "cluster": {}, "seconds": 1}, r"@ $.cluster.addresses"),
+        ({"type": "RunReport", "fits": [{"epochs": 1}]}, r"@ $.fits[0]"),
+    ],
+)
+def test_what_is_wrong_with_a_message_is_said_with_its_place(data, problem):
+    with pytest.raises(ValueError, match=f"malformed message '{data['type']}'") as raised:
+        decode(json.dumps(data).encode())
+    assert problem in str(raised.value)
+
+
+def test_what_is_no_json_is_an_error():
+    with pytest.raises(ValueError, match="Expecting value"):
+        decode(b"trained 777 epochs")
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_only_its_own_answer_or_a_failure_ends_a_task(kind):
+    task = kind(job=JOB, function="", **TASKS[kind])
+    check_answer(FAILURE, task)
+    for answer in (RUN, OthersServed()):
+        if kind is RunTask:
+            check_answer(answer, task)
+        else:
+            with pytest.raises(ValueError, match=f"is no answer to '{kind.__name__}'"):
+                check_answer(answer, task)
+
+
+def test_all_texts_of_a_message_are_put_in_other_words():
+    report = attrs.evolve(RUN, notes=("wrote /private/a",), script_error="no /private/b")
+    told = reworded(report, lambda text: text.replace("/private", "/own"))
+    assert (told.notes, told.script_error) == (("wrote /own/a",), "no /own/b")
+    assert told.fits == report.fits

@@ -1,0 +1,82 @@
+"""The options of `tfopt apply`, and what those about a script change in a recipe."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import InputError
+
+
+@attrs.frozen(kw_only=True)
+class ApplyOptions:
+    """What is to be measured, and how; the fields are the options of `tfopt apply`.
+
+    :param script: stands in for that of the recipe.
+    :param arguments: the script's own, which stand behind `--`.
+    :param epochs, max_steps, fit: of a script.
+    :param write_to: where the recipe of a script goes, None for beside the user.
+    :param measure_anyway: measure a plugin of a script even where none seems to save time.
+    """
+
+    target: str
+    overrides: tuple[str, ...] = ()
+    script: str | None = None
+    arguments: tuple[str, ...] = ()
+    epochs: int | None = None
+    max_steps: int | None = None
+    fit: int | None = None
+    write_to: Path | None = None
+    measure_anyway: bool = False
+    pairs: int | None = None
+    budget: str | None = None
+    json_path: Path | None = None
+    save_to: Path | None = None
+    resuming: bool = False
+    time_limit: str | None = None
+    debug: bool = False
+
+    def workload(self) -> dict[str, Any]:
+        """Return the keys of `[workload]` but for the script."""
+        given = {
+            "args": list(self.arguments) or None,
+            "max_epochs": self.epochs,
+            "max_steps": self.max_steps,
+            "fit": self.fit,
+        }
+        return {key: value for key, value in given.items() if value is not None}
+
+    def changes(self) -> list[str]:
+        """Return what the options change in a recipe, as `--set` would say it.
+
+        :raises InputError: if the script is not there, and for an option that is about a script
+            without a recipe.
+        """
+        if self.write_to is not None:
+            raise InputError("--write is about a script without a recipe; leave it out")
+        if self.measure_anyway:
+            raise InputError(
+                "--measure-anyway is about a script without a recipe; a recipe is always measured"
+            )
+        changes = [*self.overrides]
+        if self.script is not None:
+            path = Path(self.script)
+            if not path.is_file():
+                raise InputError(f'--script: there is no file "{self.script}"')
+            # relative to where the user is, not to where the recipe lies
+            changes.append(f"workload.script={_toml(str(path.absolute()))}")
+            changes.append(f"workload.folder={_toml(str(Path.cwd()))}")
+        changes += (f"workload.{key}={_toml(value)}" for key, value in self.workload().items())
+        if self.pairs is not None:
+            changes.append(f"measure.pairs={self.pairs}")
+        if self.budget is not None:
+            changes.append(f"measure.budget={_toml(self.budget)}")
+        return changes
+
+
+def _toml(value: Any) -> str:
+    # JSON's strings, numbers and arrays are TOML's, but for characters that JSON writes as pairs
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,34 @@
+"""Export a recipe as plain TensorFlow code, as `tfopt export` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tfopt_core.app.command_request import temporary_request
+from tfopt_core.errors import InputError
+
+if TYPE_CHECKING:
+    from tfopt_core.records.program import Program
+
+
+def export_recipe(
+    target: str, overrides: Sequence[str], output: Path | None, *, seed: int, debug: bool = False
+) -> Program:
+    """Return the program that trains as the recipe does.
+
+    :param output: where it will be written, None for nowhere.
+    :raises InputError: for whatever is wrong with the recipe, and for a file that must not or
+        cannot be written.
+    """
+    from tfopt_core.export.ask import write_down
+
+    if output is not None and not output.absolute().parent.is_dir():
+        raise InputError(f'--output: there is no folder "{output.parent}"')
+    if output is not None and output.exists():  # it may be the workload's own
+        raise InputError(f'--output: "{output}" exists already; name another file')
+    with temporary_request(target, overrides, debug=debug) as request:
+        return write_down(attrs.evolve(request, seed=seed))

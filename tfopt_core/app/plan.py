@@ -1,0 +1,23 @@
+"""Find out what a stack would do, as `tfopt plan` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfopt_core.app.command_request import temporary_request
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.trials.preparation import prepare_in_detail
+
+
+def plan_recipe(
+    target: str, overrides: Sequence[str], *, debug: bool = False
+) -> tuple[str, Prepared]:
+    """Return the name of the recipe, and its dry build in detail.
+
+    :raises InputError: for whatever is wrong with the recipe.
+    :raises PreparationFailed: for what would fail in every run.
+    """
+    from tfopt_core.workers.spawn import SpawnRunner
+
+    with temporary_request(target, overrides, debug=debug) as request:
+        return request.recipe.name, prepare_in_detail(request, SpawnRunner())

@@ -1,0 +1,110 @@
+"""The messages that a worker process sends to the process that started it. No TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from tfopt_core.hooks import Cluster
+from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.in_run import Adapted
+from tfopt_core.records.program import Exported
+from tfopt_core.records.replay import Replayed
+from tfopt_core.records.run import RunReport
+
+
+@attrs.frozen
+class ProcessStarted:
+    """The process has read its task, and TensorFlow has been set up."""
+
+
+@attrs.frozen
+class ClusterJoining:
+    """The process waits for the others of its cluster from now on, for at most so many seconds.
+
+    It waits in native code and can say nothing meanwhile.
+    """
+
+    cluster: Cluster
+    seconds: float
+
+
+@attrs.frozen
+class ClusterJoined:
+    """All processes of the cluster have come."""
+
+
+@attrs.frozen
+class StepDone:
+    """So many steps of an epoch are done; both count from 0."""
+
+    epoch: int
+    step: int
+
+
+@attrs.frozen
+class EpochDone:
+    """An epoch is done, and these are its metrics; `epoch` counts from 0."""
+
+    epoch: int
+    metrics: Mapping[str, float]
+
+
+@attrs.frozen
+class Note:
+    """Something that the user is to be told, in words."""
+
+    text: str
+
+
+@attrs.frozen
+class PhaseBegun:
+    """What a diagnosis does now, in words."""
+
+    phase: str
+
+
+@attrs.frozen
+class PartsMeasured:
+    """A diagnosis without the answers of the plugins, which are asked next."""
+
+    diagnosed: Diagnosed
+
+
+@attrs.frozen
+class PluginAsked:
+    """This plugin is asked what it would do."""
+
+    plugin: str
+
+
+@attrs.frozen
+class OthersServed:
+    """The process served the others of its cluster, which have ended; it trained nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """The process failed.
+
+    :param error: the name of the exception's class.
+    :param message: what is wrong; of an unexpected exception, what it is and where it was raised.
+    :param exit_code: the one with which tfopt ends.
+    """
+
+    error: str
+    message: str
+    exit_code: int
+
+
+# What is told while a process works, and its last message, of which there is one.
+Progress = (
+    ProcessStarted | ClusterJoining | ClusterJoined | StepDone | EpochDone | Adapted | Note
+    | PhaseBegun | PartsMeasured | PluginAsked
+)  # fmt: skip
+Answer = Prepared | RunReport | OthersServed | Replayed | Diagnosed | Exported | Failure
+Message = Progress | Answer
+
+Tell = Callable[[Progress], None]

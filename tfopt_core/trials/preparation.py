@@ -1,0 +1,85 @@
+"""The dry build with which every measurement begins, and what `tfopt plan` shows."""
+
+from __future__ import annotations
+
+import attrs
+
+from tfopt_core.errors import RecipeError, did_you_mean
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import Request, with_prepared
+from tfopt_core.workers.spawn import Runner
+
+
+def prepare(
+    request: Request,
+    runner: Runner,
+    *,
+    estimate: bool = False,
+    detail: bool = False,
+    quick: bool = False,
+) -> tuple[Prepared, Request]:
+    """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
+
+    :param estimate: time some steps without the stack too, for what a training will take.
+    :param detail: look at each stage of the data, and at the memory of a run, too.
+    :param quick: time some steps with the stack too.
+    :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
+        sees it.
+    :raises RecipeError: for a workload that cannot be built, and for a metric of quality or a
+        target that the training does not report.
+    :raises InputError: for what a plugin refuses.
+    :raises PreparationFailed: for what would fail in every run.
+    """
+    prepared = Processes(request, runner).prepare(estimate=estimate, detail=detail, quick=quick)
+    check_metrics(request, prepared)
+    return prepared, with_prepared(request, prepared)
+
+
+def prepare_in_detail(request: Request, runner: Runner) -> Prepared:
+    """Return the dry build, with a look at each stage of the data and at the memory of a run.
+
+    Where settings of "auto" had to be found out, that took memory too: what a run takes is then
+    looked at in a new process, which has them.
+
+    :raises: what `prepare` raises.
+    """
+    if all("auto" not in stacked.settings.values() for stacked in request.plugins):
+        return prepare(request, runner, detail=True)[0]
+    prepared, resolved = prepare(request, runner)
+    detailed, _ = prepare(resolved, runner, detail=True)
+    return attrs.evolve(
+        prepared,
+        stages=detailed.stages,
+        memory=detailed.memory,
+        seconds=prepared.seconds + detailed.seconds,
+    )
+
+
+def check_metrics(request: Request, prepared: Prepared) -> None:
+    """Check that the training reports the metrics that the recipe names.
+
+    :raises RecipeError: if it does not, or nobody knows which way a metric is better.
+    """
+    measure, reading = request.recipe.measure, request.reading
+    known = ", ".join(prepared.metrics)
+    problems = []
+    for path, metric in (
+        ("measure.quality.metric", prepared.quality_metric),
+        ("measure.target.metric", measure.target.metric if measure.target else None),
+    ):
+        if metric is not None and metric not in prepared.metrics:
+            hint = did_you_mean(metric, prepared.metrics)
+            mend = f"{hint} it reports: {known}" if hint else f"it reports: {known}"
+            message = f'the training reports no "{metric}"'
+            problems.append(reading.problem(path, message, mend))
+    if not problems and prepared.quality_direction is None:
+        problems.append(
+            reading.problem(
+                "measure.quality.direction",
+                f'whether "{prepared.quality_metric}" is better high or low is not known',
+                'add direction = "max" or "min"',
+            )
+        )
+    if problems:
+        raise RecipeError(problems)

@@ -69,8 +69,8 @@ class ByTfopt:
         timer = StepTimer(self.timed, lambda message: None)
         self.own = fit_callbacks([], timer, EpochHooks(timer, lambda message: None))
         self.timed.install()
-        # made once, as for a whole training; each epoch is a call of `fit`
-        self.callbacks = restartable(self.own, self.built.model, lambda: False, epochs=1)
+        # made once, as for a whole training; each epoch is a call of `fit`, and none is the last
+        self.callbacks = restartable(self.own, self.built.model, lambda: True, epochs=10**6)
 
     def epoch(self, number: int) -> float:
         """Train one epoch and return the seconds of its `fit`."""

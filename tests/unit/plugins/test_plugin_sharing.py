@@ -256,6 +256,11 @@ def changed(plan: DataPlan, by: list[tuple[str, int]]) -> DataPlan:
 @example(count=5, part=2, workers=2, drop=False, before=[("repeat", 2)], behind=[])
 @example(count=5, part=2, workers=2, drop=False, before=[], behind=[("repeat", 2), ("take", 3)])
 @example(count=7, part=2, workers=2, drop=True, before=[], behind=[("repeat", 1)])
+# a worker that stopped reading at its last batch never filled its cache, and shuffled anew
+@example(
+    count=8, part=1, workers=2, drop=False, behind=[],
+    before=[("shuffle", 8), ("cache", 1), ("shard", 1)],
+)  # fmt: skip
 @given(
     count=st.integers(1, 24),
     part=st.integers(1, 3),

@@ -139,13 +139,20 @@ class EvenSteps(Stage):
     def lower(self, dataset: Any) -> Any:
         """Return the batches, cut off or with empty ones behind them.
 
+        One more batch is asked for than is yielded: a cache before this stage, or a file, is
+        complete only once its end was read, and a worker whose batches end here would compute,
+        and shuffle, them anew in each epoch.
+
         :raises WorkloadError: for batches of which no empty one can be made.
         """
         import tensorflow as tf
 
         empty = tf.nest.map_structure(_empty, dataset.element_spec)
         filling = tf.data.Dataset.from_tensors(empty).repeat()
-        return dataset.concatenate(filling).take(self.batches)
+        numbered = tf.data.Dataset.zip(
+            (dataset.concatenate(filling), tf.data.Dataset.range(self.batches))
+        )
+        return numbered.map(lambda batch, _: batch)
 
     def count_after(self, before: Count) -> Count:
         return attrs.evolve(before, elements=self.batches, inside=None)

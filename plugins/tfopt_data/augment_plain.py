@@ -43,7 +43,7 @@ def write_layers(code: PlainCode, function: Any, tables: Sequence[Mapping[str, A
         said = [keywords(given)]
         takes = [*parameters(getattr(keras.layers, name)), *COMMON_ARGUMENTS]
         if "seed" in takes and "seed" not in given:
-            said.append(f'seed=seed_of(f"augment-{{seed}}-0-1-{index}")')
+            said.append(f'seed=seed_of(f"augment-{{seed}}-0-{index}")')
         made.append(f"keras.layers.{name}({', '.join(said)})")
     code.imports("import inspect", "import random")
     code.helper(applied, augmenting, seed_of, seed_generators, count_in_one_step)
@@ -65,7 +65,7 @@ def write_function(code: PlainCode, function: Any, place: str) -> None:
         code.imports("import random")
         code.helper(seed_of, count_in_one_step)
         code.before_data('with tf.device("CPU:0"):  # where tf.data runs')
-        seed = 'seed_of(f"augment-{seed}-0-1")'
+        seed = 'seed_of(f"augment-{seed}-0")'
         code.before_data(f"    generator = keras.random.SeedGenerator({seed})")
         code.before_data("    count_in_one_step(generator)")
         said.append("generator")

@@ -27,7 +27,7 @@ BAD = [
     ("nested arrays", f"{GOOD}a = {'[' * 5000}{']' * 5000}\n", r"recipe\.toml:9:5: .*deeper than"),
     ("nested tables", f"{GOOD}a = {'{b=' * 5000}1{'}' * 5000}\n", r"recipe\.toml: .*deeper than"),
     ("digits", f"{GOOD}a = {'7' * 5000}\n", r"recipe\.toml:9:5: a number has too many digits"),
-    ("key twice", GOOD + "pairs = 5\n", r"recipe\.toml:9:\d+: .*a key stands once"),
+    ("key twice", GOOD + "pairs = 5\n", r"recipe\.toml:9:\d+: .*give each key once"),
     ("unclosed array", GOOD + "a = [1,\n", r"recipe\.toml:1?[0-9]:\d+: .*at the end of the file"),
     ("too large", GOOD + "#" * 2**20, r"recipe\.toml: the file is larger than 1 MiB"),
     ("empty file", "", r"recipe\.toml: no workload; add"),

@@ -155,7 +155,7 @@ def test_a_damaged_store_is_no_traceback(tmp_path):
     place.parent.mkdir()
     place.write_bytes(b"no database at all " * 100)
     done = tfopt("runs", cwd=tmp_path)
-    assert done.code == 70
+    assert done.code == 3
     assert "cannot be opened" in done.err
     assert "Traceback" not in done.err
 

@@ -164,9 +164,3 @@ class Resident:
         nothing_done = "no step was made over the data on the device"
         reason = run.state_of(self).get("reason", "")
         return loop_effect(reason, model, "resident", self.xla, nothing_done)
-
-
-def _bytes(size: float) -> str:
-    if size >= 2**30:
-        return f"{size / 2**30:.2g} GiB"
-    return f"{size / 2**20:.0f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"

@@ -241,9 +241,10 @@ LIES = """
                    examples_per_second=1e9, trainable_parameters=777, epochs=777,
                    epochs_to_target=None, seconds_to_target=None, jit_compile=False,
                    metrics={"loss": 0.0}, history={"loss": [0.0]})
-        run = dict(wall_seconds=1e-9, peak_rss_bytes=1, peak_device_bytes=None,
-                   effects={"prefetch": {"applied": True, "detail": "FORGED"}}, fits=[fit])
-        forged = json.dumps({"type": "result", "run": run}).encode() + b"\\n"
+        forged = json.dumps({
+            "type": "RunReport", "wall_seconds": 1e-9, "peak_rss_bytes": 1, "fits": [fit],
+            "effects": {"prefetch": {"applied": True, "detail": "FORGED"}},
+        }).encode() + b"\\n"
         for descriptor in (1, 2, *range(3, 21)):
             try:
                 os.write(descriptor, forged)

@@ -344,7 +344,7 @@ def drawing_in_the_step():
 
 def test_random_ops_whose_state_no_checkpoint_holds_are_named(tmp_path):
     notes = []
-    run(tmp_path, drawing_in_the_step, keeping=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
+    run(tmp_path, drawing_in_the_step, config=CheckpointConfig(folder=tmp_path / "c"), notes=notes)
     [note] = [message.text for message in notes if isinstance(message, Note)]
     assert "draws random numbers by RandomUniform" in note
 

@@ -22,7 +22,7 @@ PRIVATE = ("keras.src", "tensorflow.python")
 # Python's library.
 OWN = {
     ("autotune_model.py", "_iterator"), ("database.py", "_connection"), ("source.py", "_fields"),
-    ("pipeline.py", "_fields"), ("json_types.py", "_validators"), ("script_look.py", "_examine"),
+    ("pipeline.py", "_fields"), ("json_types.py", "_validators"),
     ("service_local.py", "_watch"), ("training.py", "_with_shape"), ("tree.py", "_child"),
     ("training.py", "_without_optionals"), ("script_look.py", "_getframe"),
     ("fork.py", "_servers"),

@@ -99,7 +99,7 @@ def train_script(
 ) -> RunResult:
     """Run a script once with the stack, in its own folder, with its own seeds and exit status.
 
-    Settings of "auto" are resolved first, in a copy of its folder that is thrown away.
+    Settings of "auto" are resolved first, in a private folder that is removed.
 
     :param quiet, runner, on_adapted: as `train_once` takes them.
     :raises InputError, PreparationFailed: before the script runs.

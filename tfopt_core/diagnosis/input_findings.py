@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Batch, Cache, DataPlan, Filter, Interleave, Map, MapExamples, Prefetch
+from tfopt_core.data import Batch, Cache, DataPlan, Map, MapExamples, Opaque, Prefetch
 from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import graphs
 from tfopt_core.data.functions import function_name, place_of
@@ -52,7 +52,7 @@ def stage_costs(plan: DataPlan, seconds_of: SecondsAStep) -> tuple[StageCost, ..
         return ()
     before: tuple[int, float] | None = None
     for index, stage in enumerate(bare.stages):
-        if index == 0 or not isinstance(stage, Map | Filter | Interleave):
+        if index == 0 or _called(stage) is None:
             continue
         whole = any(isinstance(earlier, Batch) for earlier in bare.stages[:index])
         size = 1 if whole or bare.source.batched else batch
@@ -132,12 +132,13 @@ def _python(split: str, plan: DataPlan) -> Iterator[Finding]:
             mend="keep arrays or files, and compute in tf.data",
         )  # fmt: skip
     for index, stage in enumerate(plan.stages[1:], start=1):
-        if isinstance(stage, Map | Filter | Interleave):
+        function = _called(stage)
+        if function is not None:
             python_ops = sorted(PYTHON_OPS & set(_ops(plan, index)))
             if python_ops:
                 yield Finding(
-                    kind="python-function", split=split, place=place_of(stage.function),
-                    detail=f"{function_name(stage.function)} calls Python for each element "
+                    kind="python-function", split=split, place=place_of(function),
+                    detail=f"{function_name(function)} calls Python for each element "
                     f"({python_ops[0]}), and Python's lock lets only one thread run",
                     mend="write it in TensorFlow operations",
                 )  # fmt: skip
@@ -211,6 +212,11 @@ def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> It
             f"{_ms(cost.step_seconds)} for a step",
             mend="batch first and compute whole batches, if it allows that",
         )  # fmt: skip
+
+
+def _called(stage: Stage) -> Any:
+    """Return the function that a stage calls for each element, None if it calls none."""
+    return None if isinstance(stage, Opaque) else getattr(stage, "function", None)
 
 
 def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:

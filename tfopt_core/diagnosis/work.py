@@ -53,11 +53,11 @@ TINY_BATCHES = 0.5
 
 
 def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Diagnosed:
-    """Diagnose the job's training.
-
-    What was measured is told before plugins are asked, so that none of them can take it away.
+    """Diagnose the job's training and return the diagnosis.
 
     It is also sent before plugins are asked for suggestions, so that none of them can lose it.
+
+    :param load: loads the job's workload.
 
     :raises InputError, PluginError: for whatever would stop a training.
     """

@@ -161,7 +161,7 @@ class Pipelines:
                 return self._cache(stage)
             case Prefetch():
                 return f"prefetch({_size(stage.buffer_size)})"
-        raise NoPlainForm(None, f"tf.data has no stage {stage.kind}")
+        raise NoPlainForm(None, f"no plain form is written for a stage of the kind {stage.kind}")
 
     def _cache(self, stage: Cache) -> str:
         if stage.path is None:

@@ -46,7 +46,7 @@ class _Exported(ScriptLook[ExportTask]):
         """The script's own seeds stay, as in a training by `tfopt train`."""
         return True
 
-    def _looked_at(self, load: Load) -> Exported:
+    def _examine(self, load: Load) -> Exported:
         place = CallPlace(
             text=self.path.read_text(encoding="utf-8"),
             line=self._line(),

@@ -43,7 +43,7 @@ def _joined(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     if isinstance(joined, Serve):
         options = job.runtime.cluster
         seconds = JOIN_SECONDS if options is None else options.join_seconds
-        # from then on the parent waits as long as the training takes
+        # once `ClusterJoined` is sent, the parent waits until the training ends
         serve(joined, task.facts, seconds, seen=lambda: tell(ClusterJoined()))
         return None
     cluster = joined.cluster
@@ -57,17 +57,23 @@ def _joined(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
         "seed": job.seed,
         "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
     }
-    said = exchanged(joined.strategy, own)
-    check_agreement(cluster, [document["facts"] for document in said])
-    chief = said[0]
-    # "auto" may have been resolved otherwise here
+    documents = exchanged(joined.strategy, own)
+    check_agreement(cluster, [document["facts"] for document in documents])
+    chief = documents[0]
+    # "auto" may have another result here
     plugins = with_settings(job.plugins, [chief["settings"][p.name] for p in job.plugins])
+    # what a plugin noted while it built the strategy is that of the plugin that replaces it
+    states = {
+        new.plugin: joined.states[old.plugin]
+        for old, new in zip(job.plugins, plugins, strict=True)
+        if old.plugin in joined.states
+    }
     job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
-    return attrs.evolve(task, job=job), joined
+    return attrs.evolve(task, job=job), attrs.evolve(joined, states=states)
 
 
 def _checkpoint(task: RunTask) -> str:
-    """What the training keeps and goes on from: all gather for a checkpoint at the same step."""
+    """Return when checkpoints are written and where the training resumes, as a fact to compare."""
     if task.checkpoints is None:
         return "none are kept"
     every = "epoch" if task.checkpoints.every is None else f"{task.checkpoints.every} steps"

@@ -136,8 +136,7 @@ class Processes:
 
         :param save: keep the trained model in the run's folder.
         :param longest_seconds, adapt, checkpoints, facts, own_seeds: as `RunTask` has them.
-        :param as_it_is: a training of the user's own: a script runs in its own folder, not in a
-            copy.
+        :param as_it_is: train a script in its own folder, for the user, not in a private one.
         """
         folder = run_folder(self.request.folder, turn.round, turn.position, turn.variant.name)
         # a killed run may have left files that harm this one, such as the lock of a disk cache
@@ -244,9 +243,8 @@ class Processes:
             task = self._with_private_folder(task)
         environment = self._environment(task.job.runtime, debug=task.debug)
         outcome = self.runner(task, environment, tell)
-        if task.overlay is not None and isinstance(outcome.message, RunReport):
-            report = attrs.evolve(outcome.message, written=task.overlay.written())
-            outcome = attrs.evolve(outcome, message=report)
+        if task.overlay is not None:
+            outcome = attrs.evolve(outcome, written=task.overlay.written())
         _tidy(folder)
         return outcome
 
@@ -272,6 +270,7 @@ def _with_outcome(
     result: RunResult, outcome: ProcessOutcome, target: TargetSpec | None
 ) -> RunResult:
     report = outcome.message
+    result = attrs.evolve(result, written=outcome.written)
     tail = "\n".join(last_words(outcome.output_tail)) or None
     if isinstance(report, OthersServed):
         return attrs.evolve(result, status="served")
@@ -279,6 +278,7 @@ def _with_outcome(
         error = report.message if isinstance(report, Failure) else outcome.cause
         return attrs.evolve(result, error=error, output_tail=tail)
     facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
+    facts["written"] = outcome.written or report.written
     fits = tuple(summarize(fit, target) for fit in report.fits)
     if report.why_failed is not None:
         return attrs.evolve(result, **facts, fits=fits, error=report.why_failed, output_tail=tail)

@@ -35,7 +35,8 @@ class ProcessOutcome:
     """How a process ended: its last word, or why there is none.
 
     `message` is its final message; `cause` says why there is none ("killed by SIGKILL");
-    `left_behind` are the processes outside of its session that outlived it and were ended.
+    `left_behind` are the processes outside of its session that outlived it and were ended;
+    `written` the files that a script has left behind the overlay of its private folder.
     """
 
     message: Answer | None
@@ -45,6 +46,7 @@ class ProcessOutcome:
     output_tail: str
     started: Started = "spawned"
     left_behind: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
 
 
 class Runner(Protocol):

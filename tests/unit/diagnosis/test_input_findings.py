@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tfopt_core import DataPlan
+from tfopt_core.data import TakeWhile
 
 pytestmark = pytest.mark.tensorflow
 
@@ -94,9 +95,17 @@ def test_what_only_works_on_one_example_is_not_to_be_batched():
     assert "unbatched-map" not in found(plan(in_python).batch(8))
 
 
-def test_python_called_by_a_map_is_named_with_its_place():
+def test_python_called_by_a_stage_is_named_with_its_place():
+    import tensorflow as tf
+
     named = found(plan(in_python).batch(8), costs=False)
     assert named["python-function"].place == place(in_python)
+
+    def in_python_too(x, y):
+        return tf.numpy_function(lambda a: True, [x], tf.bool)
+
+    until = plan().append(TakeWhile(function=in_python_too)).batch(8)
+    assert found(until, costs=False)["python-function"].place == place(in_python_too)
 
 
 def test_a_python_generator_is_named_with_its_place():

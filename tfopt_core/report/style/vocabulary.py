@@ -8,7 +8,7 @@ from typing import Any
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import QualityVerdict, Verdict
 
-# Any other verdict is yellow.
+# Every verdict has a color; a test checks it.
 VERDICT_COLORS = {
     Verdict.FASTER: "green",
     Verdict.STEPS_FASTER: "green",

@@ -36,7 +36,7 @@ class SwitchingLoop:
     """The `model.train_function` while loops are compared, and afterwards.
 
     :param decider: chooses a loop for each call, until it keeps one.
-    :param tell: called once with what is kept, as the message "adapted".
+    :param tell: called once with what was compared and is kept.
     :param steps_made: steps that the last call made; 0 for a call whose steps were made before.
     """
 

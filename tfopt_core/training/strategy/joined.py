@@ -17,7 +17,7 @@ from tfopt_core.training.strategy.addresses import Joining
 
 @attrs.frozen(eq=False)
 class Joined:
-    """A strategy that is built already, the processes it spans, and its plugin's state.
+    """A strategy that is built already, the processes it spans, and the plugins' states.
 
     `nanoseconds` is the time of building it, of waiting for the other processes and of agreeing
     with them, which a single process does not need.

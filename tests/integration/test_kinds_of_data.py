@@ -116,7 +116,7 @@ def test_sample_weights_weigh(tmp_path):
     _, outcome = train_here(
         workload((X, Y, weights)), folder=tmp_path, epochs=1, batch_size=4
     )  # fmt: skip
-    assert outcome.history["loss"] == [0.0]
+    assert outcome.history["loss"] == (0.0,)
 
 
 def test_class_weights_weigh(tmp_path):

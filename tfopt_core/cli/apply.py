@@ -54,7 +54,7 @@ from tfopt_core.records.verdict import Verdict
 @click.option("--quiet", "-q", is_flag=True, help="Print the summary only, no progress.")
 @debug_option
 def apply(require: str | None, quiet: bool, **options: Any) -> int:
-    """Train without and with a stack, and say what was gained.
+    """Train without and with a stack, and print the gain.
 
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
     is an unchanged Keras script (train.py): tfopt looks at it for some seconds, writes the recipe

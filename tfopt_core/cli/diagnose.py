@@ -18,7 +18,7 @@ from tfopt_core.cli.options import debug_option, json_option, set_option
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
 @debug_option
 def diagnose(json_path: Path | None, quiet: bool, target: str, **options: Any) -> None:
-    """See where a step of RECIPE goes: input, dispatch, compute; and what could be gained.
+    """Show how a step of RECIPE divides into input, dispatch and compute, and the possible gains.
 
     Takes under a minute and needs no profiler. The baseline is diagnosed: the workload without the
     plugins of the recipe, which may be empty. Installed plugins propose their settings.

@@ -174,7 +174,7 @@ def _ask(question: str, check: Callable[[str], Any], default: str | None = None)
 
 
 def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
-    """What a diagnosis of the recipe's workload proposes to stack; said if that is nothing."""
+    """Return the plugins that a diagnosis proposes for the recipe; print if there are none."""
     from tfopt_core.app.diagnose import diagnose_recipe
     from tfopt_core.app.first_recipe import beside
     from tfopt_core.app.first_stack import proposed_plugins
@@ -183,7 +183,7 @@ def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
     with beside(text, folder) as recipe:
         found = proposed_plugins(diagnose_recipe(str(recipe), (), Terminal()))
     if not found:
-        click.echo("the diagnosis proposes nothing here, so the stack is what changes nothing")
+        click.echo("no plugin is proposed here, so the recipe gets a stack that changes nothing")
     return found
 
 

@@ -29,7 +29,7 @@ def recipes(context: click.Context) -> None:
 @click.argument("target", required=False, type=click.Path(path_type=Path))
 @debug_option
 def copy(name: str, target: Path | None, debug: bool) -> None:
-    """Copy the recipe NAME to TARGET (NAME.toml here by default), to be changed."""
+    """Copy the recipe NAME to TARGET (NAME.toml here by default), for editing."""
     from tfopt_core.files import write_text
     from tfopt_core.recipe import shipped_recipes
 

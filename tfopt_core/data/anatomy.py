@@ -1,4 +1,4 @@
-"""Describe each stage of a plan: whether it repeats, what it yields, and its size."""
+"""List facts of each stage: whether it repeats its elements, their spec, bytes and number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read what tf.data's AUTOTUNE chose from an iterator while it exists.
+"""Read from a live tf.data iterator which values AUTOTUNE has chosen.
 
 `fit` keeps an epoch's iterator to itself, but passes it to the train function, which notes it.
 `tf.data.experimental.get_model_proto` is public; the names of stages and parameters in its answer

@@ -1,4 +1,4 @@
-"""Read from a traced function's graph whether its calls repeat and have side effects."""
+"""Read from a function's graph whether equal inputs give equal outputs, and its side effects."""
 
 from __future__ import annotations
 

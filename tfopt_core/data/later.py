@@ -1,4 +1,4 @@
-"""A data set that is made only once it is needed."""
+"""`Later`: a data set that is built on its first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wrapper around each plugin's hooks: values before and after, failures, wrong returns."""
+"""Wrap each plugin's hooks: record changes, refuse wrong returns, report swallowed failures."""
 
 from __future__ import annotations
 

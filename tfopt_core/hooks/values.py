@@ -1,4 +1,4 @@
-"""The values that hooks pass along: frozen, and free of TensorFlow until a plugin adds some."""
+"""What hooks return, such as `TrainingOptions` and `Effect`, and `Control`. No TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judge by digests of the first epochs whether two sides train on the same data."""
+"""Compare digests of the first epochs of both sides: do they train on the same data?"""
 
 from __future__ import annotations
 

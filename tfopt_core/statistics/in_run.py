@@ -1,4 +1,4 @@
-"""Judge an in-run contrast: two exact train functions that alternate in one training.
+"""Judge two training loops that took turns in one training (`tfopt train --adapt`).
 
 Blocks of the two alternate in quads. Each quad gives one log ratio, and their interval is that of
 the paired design, at looks after 4, 8 and 12 quads. Pure functions.

@@ -1,4 +1,4 @@
-"""The rules by which a comparison is judged, fixed before the first run."""
+"""The rules by which runs are judged, from the recipe, the dry build and the certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratios of further figures of the same pairs, each with its interval."""
+"""Baseline / stack ratios with intervals, for each row of the summary; none decides the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keras callbacks: making one, starting `fit` again between epochs, finding those on batches."""
+"""Make Keras callbacks of objects, restart `fit` within a training, find callbacks of batches."""
 
 from __future__ import annotations
 

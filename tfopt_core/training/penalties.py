@@ -1,4 +1,4 @@
-"""Report the loss without its penalties: a penalty alone changes `val_loss`."""
+"""Add the metric `data_loss`, the loss without penalties: a penalty alone moves `val_loss`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose which of two train functions makes the next call of an in-run contrast.
+"""Choose call by call which of two train functions trains, in ABBA blocks within one training.
 
 Blocks of the two alternate in quads, ABBA or BAAB at random, so that a linear drift cancels within
 a quad. It is a state machine over calls and a clock. No TensorFlow.

@@ -1,4 +1,4 @@
-"""The work of a worker process that trains no run: the dry build, and one side of a replay."""
+"""The tasks that train no run: the dry build, and one side of a replay."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ class CutRule:
     longest_seconds: float = LONGEST_SECONDS
 
     def __call__(self, blocks: Sequence[Block]) -> bool:
-        """Return whether the mean step is known and the start of an epoch was seen, as far as
-        both can be had before `longest_seconds`."""
+        """Return whether to stop: the mean step is known and the start of a later epoch was timed,
+        or `longest_seconds` have passed."""
         warm = math.fsum(block.seconds for block in blocks if not block.cold)
         if warm < LEAST_SECONDS:
             return False

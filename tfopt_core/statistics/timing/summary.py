@@ -48,8 +48,8 @@ def summarize(outcome: FitOutcome, target: TargetSpec | None) -> FitResult:
 
 
 def one_time_seconds(outcome: FitOutcome, step_seconds: float | None) -> float:
-    """What is paid once: the build, and what cold blocks and the first validation take beyond
-    their steady share. A fit that holds nothing but its first call has no steady share."""
+    """Return the one-time cost: the build, and the time of cold blocks and of the first validation
+    beyond their steady share. A fit of a single call has no steady share."""
     step = step_seconds or 0.0
     cold = sum(b.seconds - b.steps * step for b in outcome.blocks if b.cold)
     first, *later = outcome.validation_seconds or (0.0,)

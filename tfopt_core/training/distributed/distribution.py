@@ -1,4 +1,4 @@
-"""Adapt a training over several replicas to `fit`: its data, its functions, and undoing both."""
+"""What replaces Keras' data and train function when a model trains on several replicas."""
 
 from __future__ import annotations
 

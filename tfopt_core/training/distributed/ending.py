@@ -1,4 +1,4 @@
-"""End one of several processes: together with the others, or with an error naming those gone.
+"""End a distributed training: wait for the other processes, or name those that are lost.
 
 TensorFlow's own errors name no cause.
 """

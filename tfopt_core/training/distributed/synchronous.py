@@ -212,7 +212,7 @@ class ReplicatedFunction:
         }
 
     def _with_metrics_marked(self, logs: Any) -> Any:
-        """The logs of a step of the user's, and which of them are the results of metrics."""
+        """Return the logs of the user's own step, with the results of metrics among them marked."""
         import tensorflow as tf
 
         if not self.reduces_logs or not isinstance(logs, dict):

@@ -1,4 +1,4 @@
-"""The exact training loops that one training can switch between, as data. No TensorFlow."""
+"""`Loop` and `Offer`: training loops with the same results, and which of them may be tried."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Decider(Protocol):
         """Note that an epoch begins: the block under way is dropped."""
 
     def adapted(self) -> Adapted:
-        """What was compared so far, and which loop is kept and why."""
+        """Return what was compared so far, which loop is kept and why."""
 
 
 # Makes the decider of one training; the second argument waits for the device, None on a CPU.

@@ -1,4 +1,4 @@
-"""The chunked and resident loops as functions that a file without tfopt can hold.
+"""The chunked and resident loops as plain functions, which `tfopt export` copies into its file.
 
 `tfopt export` writes them out, with the functions of `graph_steps` and `stacking` that they call.
 A training uses the classes of `chunked` and `resident` instead, which also count their steps.

@@ -24,7 +24,7 @@ TrainFunction = ChunkedFunction | ResidentFunction
 
 
 def loop_function(built: Built, before: ChunkedFunction | None = None) -> TrainFunction | None:
-    """A new train function of the loop that the stack asks for; None for Keras' own.
+    """Return a new train function of the stack's loop; None for Keras' own.
 
     Keras' own loop also trains where the stack's cannot; `loop_report(model).why_not` says why.
 

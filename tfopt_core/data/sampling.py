@@ -69,7 +69,7 @@ def _leaves_traces(graph: Any) -> bool:
 
 
 def still(plan: DataPlan) -> DataPlan:
-    """The plan without the stages that only order, keep or run ahead."""
+    """Return the plan without the stages that only order, keep or prefetch elements."""
     rest = [stage for stage in plan.stages[1:] if stage.yields != "same"]
     return plan.with_stages([_still_source(plan.source), *rest])
 

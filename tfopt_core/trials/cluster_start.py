@@ -57,17 +57,17 @@ def _joined(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
         "seed": job.seed,
         "settings": {stacked.name: plain(stacked.settings) for stacked in job.plugins},
     }
-    said = exchanged(joined.strategy, own)
-    check_agreement(cluster, [document["facts"] for document in said])
-    chief = said[0]
-    # "auto" may have been resolved otherwise here
+    documents = exchanged(joined.strategy, own)
+    check_agreement(cluster, [document["facts"] for document in documents])
+    chief = documents[0]
+    # "auto" may have been resolved differently here
     plugins = with_settings(job.plugins, [chief["settings"][p.name] for p in job.plugins])
     job = attrs.evolve(job, seed=chief["seed"], plugins=plugins)
     return attrs.evolve(task, job=job), joined
 
 
 def _checkpoint(task: RunTask) -> str:
-    """What the training keeps and goes on from: all gather for a checkpoint at the same step."""
+    """Return the checkpoints of the training: all workers gather for one at the same step."""
     if task.checkpoints is None:
         return "none are kept"
     every = "epoch" if task.checkpoints.every is None else f"{task.checkpoints.every} steps"
@@ -75,7 +75,7 @@ def _checkpoint(task: RunTask) -> str:
 
 
 def check_built(built: Built) -> None:
-    """Check that every worker makes as many steps on as large batches of the same model.
+    """Check that all workers make the same steps: on batches of one size, with one model.
 
     A worker that ends an epoch before the others leaves them waiting for ever.
 

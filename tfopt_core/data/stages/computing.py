@@ -155,7 +155,7 @@ class Interleave(ParallelStage):
 class Opaque(Stage):
     """A function from data set to data set that tfopt does not look into.
 
-    Its author says as `deterministic` whether it also keeps to one order.
+    `deterministic` is declared by its author, and means that the order is fixed too.
     """
 
     kind: ClassVar[str] = "opaque"

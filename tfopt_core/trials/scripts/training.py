@@ -31,7 +31,7 @@ class ScriptTraining(ScriptRun[RunTask]):
 
     @property
     def own_seeds(self) -> bool:
-        """Whether the task asks for it."""
+        """Whether the task keeps the script's own seeds."""
         return self.task.own_seeds
 
     def report(self, end: ScriptEnd) -> RunReport:

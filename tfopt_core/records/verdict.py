@@ -45,7 +45,7 @@ class Verdict(StrEnum):
 
 
 class QualityVerdict(StrEnum):
-    """Whether the model of the full stack is as good. The value is the word in JSON and SQLite."""
+    """Whether the full stack's model is as good as the baseline's; the value as in `Verdict`."""
 
     CERTIFIED = "certified"
     NOT_WORSE = "not worse"
@@ -54,7 +54,7 @@ class QualityVerdict(StrEnum):
 
 
 class ComparisonKind(StrEnum):
-    """Which seconds a comparison is about. The value is the word in JSON and SQLite.
+    """The time that a comparison is about. The value is the word in JSON and SQLite.
 
     `qualifier` follows the verdict in its sentence and says so; it is empty for whole trainings.
     """

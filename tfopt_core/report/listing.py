@@ -1,4 +1,4 @@
-"""Render lists: the plugins, one plugin's card, the recipes, the checks of this machine."""
+"""Render the lists of plugins, recipes and machine checks, and a plugin's card."""
 
 from __future__ import annotations
 

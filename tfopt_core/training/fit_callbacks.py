@@ -54,7 +54,7 @@ class StepsEnd:
 
 @attrs.frozen(eq=False)
 class AutotuneReader:
-    """Reads what AUTOTUNE chose from the iterator of `fit`, where the data plan asks for it."""
+    """Reads the choices of AUTOTUNE from the iterator of `fit`, if the data plan requests it."""
 
     built: Built
 

@@ -1,4 +1,4 @@
-"""The program of a fork server: imports TensorFlow, touches no device, and forks when asked."""
+"""The program of a fork server: imports TensorFlow, touches no device, and forks on request."""
 
 from __future__ import annotations
 

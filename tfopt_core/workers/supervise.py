@@ -19,7 +19,7 @@ from tfopt_core.workers.channel import check_answer, decode, send_task
 from tfopt_core.workers.joining import Gathering
 from tfopt_core.workers.task import RunTask, Task
 
-# A process that was told to end gets this long before it is killed.
+# The time for a process to end after SIGTERM, before it is killed.
 GRACE_SECONDS = 10.0
 POLL_SECONDS = 0.1
 # Long enough for any step, trace, compilation or validation that is measured again and again.

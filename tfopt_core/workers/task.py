@@ -52,7 +52,7 @@ class Task:
 
 @attrs.frozen(kw_only=True)
 class RunTask(Task):
-    """Train.
+    """Train one run.
 
     :param save_to: where the trained model goes, None to keep none.
     :param longest_seconds: the run ends once its step time is known, or after this many seconds of
@@ -78,7 +78,7 @@ class RunTask(Task):
 
     @property
     def is_private(self) -> bool:
-        """Whether a script writes into a private folder: in a measurement alone."""
+        """Whether a script writes into a private folder: only in a measurement."""
         return self.measured and super().is_private
 
 
@@ -137,7 +137,7 @@ class DiagnoseTask(LookTask):
 
 @attrs.frozen(kw_only=True)
 class ExportTask(PrepareTask):
-    """Resolve the stack's settings, and write the training down as a program."""
+    """Resolve the stack's settings, and write the training as a program."""
 
     answers: ClassVar[tuple[type, ...]] = (Exported,)
 

@@ -21,8 +21,8 @@ _CUTTING = ("_TakeDataset", "_TakeWhileDataset", "_ZipDataset")
 
 
 @attrs.frozen
-class _Drawn:
-    """`each` pass still draws; `later` than when its iterator is made; or a cache is `filled`."""
+class _SeedDraws:
+    """How shuffles draw: in `each` pass; `later` than at the start; or into a `filled` cache."""
 
     each: bool = False
     later: bool = False
@@ -43,7 +43,7 @@ def passes_to_read(dataset: Any) -> Reads:
     return "first" if drawn.filled else "none"
 
 
-def _drawn(dataset: Any) -> _Drawn:
+def _drawn(dataset: Any) -> _SeedDraws:
     inputs = [_drawn(part) for part in getattr(dataset, "_inputs", tuple)()]
     each, later, filled = (
         any(getattr(part, field) for part in inputs) for field in ("each", "later", "filled")
@@ -58,5 +58,5 @@ def _drawn(dataset: Any) -> _Drawn:
     if name == "_ShuffleDataset":
         each = each or bool(dataset._reshuffle_each_iteration)
     if name == "CacheDataset" and (each or later):
-        return _Drawn(filled=True)
-    return _Drawn(each, later, filled)
+        return _SeedDraws(filled=True)
+    return _SeedDraws(each, later, filled)

@@ -60,7 +60,7 @@ class Stage(ABC):
 
     @property
     def one_to_one(self) -> bool:
-        """Whether it yields one element for each that it is given."""
+        """Whether it yields one element for each input element."""
         return self.yields in ("same", "mapped")
 
     @property
@@ -112,8 +112,8 @@ class SameElements(Stage):
 
 @attrs.frozen(kw_only=True, eq=False)
 class ParallelStage(Stage):
-    """A stage of which `parallel` calls run at once; `ordered` keeps the order of their results,
-    or leaves that to the options of the data set where it is None."""
+    """A stage that runs `parallel` calls at once. `ordered` keeps the order of their results; None
+    leaves that to the options of the data set."""
 
     parallel: Parallelism = None
     ordered: bool | None = True

@@ -153,7 +153,7 @@ class Interleave(ParallelStage):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Opaque(Stage):
-    """A function from data set to data set that tfopt does not look into.
+    """A function from data set to data set that tfopt does not examine.
 
     `deterministic` is declared by its author, and means that the order is fixed too.
     """

@@ -67,7 +67,7 @@ class Prefetch(SameElements):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Autotune(SameElements):
-    """How tf.data tunes the whole pipeline while it runs; None leaves its own choice."""
+    """Sets how tf.data tunes the pipeline while it runs; None leaves its default."""
 
     kind: ClassVar[str] = "autotune"
     neutral: ClassVar[bool] = True

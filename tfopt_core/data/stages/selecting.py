@@ -92,7 +92,7 @@ class Repeat(_Selecting):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Take(_Selecting):
-    """The first `count` elements; all where it is negative."""
+    """The first `count` elements; all if it is negative."""
 
     kind: ClassVar[str] = "take"
     stops_early: ClassVar[bool] = True
@@ -113,7 +113,7 @@ class Take(_Selecting):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Skip(_Selecting):
-    """All elements but the first `count`; none where it is negative."""
+    """All elements except the first `count`; none if it is negative."""
 
     kind: ClassVar[str] = "skip"
     count: int

@@ -14,7 +14,7 @@ from tfopt_core.data.stages.reading import from_generator, from_pydataset
 
 # Where elements come from. The value of "arrays" is a structure whose leaves share their first
 # axis, of "tensors" a single element, of "range" (start, stop, step), of "zip" and "concatenate"
-# a tuple of plans, of "dataset" a `tf.data.Dataset` that tfopt does not look into.
+# a tuple of plans, of "dataset" an opaque `tf.data.Dataset`.
 Origin = Literal[
     "arrays", "tensors", "range", "dataset", "generator", "pydataset", "zip", "concatenate"
 ]
@@ -51,7 +51,7 @@ class Source(Stage):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The `DataPlan`s that a "zip" or "concatenate" source puts together, () for others."""
+        """The `DataPlan`s of a "zip" or "concatenate" source, () for others."""
         return self.value if self.origin in ("zip", "concatenate") else ()
 
     @property

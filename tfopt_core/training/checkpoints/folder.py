@@ -67,7 +67,7 @@ def check_ours(folder: Path) -> None:
 def make_ours(folder: Path) -> None:
     """Make the folder, with the marker.
 
-    :raises InputError: if it is not ours, or cannot be made.
+    :raises InputError: if `check_ours` refuses it, or it cannot be made.
     """
     check_ours(folder)
     try:
@@ -101,7 +101,7 @@ def newest_in(folder: Path) -> Newest:
 
 @attrs.define(eq=False)
 class Writer:
-    """Writes checkpoints into a folder of ours, and removes all but the last two valid ones.
+    """Writes checkpoints into a folder with the marker, and keeps the last two valid ones.
 
     :param valid: names of checkpoints that are known to be valid, oldest first.
     """

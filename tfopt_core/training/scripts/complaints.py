@@ -17,7 +17,7 @@ IN_PYTHON = (
 
 @attrs.frozen(kw_only=True)
 class TrainingCalls:
-    """How often a script called what trains a model.
+    """How often a script called functions that train a model.
 
     :param fits: calls of Keras' `fit`.
     :param updates: updates of variables by an optimizer outside of them.

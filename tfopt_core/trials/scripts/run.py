@@ -1,4 +1,4 @@
-"""One run of a script: its folder, the settings made in its process, and its end."""
+"""Run a script in its folder, with Keras patched, to its end."""
 
 from __future__ import annotations
 

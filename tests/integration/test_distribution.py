@@ -103,7 +103,9 @@ def trained(
         if isinstance(message, EpochDone):
             others.setdefault(role.name, []).append(message.metrics)
 
-    runner = LocalCluster(inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(said=keep_of))
+    runner = LocalCluster(
+        inner=SpawnRunner(), spawn=SpawnRunner(), listener=Listener(on_message=keep_of)
+    )
     turn = Turn(0, 0, Variant(FULL, request.plugins), 7)
     with runs_forked():
         run = Processes(request, runner).run(turn, "run", keep, save=True, checkpoints=checkpoints)

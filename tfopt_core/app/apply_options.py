@@ -1,4 +1,4 @@
-"""The options of `tfopt apply`, and what those about a script change in a recipe."""
+"""The options of `tfopt apply`, and the changes that they make in a recipe."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tfopt_core.errors import InputError
 
 @attrs.frozen(kw_only=True)
 class ApplyOptions:
-    """What is to be measured, and how; the fields are the options of `tfopt apply`.
+    """The options of `tfopt apply`.
 
-    :param script: stands in for that of the recipe.
-    :param arguments: the script's own, which stand behind `--`.
-    :param epochs, max_steps, fit: of a script.
-    :param write_to: where the recipe of a script goes, None for beside the user.
-    :param measure_anyway: measure a plugin of a script even where none seems to save time.
+    :param script: replaces the script of the recipe.
+    :param arguments: the arguments of the script, given after `--`.
+    :param epochs, max_steps, fit: limits of a script.
+    :param write_to: the file for the recipe of a script; None for the working directory.
+    :param measure_anyway: measure a plugin of a script even if none seems to save time.
     """
 
     target: str
@@ -40,19 +40,19 @@ class ApplyOptions:
     debug: bool = False
 
     def workload(self) -> dict[str, Any]:
-        """Return the keys of `[workload]` but for the script."""
-        given = {
+        """Return the keys of `[workload]` except the script."""
+        keys = {
             "args": list(self.arguments) or None,
             "max_epochs": self.epochs,
             "max_steps": self.max_steps,
             "fit": self.fit,
         }
-        return {key: value for key, value in given.items() if value is not None}
+        return {key: value for key, value in keys.items() if value is not None}
 
     def changes(self) -> list[str]:
-        """Return what the options change in a recipe, as `--set` would say it.
+        """Return the changes that the options make in a recipe, in the form of `--set`.
 
-        :raises InputError: if the script is not there, and for an option that is about a script
+        :raises InputError: if the script does not exist, and for an option that is about a script
             without a recipe.
         """
         if self.write_to is not None:
@@ -78,5 +78,5 @@ class ApplyOptions:
 
 
 def _toml(value: Any) -> str:
-    # JSON's strings, numbers and arrays are TOML's, but for characters that JSON writes as pairs
+    # JSON's strings, numbers and arrays are valid TOML, except characters that JSON writes as pairs
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Find the checkpoint from which `tfopt train --resume` resumes, and check that it fits.
+"""Find the checkpoint for `tfopt train --resume`, and check that it fits.
 
 TensorFlow is not imported.
 """

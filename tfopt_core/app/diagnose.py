@@ -24,13 +24,13 @@ def diagnose_recipe(
     json_path: Path | None = None,
     debug: bool = False,
 ) -> Diagnosed:
-    """Take a step of the recipe's workload apart.
+    """Measure the parts of a step of the recipe's workload.
 
-    :param view: shows what is done.
+    :param view: shows the progress.
     :param stacked: with the stack of the recipe, not the baseline.
     :param json_path: where the result will be written.
-    :raises InputError: for whatever is wrong with the recipe.
-    :raises PreparationFailed: for whatever else would stop a training.
+    :raises InputError: for errors in the recipe.
+    :raises PreparationFailed: for another error that would stop a training.
     """
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.hooks.installed.inspection import inspect_plugins

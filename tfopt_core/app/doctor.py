@@ -23,7 +23,7 @@ from tfopt_core.training.runtime import check_environment
 DATA_SOURCES_GROUP = "tfopt.data_sources"
 TIME_LIMIT_SECONDS = 120
 
-_ASK = """
+_IMPORT_SCRIPT = """
 import json, time
 start = time.perf_counter()
 import tensorflow as tf, keras
@@ -60,8 +60,8 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", _ASK], env=environment, capture_output=True, text=True,
-            timeout=TIME_LIMIT_SECONDS, check=True,
+            [sys.executable, "-P", "-c", _IMPORT_SCRIPT], env=environment, capture_output=True,
+            text=True, timeout=TIME_LIMIT_SECONDS, check=True,
         )  # fmt: skip
         report = json.loads(done.stdout.splitlines()[-1])
     except subprocess.CalledProcessError as error:

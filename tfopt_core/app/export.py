@@ -20,9 +20,8 @@ def export_recipe(
 ) -> Program:
     """Return the program that trains as the recipe does.
 
-    :param output: where it will be written, None for nowhere.
-    :raises InputError: for whatever is wrong with the recipe, and for a file that must not or
-        cannot be written.
+    :param output: the file to which it will be written, None for none.
+    :raises InputError: for errors in the recipe, and for a file that exists or cannot be written.
     """
     from tfopt_core.export.ask import write_down
 

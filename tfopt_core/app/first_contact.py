@@ -1,4 +1,4 @@
-"""`tfopt apply train.py`: propose and write a recipe for a script that has none."""
+"""Propose and write a recipe for a script, as `tfopt apply train.py` does."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Contact:
 def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
     """Look at a script for some seconds, and write the recipe that is worth measuring.
 
-    :param options: their target is the script.
-    :param view: shows what is done, and what was found.
-    :raises InputError: for options that do not fit, for a script that gives nothing to look at, and
-        for a recipe that is there already and was changed by hand.
+    :param options: those of `tfopt apply`, with the script as target.
+    :param view: shows the progress and the proposal.
+    :raises InputError: for options that do not fit, for a script without a training, and for an
+        existing recipe that was changed by hand.
     """
     from tfopt_core.app.command_request import make_request
     from tfopt_core.diagnosis.draft import (
@@ -68,7 +68,7 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
         )
     if options.resuming:
         name = f"{Path(options.target).stem}.tfopt.toml"
-        raise InputError(f"--resume goes on with a recipe: tfopt apply {name} --resume")
+        raise InputError(f"--resume needs a recipe: tfopt apply {name} --resume")
     script = checked_script(options.target)
     workload = {"script": script, **options.workload()}
     # for a recipe that lies in another folder
@@ -99,9 +99,9 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
                     request, SpawnRunner(limits=limits), installed, on_phase, quick=True
                 )
             except RecipeError as error:
-                # of a recipe that nobody has written
-                said = "; ".join(problem.message for problem in error.problems)
-                raise InputError(f"{script}: {said}") from error
+                # the user has not written the recipe that has these problems
+                messages = "; ".join(problem.message for problem in error.problems)
+                raise InputError(f"{script}: {messages}") from error
         draft = draft_of(diagnosed, WorkloadSpec(**workload), options.budget, options.pairs)
         view.look(draft)
         to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
@@ -129,7 +129,7 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
 
 
 def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
-    """Return a function that says why to stop a trial that takes too long.
+    """Return a function that returns why to stop a trial, None if it may go on.
 
     :param to_the_fit: seconds that the script takes to reach its fit.
     """

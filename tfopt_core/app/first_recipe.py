@@ -1,4 +1,4 @@
-"""The recipe that `tfopt init` writes: its workload, and its text with comments."""
+"""Compose the recipe that `tfopt init` writes: its workload, and its text with comments."""
 
 from __future__ import annotations
 

@@ -57,11 +57,15 @@ def safe_plugins() -> list[PlannedPlugin]:
     :raises InputError: if none is installed.
     """
     stack = safe_stack(inspect_plugins())
-    if not any(one.enabled for one in stack):
+    if not any(planned.enabled for planned in stack):
         raise InputError("no installed plugin leaves the training as it is; choose by --plugin")
     return [
-        PlannedPlugin(one.info.name, why=_why(one.info, on=one.enabled), enabled=one.enabled)
-        for one in stack
+        PlannedPlugin(
+            planned.info.name,
+            why=_why(planned.info, on=planned.enabled),
+            enabled=planned.enabled,
+        )
+        for planned in stack
     ]
 
 
@@ -77,6 +81,6 @@ def _why(info: PluginInfo, *, on: bool) -> str:
 def proposed_plugins(diagnosed: Diagnosed) -> list[PlannedPlugin]:
     """Return the stack that a diagnosis proposes."""
     return [
-        PlannedPlugin(one.plugin, one.settings, why_chosen(one, diagnosed))
-        for one in proposed(diagnosed)
+        PlannedPlugin(suggestion.plugin, suggestion.settings, why_chosen(suggestion, diagnosed))
+        for suggestion in proposed(diagnosed)
     ]

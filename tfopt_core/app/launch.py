@@ -29,8 +29,8 @@ def make_cluster_request(
 ) -> Request:
     """Return the request of a training whose processes are all started on this machine.
 
-    :param workers: how many, and how many `parameter_servers`; None for what the recipe says.
-    :raises InputError: for whatever is wrong, and for a stack that trains in one process.
+    :param workers, parameter_servers: the number of each; None for those of the recipe.
+    :raises InputError: for errors in the recipe, and for a stack that trains in one process.
     """
     check_none_described(os.environ, "launch")
 
@@ -44,8 +44,8 @@ def make_cluster_request(
             '"launch" needs a plugin that trains over several processes; add one to the stack '
             "(`tfopt plugins` lists them), or use `tfopt train`"
         )
-    asked = {"workers": workers, "parameter_servers": parameter_servers}
-    changes = [f"plugins.{owner}.{key}={n}" for key, n in asked.items() if n is not None]
+    counts = {"workers": workers, "parameter_servers": parameter_servers}
+    changes = [f"plugins.{owner}.{key}={n}" for key, n in counts.items() if n is not None]
     return make([*overrides, *changes]) if changes else request
 
 
@@ -57,20 +57,20 @@ def train_cluster(
 ) -> tuple[Trained, tuple[RoleEnd, ...]]:
     """Start all processes and train. Return the training, and how each process ended.
 
-    :param on_roles: told of all roles, once they are started.
-    :param on_epoch: told of each epoch of the chief, as by `train_once`.
-    :param on_epoch_of: told of each epoch of the others.
+    :param on_roles: called with all roles before they start.
+    :param on_epoch: called after each epoch of the chief, as by `train_once`.
+    :param on_epoch_of: called after each epoch of another role.
     """
     ended: list[RoleEnd] = []
 
-    def said(role: Role, message: Progress) -> None:
+    def on_message(role: Role, message: Progress) -> None:
         if isinstance(message, EpochDone):
             on_epoch_of(role, message)
 
     runner = LocalCluster(
         inner=SpawnRunner(),
-        # what several processes write at once nobody can read: each writes to a file
+        # the mixed output of several processes is unreadable: each writes to a file
         spawn=SpawnRunner(limits=NO_LIMITS),
-        listener=Listener(began=on_roles, said=said, ended=ended.extend),
+        listener=Listener(on_begin=on_roles, on_message=on_message, on_end=ended.extend),
     )
     return train_once(request, SpawnRunner(), runner, on_epoch), tuple(ended)

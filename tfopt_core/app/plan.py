@@ -14,8 +14,8 @@ def plan_recipe(
 ) -> tuple[str, Prepared]:
     """Return the name of the recipe, and its dry build in detail.
 
-    :raises InputError: for whatever is wrong with the recipe.
-    :raises PreparationFailed: for what would fail in every run.
+    :raises InputError: for errors in the recipe.
+    :raises PreparationFailed: for an error that would stop every run.
     """
     from tfopt_core.workers.spawn import SpawnRunner
 

@@ -9,7 +9,7 @@ MARKERS = (".tfopt", ".git", "pyproject.toml", "setup.py")
 
 
 def project_of(start: Path) -> Path:
-    """Return the nearest folder upwards that is the root of a project, else this one."""
+    """Return the nearest project root, from this folder upwards; this folder if there is none."""
     for folder in (start, *start.parents):
         if any((folder / marker).exists() for marker in MARKERS):
             return folder

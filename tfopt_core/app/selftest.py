@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def control_trials(times: int, view: View) -> Iterator[ControlTrial]:
-    """Measure both controls so many times, and yield each trial once it is done.
+    """Measure both controls `times` times, and yield each trial once it is done.
 
     :param view: shows the measurements.
-    :raises InputError: for a number of times below 1.
-    :raises KeyboardInterrupt: if one was interrupted.
+    :raises InputError: if `times` is below 1.
+    :raises KeyboardInterrupt: if a trial was interrupted.
     """
     from tfopt_core.workers.fork import ForkRunner
 

@@ -76,41 +76,40 @@ def listing(project: Path | None) -> Listing:
         return Listing(store=str(path), measurements=store.overview())
 
 
-def stored_results(asked: str, project: Path | None) -> Results | Interim:
-    """Return the results of a measurement; of one that was never concluded, its runs.
+def stored_results(text: str, project: Path | None) -> Results | Interim:
+    """Return the results of a measurement, or the runs of one that was never concluded.
 
-    :raises InputError: if it is not there, or ambiguous.
+    :param text: its id, as `find_id` takes it.
+    :raises InputError: if it is unknown or ambiguous.
     """
     with open_stored(project) as store:
-        found = find_id(store, asked)
-        results = store.results(found)
+        id_ = find_id(store, text)
+        results = store.results(id_)
         if results is not None:
             return results
-        return Interim(measurement=store.overview_of(found), runs=store.runs(found))
+        return Interim(measurement=store.overview_of(id_), runs=store.runs(id_))
 
 
 def compared(a: str, b: str, project: Path | None) -> Across:
     """Compare the stacks of two measurements, each named by its id or the JSON file of its results.
 
-    :raises InputError: if one is not there, ambiguous, or without a verdict.
+    :raises InputError: if one is unknown, ambiguous, or without a verdict.
     """
     return compare_stacks(_measured(a, project), _measured(b, project))
 
 
-def _measured(asked: str, project: Path | None) -> Measured:
-    if is_file(asked):
-        return Measured(name=asked, results=read_results(Path(asked)))
+def _measured(text: str, project: Path | None) -> Measured:
+    if is_file(text):
+        return Measured(name=text, results=read_results(Path(text)))
     with open_stored(project) as store:
-        found = find_id(store, asked)
-        results = store.results(found)
+        id_ = find_id(store, text)
+        results = store.results(id_)
         if results is None:
             raise InputError(
-                f'"{found}" is unfinished, so there is no verdict to compare; `tfopt report '
-                f"{found}` lists its runs"
+                f'"{id_}" is unfinished, so there is no verdict to compare; `tfopt report {id_}` '
+                "lists its runs"
             )
-        return Measured(
-            name=found, results=results, recipe=store.request_of(found).get("recipe", {})
-        )
+        return Measured(name=id_, results=results, recipe=store.request_of(id_).get("recipe", {}))
 
 
 def _some(ids: list[str]) -> str:

@@ -66,9 +66,9 @@ def train_once(
     from tfopt_core.app.checkpoints import checkpoint_config, resumed  # reads files by NumPy
 
     with _removed_at_the_end(request.folder):
-        taken_up = None if point is None else resumed(point, request)
-        prepared, request = taken_up or prepare(request, quiet)
-        for text in prepared.not_timed if taken_up is None else ():
+        resuming = None if point is None else resumed(point, request)
+        prepared, request = resuming or prepare(request, quiet)
+        for text in prepared.not_timed if resuming is None else ():
             on_note(text)
 
         def tell(message: Progress) -> None:
@@ -89,7 +89,7 @@ def train_once(
             checkpoints=None if point is None else checkpoint_config(point, request, prepared),
             facts=facts, as_it_is=True,
         )  # fmt: skip
-        # of several workers the chief alone has saved it
+        # of several workers, only the chief has saved it
         saved_to = _saved(request, must=not facts) if run.ok else None
     return Trained(run=run, prepared=prepared, saved_to=saved_to)
 
@@ -99,9 +99,9 @@ def train_script(
 ) -> RunResult:
     """Run a script once with the stack, in its own folder, with its own seeds and exit status.
 
-    Settings of "auto" are resolved first, in a private folder that is removed.
+    Settings of "auto" are resolved first, in a temporary private folder.
 
-    :param quiet, runner, on_adapted: as `train_once` takes them.
+    :param quiet, runner, on_adapted: see `train_once`.
     :raises InputError, PreparationFailed: before the script runs.
     """
     notes: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ def train_script(
 
 @contextmanager
 def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
-    """Yield what carries out the dry build, and the training, which prints as it goes."""
+    """Yield the runners of the dry build and of the training, which prints as it goes."""
     from tfopt_core.workers.fork import ForkRunner
     from tfopt_core.workers.spawn import SpawnRunner
     from tfopt_core.workers.supervise import NO_LIMITS
@@ -146,7 +146,7 @@ def _turn(request: Request) -> Turn:
 
 
 def _saved(request: Request, *, must: bool = False) -> Path | None:
-    """Put the model where the request wants it. Return where, None if this process saved none."""
+    """Move the model to its requested path. Return that, None if this process saved none."""
     model = run_folder(request.folder, 0, 0, FULL) / MODEL_FILE
     if request.save_to is None or not (must or model.exists()):
         return None
@@ -159,7 +159,7 @@ def _removed_at_the_end(folder: Path) -> Iterator[None]:
     try:
         yield
     except InputError:
-        raise  # what could not be saved lies in the folder still
+        raise  # the folder still holds what could not be saved
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -1,4 +1,4 @@
-"""How many elements the stages of a pipeline yield, and whether these are batches."""
+"""Count the elements that the stages of a pipeline yield."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tfopt_core.data.stages import Count, Stage
 
 
 def counts(stages: Sequence[Stage]) -> list[Count]:
-    """Return how much comes out of each of these stages, the source first."""
+    """Return the count after each of these stages, the source first."""
     behind = accumulate(stages, lambda count, stage: stage.count_after(count), initial=Count())
     return list(behind)[1:]
 
 
 def counted(stages: Sequence[Stage]) -> Count:
-    """Return how much comes out of the last of these stages."""
+    """Return the count after the last of these stages."""
     return counts(stages)[-1]
 
 
 def examples_begin(stages: Sequence[Stage]) -> int:
-    """Return the index of the first stage whose input are the examples that are trained on: behind
-    every stage that makes other elements of those that it is given, before they are batched."""
+    """Return the index of the first stage whose input are the training examples: after the last
+    stage that makes new elements before batching."""
     batched = [count.batched for count in counts(stages)]
     begin = 1
     for index, stage in enumerate(stages[1:], start=1):

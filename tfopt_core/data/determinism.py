@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tfopt_core.data.dissect import Taken
+from tfopt_core.data.dissect import TracedFunction
 from tfopt_core.data.graphs import changing_ops
 from tfopt_core.data.lower import element_spec
 from tfopt_core.data.plan import DataPlan
@@ -40,7 +40,7 @@ def _changing_ops_of(plan: DataPlan, index: int) -> tuple[str, ...]:
     Every plugin of a stack examines every map, some of them behind several prefixes.
     """
     function = plan.stages[index].function  # type: ignore[attr-defined]
-    if isinstance(function, Taken):
+    if isinstance(function, TracedFunction):
         return changing_ops(function.concrete.graph)
     spec = element_spec(plan.upto(index))
     try:
@@ -67,7 +67,7 @@ def function_graph(plan: DataPlan, index: int) -> Any:
     :raises Exception: whatever the workload's own function raises while it is traced.
     """
     function = plan.stages[index].function  # type: ignore[attr-defined]
-    if isinstance(function, Taken):
+    if isinstance(function, TracedFunction):
         return function.concrete.graph
     return _traced(function, element_spec(plan.upto(index)))
 

@@ -21,7 +21,7 @@ def lower(plan: DataPlan) -> Any:
 
 
 def lower_plan(plan: DataPlan) -> Any:
-    """Return a `tf.data.Dataset` of a plan: what it was taken from, as far as that is unchanged."""
+    """Return a `tf.data.Dataset` of a plan; an unchanged beginning is the given data set."""
     stages, given = plan.lowering_order(), plan.given
     same = 0
     while same < min(len(stages), len(given)) and stages[same] is given[same][0]:
@@ -42,7 +42,7 @@ def lower_plan(plan: DataPlan) -> Any:
 def lower_stages(stages: Sequence[Stage]) -> Any:
     """Return a `tf.data.Dataset` of these stages, the source first, all built anew.
 
-    What a source is put together from is a plan of its own, and lowered as such.
+    The parts of a source are plans, and are lowered as such.
     """
     dataset = None
     for stage in stages:
@@ -52,10 +52,10 @@ def lower_stages(stages: Sequence[Stage]) -> Any:
 
 def looked_at(plan: DataPlan) -> Iterator[tuple[Stage, Any]]:
     """Yield the plan's stages in the order of lowering, each with a data set up to and with it,
-    for looking at element specs and numbers only.
+    to inspect element specs and counts only.
 
-    Stages that change neither are left out: a shuffle that is built may draw a seed, and a stage
-    for the device computes all.
+    Stages that change neither are left out: building a shuffle may draw a seed, and lowering a
+    resident stage computes all elements.
     """
     unchanged = True
     dataset = None
@@ -69,7 +69,7 @@ def looked_at(plan: DataPlan) -> Iterator[tuple[Stage, Any]]:
 
 
 def element_spec(plan: DataPlan) -> Any:
-    """Return what the plan's elements look like: a structure of `tf.TypeSpec`."""
+    """Return the element spec of the plan: a structure of `tf.TypeSpec`."""
     *_, (_, dataset) = looked_at(plan)
     return dataset.element_spec
 

@@ -1,4 +1,4 @@
-"""Which stages of a pipeline may yield their elements in any order."""
+"""Find the stages of a pipeline that may yield their elements in any order."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tfopt_core.data.stages import Options, Stage
 
 
 def in_any_order(stages: Sequence[Stage]) -> list[Stage]:
-    """Return those of a pipeline's stages whose elements may come as they happen to be ready.
+    """Return the stages of a pipeline whose order may depend on timing.
 
-    Options that leave the order to chance do so for all of its stages.
+    Options that allow any order apply to all stages.
     """
     any_order = any(
         isinstance(stage, Options) and stage.options.deterministic is False for stage in stages

@@ -97,7 +97,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     )
     tell(PartsMeasured(result))
     proposal = propose(
-        task.asked, diagnosis, built.stack.names,
+        task.asked_plugins, diagnosis, built.stack.names,
         tell=lambda plugin: tell(PluginAsked(plugin)),
     )  # fmt: skip
     return attrs.evolve(

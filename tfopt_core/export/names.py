@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import DataPlan
-from tfopt_core.data.dissect.functions import Taken
+from tfopt_core.data.dissect.functions import TracedFunction
 from tfopt_core.data.functions import function_name
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.code.plain_code import NoPlainForm
@@ -63,7 +63,7 @@ class WorkloadNames:
 
         :raises NoPlainForm: if the workload does not hold it.
         """
-        if isinstance(thing, Taken):
+        if isinstance(thing, TracedFunction):
             return self._taken(thing)
         for path, stage in self._stages():
             if getattr(stage, "function", None) is thing:
@@ -110,7 +110,7 @@ class WorkloadNames:
         self.imports[f"from {path.stem} import {name}"] = None
         return name
 
-    def _taken(self, thing: Taken) -> str:
+    def _taken(self, thing: TracedFunction) -> str:
         for plan in (*self.plans.values(), *(plan for _, plan in self._plans())):
             for stage, dataset in _given(plan):
                 if getattr(stage, "function", None) is thing:

@@ -33,8 +33,8 @@ class Round:
 
 @attrs.frozen(kw_only=True)
 class StepPart:
-    """Seconds that a step spends on one thing, and its share: over all rounds, and the least and
-    the most that a single round says."""
+    """The seconds of one part of a step and its share of it, over all rounds. `low` and `high` are
+    the least and the largest share in a single round."""
 
     seconds: float
     share: float
@@ -43,14 +43,14 @@ class StepPart:
 
     @property
     def within_noise(self) -> bool:
-        """Whether a round says that there is none of it."""
+        """Whether a round measured none of it."""
         return self.low <= 0
 
 
 @attrs.frozen(kw_only=True)
 class Bounds:
-    """The most that a plugin for one part of a step can gain, as a factor; None: nothing bounds
-    it. `input_and_dispatch` is input and dispatch together: what is left is the model itself."""
+    """The most that a plugin for one part of a step can gain, as a factor; None for no bound.
+    `input_and_dispatch` is for both together: what is left is the model itself."""
 
     input: float | None
     dispatch: float | None
@@ -60,7 +60,7 @@ class Bounds:
 
 @attrs.frozen(kw_only=True)
 class MatmulUse:
-    """The model against the machine's matrix products.
+    """How much of the machine's peak in matrix products the model reaches.
 
     `operations` are those of a step, None where they cannot be counted, for the reason in
     `why_not`. `share_computing` and `share_of_step` are what the model reaches of the peak in the
@@ -82,7 +82,7 @@ class Diagnosed(StepFacts):
 
     `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
     settings. `suggestions` are sorted by what they can gain; those in `proposed_stack` can be
-    stacked together, in that order. `silent` are plugins that could not be asked. `in_run` are
+    stacked together, in that order. `silent` are plugins that gave no answer. `in_run` are
     loops that were compared within one training, None where none were; `estimate` is about what a
     training takes, in a first look.
     """

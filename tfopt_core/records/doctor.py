@@ -1,4 +1,4 @@
-"""What `tfopt doctor` finds out about this machine."""
+"""The findings of `tfopt doctor`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class DoctorFinding:
-    """One thing about this machine: good, not good (with its mend), or, with None, just so."""
+    """A fact about this machine; `ok` is False if it needs a mend, None if it is neutral."""
 
     subject: str
     ok: bool | None

@@ -14,7 +14,7 @@ from tfopt_core.records.memory import MemoryPlan, StageLine
 
 @attrs.frozen
 class HookChange:
-    """What one hook of one plugin would change, in words; empty where it changes nothing."""
+    """The changes that one hook of one plugin would make, in words; empty for none."""
 
     hook: str
     split: str | None
@@ -23,7 +23,7 @@ class HookChange:
 
 @attrs.frozen(kw_only=True)
 class PluginPlan:
-    """One plugin of the stack: resolved settings, mathematics, and what it would change.
+    """One plugin of the stack: its resolved settings, its mathematics, and its changes.
 
     `not_timed` says which loops could not be timed while the settings were resolved, and why.
     """
@@ -47,14 +47,13 @@ class PluginPlan:
 class Prepared:
     """The stack on this workload and machine, before any training.
 
-    `quality_direction` is None where neither recipe, workload nor the metric's name tells it.
-    `gpus` are those that TensorFlow uses, whatever else the machine has. `training_seconds` is
-    about what one training without the stack takes, None where that was not asked or cannot be
-    told; `stack_estimate` is about that with the stack. `not_applied` are the plugins that take no
-    effect, with the reason, as far as the first steps of a script tell. `several_processes` says
-    that the stack spreads a training over them. `stages` are those of the data with the stack, by
-    split, and `memory` what a run will take; both are found out only where detail was asked for.
-    `seconds` is what it took to find all this out.
+    `quality_direction` is None if neither recipe, workload nor the metric's name gives it.
+    `gpus` are those that TensorFlow uses. `training_seconds` is an estimate for a training without
+    the stack, None if it was not requested or is not possible; `stack_estimate` is one with the
+    stack. `not_applied` are the plugins without effect in the first steps of a script, with the
+    reason. `several_processes` says that the stack distributes a training over processes. `stages`
+    are those of the data with the stack, by split, and `memory` is the memory of a run; both need a
+    dry build in detail. `seconds` is the duration of the dry build.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -84,16 +83,16 @@ class Prepared:
 
     @property
     def can_be_cut_short(self) -> bool:
-        """Whether the rest of a training can be projected, and is not what the stack changes."""
+        """Whether a training can be cut short and its rest projected."""
         return self.why_never_cut is None
 
     @property
     def why_never_cut(self) -> str | None:
-        """Why each training goes to its end, None if it need not."""
+        """Why no training can be cut short; None if it can."""
         if self.steps_per_epoch is None:
             return "the number of steps in an epoch is unknown, so nothing could be projected"
         if self.several_processes:
-            return "the processes of one training would each find another end of it"
+            return "the processes of one training would stop at different steps"
         if any(plugin.math == "changes" for plugin in self.plugins):
             return "the stack changes the training algorithm"
         return None

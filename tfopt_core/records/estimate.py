@@ -7,9 +7,9 @@ import attrs
 
 @attrs.frozen
 class Estimate:
-    """About how long a steady step takes, and a whole training of so many steps with its start.
+    """The estimated time of a steady step, and of a whole training with its start.
 
-    :param steps: those of all epochs; what a validation takes is counted in steps too.
+    :param steps: the steps of all epochs; the time of a validation is counted in steps too.
     """
 
     step_seconds: float

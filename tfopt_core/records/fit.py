@@ -1,4 +1,4 @@
-"""One fit as it was observed: its timings and its history. No TensorFlow."""
+"""The record of one fit: its timings and its history. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Block:
 
 @attrs.frozen(kw_only=True)
 class FitFacts:
-    """What is observed of a fit, and kept with its result as it is.
+    """The facts of a fit that its result keeps unchanged.
 
     `epochs` and `steps` are those that were trained, of `planned_epochs` times `steps_per_epoch`;
     `history` holds the metrics of each epoch. `batch_size` is None where the workload batches its
@@ -31,9 +31,9 @@ class FitFacts:
     steps; `communication_step_seconds` is what an all-reduce of the gradients took, timed alone
     after the training, None on one device and where no gradients are summed. `cluster_seconds` are
     those before the first step in which the processes of a cluster joined, None for one process.
-    `name` is that of one of a script's calls of `fit`; where that was cut short, `repeated_epochs`
-    says how many epochs the script found in its history beyond those that began: the last values,
-    repeated. They are not in `history`.
+    `name` is that of a script's call of `fit`; if that was cut short, `repeated_epochs` is the
+    number of epochs by which its own history was extended with the last values. They are not in
+    `history`.
     """
 
     blocks: tuple[Block, ...]
@@ -56,7 +56,7 @@ class FitFacts:
 
 @attrs.frozen(kw_only=True)
 class FitOutcome(FitFacts):
-    """What one fit took and reached. Seconds count from the start of its build.
+    """The times and the results of one fit. Seconds count from the start of its build.
 
     `setup_seconds` lie before the first step; `epoch_begin_seconds` and `epoch_end_seconds` hold
     one figure an epoch, of the last one too where the fit was `cut_short` in it; `edge_seconds`

@@ -9,7 +9,7 @@ import attrs
 
 
 class InRunVerdict(StrEnum):
-    """What may be said of two training loops. The value is the word in JSON.
+    """The verdict on two training loops. The value is the word in JSON.
 
     The words that it shares with `Verdict` mean the same; the last three have no figures.
     """
@@ -21,15 +21,15 @@ class InRunVerdict(StrEnum):
     SUSPICIOUS = "suspicious"
     # far behind in its first block, or could not be traced or compiled
     DROPPED = "dropped"
-    # not far behind in its first block, which was all that was asked
+    # not far behind in its first block, and compared no further
     SCREENED = "screened"
-    # no budget for it, or the training ended before
+    # no budget for it, or the training ended first
     NOT_COMPARED = "not compared"
 
 
 @attrs.frozen
 class Quad:
-    """Four blocks in a row: who made each (True: the alternative), and its seconds a step."""
+    """Four blocks in a row: the loop of each (True: the alternative), and its seconds a step."""
 
     order: tuple[bool, ...]
     step_seconds: tuple[float, ...]
@@ -42,7 +42,7 @@ class Quad:
 
     @property
     def variance(self) -> float:
-        """That of `log_ratio`, from how far each function's own two blocks lie apart."""
+        """The variance of `log_ratio`, from the difference of each function's two blocks."""
         logs = list(zip(self.order, map(math.log, self.step_seconds), strict=True))
         (a, b), (c, d) = (
             [log for alternative, log in logs if alternative is own] for own in (True, False)
@@ -52,7 +52,7 @@ class Quad:
 
 @attrs.frozen(kw_only=True)
 class InRun:
-    """What an in-run contrast found. `speedup` above 1: the alternative is faster a step.
+    """The result of an in-run contrast. `speedup` above 1: the alternative is faster a step.
 
     `low` and `high` are the ends of its interval, None where too few blocks were timed; `samples`
     are all quads, those after the last look too.
@@ -72,9 +72,9 @@ class InRun:
 
 @attrs.frozen(kw_only=True)
 class Adapted:
-    """What a training compared, and which loop it keeps and why.
+    """The loops that a training compared, and the one that it keeps.
 
-    :param seconds: of training in which loops were compared, first calls included.
+    :param seconds: time of the training in which loops were compared, first calls included.
     :param steps: steps made meanwhile, of `total_steps` (None where unknown).
     """
 

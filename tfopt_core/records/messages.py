@@ -22,9 +22,9 @@ class ProcessStarted:
 
 @attrs.frozen
 class ClusterJoining:
-    """The process waits for the others of its cluster from now on, for at most so many seconds.
+    """The process begins to wait for the others of its cluster, for at most `seconds`.
 
-    It waits in native code and can say nothing meanwhile.
+    It waits in native code and cannot send messages meanwhile.
     """
 
     cluster: Cluster
@@ -33,12 +33,12 @@ class ClusterJoining:
 
 @attrs.frozen
 class ClusterJoined:
-    """All processes of the cluster have come."""
+    """All processes of the cluster have joined."""
 
 
 @attrs.frozen
 class StepDone:
-    """So many steps of an epoch are done; both count from 0."""
+    """`step` steps of an epoch are done; `epoch` counts from 0."""
 
     epoch: int
     step: int
@@ -54,28 +54,28 @@ class EpochDone:
 
 @attrs.frozen
 class Note:
-    """Something that the user is to be told, in words."""
+    """A text for the user."""
 
     text: str
 
 
 @attrs.frozen
 class PhaseBegun:
-    """What a diagnosis does now, in words."""
+    """A phase of a diagnosis begins; `phase` describes it in words."""
 
     phase: str
 
 
 @attrs.frozen
 class PartsMeasured:
-    """A diagnosis without the answers of the plugins, which are asked next."""
+    """A diagnosis before the plugins are asked for suggestions."""
 
     diagnosed: Diagnosed
 
 
 @attrs.frozen
 class PluginAsked:
-    """This plugin is asked what it would do."""
+    """This plugin is asked for suggestions."""
 
     plugin: str
 
@@ -91,7 +91,7 @@ class Failure:
 
     :param error: the name of the exception's class.
     :param message: what is wrong; of an unexpected exception, what it is and where it was raised.
-    :param exit_code: the one with which tfopt ends.
+    :param exit_code: the exit code of tfopt.
     """
 
     error: str
@@ -99,7 +99,7 @@ class Failure:
     exit_code: int
 
 
-# What is told while a process works, and its last message, of which there is one.
+# The messages while a process works, and the last message, which ends them.
 Progress = (
     ProcessStarted | ClusterJoining | ClusterJoined | StepDone | EpochDone | Adapted | Note
     | PhaseBegun | PartsMeasured | PluginAsked

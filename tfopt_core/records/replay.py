@@ -37,15 +37,15 @@ class Replayed:
         itself. `unread` says why they could not be compared whole, None if they can.
     :param shortened_to: how many elements of its source each epoch was cut down to, None for all.
     :param reproducible: whether the data, built anew under the same seed, were the same again;
-        None where that was not asked.
+        None if not checked.
     :param steps: how many steps were replayed.
     :param reported: after how many steps the loop reported losses.
     :param losses: by name, the running means at those steps.
     :param weight_difference: against the other side, see `training.weights`; None on the first
         side.
-    :param own_difference: of this side's weights to those of the same training repeated; None where
-        that was not asked, because there was nothing to explain.
-    :param left_out: what acts on a training and is no part of the replay, in words.
+    :param own_difference: of this side's weights to those of the same training repeated; None if
+        there was no difference to explain.
+    :param left_out: the parts of a training that are not replayed, in words.
     """
 
     epochs: tuple[ReadEpoch, ...]

@@ -14,7 +14,7 @@ from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
 SCHEMA_VERSION = 1
 
 # "repeated": the machine was disturbed, so the round was measured again and the run set aside.
-# "served": a process that computed nothing of its own, for a training that others have done.
+# "served": the process only served a training of other processes.
 RunStatus = Literal["ok", "failed", "repeated", "served"]
 
 
@@ -28,9 +28,8 @@ class FitResult(FitFacts):
     error of that. `metrics` are the last epoch's. `epochs_to_target` and `seconds_to_target`
     (counted from the start of the run's training) are None without a target or if it was not
     reached. A fit that ended once its step time was known is not `complete`: its metrics are no
-    result, and `projected_seconds` is what the whole training would take; None where that cannot be
-    told, for the reason in `why_not_projected`. `wall_seconds` are those of one of a script's calls
-    of `fit`.
+    result, and `projected_seconds` is what the whole training would take; None if unknown,
+    for the reason in `why_not_projected`. `wall_seconds` are those of a script's call of `fit`.
     """
 
     one_time_seconds: float
@@ -55,8 +54,8 @@ class RunResult(RunFacts):
     `variant` is "baseline", "full", "without NAME" or "alone NAME"; `round` and `position`
     count from 0 and say when it ran; `started` says how its process began ("spawned" or
     "forked"). `process_seconds` hold its whole process; `disturbance` is what else the machine did
-    meanwhile. A run that did not end well has its cause in `error`, the end of its output in
-    `output_tail`, and counts for nothing; neither does one that was "repeated".
+    meanwhile. A failed run has its cause in `error` and the end of its output in
+    `output_tail`, and does not count; nor does a "repeated" one.
     """
 
     id: str
@@ -80,22 +79,22 @@ class RunResult(RunFacts):
 
     @property
     def fit(self) -> FitResult:
-        """The fit whose model is judged: the last one, where none is named."""
+        """The fit whose model is judged: the named one, else the last."""
         return self.fits[-1 if self.judged is None else self.judged]
 
     def value_of(self, metric: str) -> float | None:
-        """Return a metric of the judged fit; where none is named, of the last that reports it."""
+        """Return a metric of the judged fit; if none is named, of the last that reports it."""
         reported = (fit.metrics.get(metric) for fit in reversed(self.timed_fits))
         return next((value for value in reported if value is not None), None)
 
     @property
     def timed_fits(self) -> tuple[FitResult, ...]:
-        """The fits whose time is judged: all of them, where none is named."""
+        """The fits whose time is judged: the named one, else all."""
         return self.fits if self.judged is None else (self.fits[self.judged],)
 
     @property
     def complete(self) -> bool:
-        """Whether all of these were trained to their end."""
+        """Whether all timed fits were trained to their end."""
         return all(fit.complete for fit in self.timed_fits)
 
 
@@ -148,7 +147,7 @@ class Comparison:
 
 @attrs.frozen(kw_only=True)
 class Attribution:
-    """What one plugin contributes, as contrasts of stacks that differ by it alone.
+    """The contribution of one plugin, from contrasts of stacks that differ by it alone.
 
     Each figure is a speedup (above 1: the plugin makes it faster), None where not measured.
     `low` and `high` are those of `left_out`; the others have their own.
@@ -190,7 +189,7 @@ class FigureRatio:
 
 @attrs.frozen(kw_only=True)
 class Scaling:
-    """What training on more replicas brought, against the fewer of the baseline.
+    """The gain from training on more replicas than the baseline.
 
     `efficiency` is `speedup` over the factor by which the replicas grew; both are those of
     `plugin`, or of the whole stack where that is None, and None without a verdict, as is the
@@ -214,15 +213,15 @@ class Scaling:
 
 @attrs.frozen(kw_only=True)
 class Results:
-    """One measurement, whole: what `--json` writes.
+    """A whole measurement, as `--json` writes it.
 
     `resolved` are every plugin's settings without "auto"; `setup_seconds` is what resolving and
     the dry build took, and `seconds` the whole measurement with it; `ratios` are those of further
-    figures of the same pairs, which nothing is judged by; `baseline` says what the
+    figures of the same pairs, on which no verdict depends; `baseline` says what the
     workload trains without a stack; `scaling` is None for a stack that trains on no more replicas
     than the baseline; `observations` are further paired contrasts in words;
-    `length` says whether runs trained to their end; `resumed` counts how often the measuring was
-    stopped and taken up again.
+    `length` says whether runs trained to their end; `resumed` counts how often the measurement
+    was stopped and resumed.
     """
 
     id: str

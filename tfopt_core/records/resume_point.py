@@ -13,10 +13,10 @@ import attrs
 class ResumePoint:
     """The checkpoints of a training, and the one that it resumes from.
 
-    :param start: the file to resume from, None to begin at the start; `values` is what it holds.
+    :param start: the file to resume from, None to train from the start; `values` are its content.
     :param damaged: newer checkpoints that were passed over.
-    :param moved: what of the machine is not as it was, in words.
-    :param code: what the training depends on now, by name.
+    :param moved: the differences of the machine since then, in words.
+    :param code: the facts that the training depends on, by name.
     """
 
     folder: Path
@@ -39,5 +39,5 @@ class ResumePoint:
 
     @property
     def steps(self) -> int:
-        """Steps that are done of the epoch after these."""
+        """Steps of the next epoch that are done."""
         return int(self.values.get("steps", 0))

@@ -1,4 +1,4 @@
-"""One run as its process reports it. No TensorFlow."""
+"""The report of one run by its process. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tfopt_core.records.fit import FitOutcome
 
 @attrs.frozen(kw_only=True)
 class RunFacts:
-    """What is observed of a run in its process, and kept with its result as it is.
+    """The facts of a run that its result keeps unchanged.
 
     `cpu_seconds` are what all of the process computed. Of a script: `wall_seconds` are those of its
     calls of `fit` together, or of the `judged` one, which is an index of the run's fits;
     `exit_status` is the script's own; `after_fits` is what it raised, or how it exited, after the
-    last fit that is judged; `notes` are what is to be said of it, and `written` the files that it
-    has left in its private folder.
+    last fit that is judged; `notes` are texts for the user, and `written` the files that it has
+    left in its private folder.
     """
 
     wall_seconds: float | None = None
@@ -35,11 +35,10 @@ class RunFacts:
 
 @attrs.frozen(kw_only=True)
 class RunReport(RunFacts):
-    """What the process of a run reports of it at its end.
+    """The report of a run at its end.
 
     `fits` are all that were trained, in the order of their calls. `script_error` is what a script
-    raised before they were done; `diverged` says that the loss of a judged fit was no finite
-    number.
+    raised before they were done; `diverged` says that the loss of a judged fit was not finite.
     """
 
     fits: tuple[FitOutcome, ...]
@@ -48,7 +47,7 @@ class RunReport(RunFacts):
 
     @property
     def why_failed(self) -> str | None:
-        """Why the run counts for nothing though it came to an end, None if it counts."""
+        """Why the run does not count although it ended; None if it counts."""
         if self.script_error is not None:
             return self.script_error
         if self.exit_status and self.after_fits is None:

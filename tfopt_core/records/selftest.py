@@ -1,4 +1,4 @@
-"""The result of `tfopt selftest`: what measuring said of two controls."""
+"""The results of `tfopt selftest`: measurements of two controls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ControlTrial:
 
     @property
     def as_expected(self) -> bool:
-        """The no-op must be neither faster nor slower, the one that sleeps must be slower."""
+        """Whether the no-op is neither faster nor slower, or the control that sleeps is slower."""
         verdict = self.results.comparison.verdict
         if self.control == "nothing":
             return verdict in (Verdict.NO_DIFFERENCE, Verdict.INCONCLUSIVE, Verdict.DISTURBED)

@@ -19,9 +19,9 @@ class Variant:
 
 @attrs.frozen
 class Contrast:
-    """Two variants whose difference is one plugin, and those that cannot stand without it.
+    """Two variants that differ by one plugin and those that require it.
 
-    `group` holds them all, the plugin itself too.
+    `group` holds all of them.
     """
 
     plugin: str

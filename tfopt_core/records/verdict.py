@@ -7,11 +7,11 @@ from typing import Self
 
 
 class Verdict(StrEnum):
-    """What may be said of two stacks. The value is the word in JSON and SQLite.
+    """The verdict on two stacks. The value is the word in JSON and SQLite.
 
-    `label` is what it is called where there is no room for its sentence. One that `settles` stops
-    the measuring: more pairs could change nothing that is printed. One that is `comparable` has a
-    speedup which `tfopt compare` may set against that of another measurement.
+    `label` is its short form. A verdict that `settles` ends the measurement: more pairs could
+    change nothing that is printed. A `comparable` verdict has a speedup that `tfopt compare` may
+    compare with that of another measurement.
     """
 
     label: str
@@ -45,7 +45,7 @@ class Verdict(StrEnum):
 
 
 class QualityVerdict(StrEnum):
-    """Whether the model of the full stack is as good. The value is the word in JSON and SQLite."""
+    """Whether the full stack's model is as good as the baseline's; the value as in `Verdict`."""
 
     CERTIFIED = "certified"
     NOT_WORSE = "not worse"
@@ -54,7 +54,7 @@ class QualityVerdict(StrEnum):
 
 
 class ComparisonKind(StrEnum):
-    """Which seconds a comparison is about. The value is the word in JSON and SQLite.
+    """The time that a comparison is about. The value is the word in JSON and SQLite.
 
     `qualifier` follows the verdict in its sentence and says so; it is empty for whole trainings.
     """
@@ -75,5 +75,5 @@ class ComparisonKind(StrEnum):
 
     @property
     def of_cut_runs(self) -> bool:
-        """Whether its runs end before their training does, and so tell nothing of the quality."""
+        """Whether its runs are cut short, and so say nothing about the quality."""
         return self in (ComparisonKind.STEADY, ComparisonKind.STEPS)

@@ -1,4 +1,4 @@
-"""Render lists: the plugins, one plugin's card, the recipes, the checks of this machine."""
+"""Render the lists of plugins, recipes and machine checks, and a plugin's card."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME_WIDTH = 26
 
 
 def render_plugins(infos: Sequence[PluginInfo]) -> RenderableType:
-    """One line for each plugin, under the distribution that brings it."""
+    """Return a line for each plugin, under the distribution that provides it."""
     if not infos:
         return Page((words("no plugins are installed"),))
 
@@ -50,7 +50,7 @@ def _without_first_blank(sections: Sequence[RenderableType]) -> tuple[Renderable
 
 
 def render_card(info: PluginInfo) -> RenderableType:
-    """A plugin's documentation: its card, its settings, and how it stands to others."""
+    """Return a plugin's documentation: its card, its settings, and its relations to others."""
     known = tuple(_known(info))
     return Page((
         words(info.name, "bold"),
@@ -92,7 +92,7 @@ def _setting(row: Setting) -> tuple[RenderableType, ...]:
 
 
 def render_recipes(summaries: Mapping[str, str]) -> RenderableType:
-    """The shipped recipes by name, each with when to use it."""
+    """Return the shipped recipes by name, each with when to use it."""
     if not summaries:
         return Page((words("no recipes are shipped"),))
     hint = words("tfopt apply NAME measures one; tfopt recipes copy NAME makes it yours", "dim")
@@ -101,7 +101,7 @@ def render_recipes(summaries: Mapping[str, str]) -> RenderableType:
 
 
 def render_doctor(findings: Sequence[DoctorFinding]) -> RenderableType:
-    """What this machine can do, and what to do about what it cannot."""
+    """Return the findings on this machine, each with its mend."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", max_width=NAME_WIDTH)

@@ -26,10 +26,10 @@ def render_roles(roles: Sequence[Role]) -> RenderableType:
 
 
 def epoch_of_role(role: Role, message: EpochDone) -> RenderableType:
-    """`worker 1: epoch 1  loss 0.5100`: what another process than the chief says of an epoch."""
-    told = f"{role.name}: epoch {message.epoch + 1}"
+    """Return the line of a role for an epoch: `worker 1: epoch 1  loss 0.5100`."""
+    line = f"{role.name}: epoch {message.epoch + 1}"
     loss = message.metrics.get("loss")
-    return words(told if loss is None else f"{told}  loss {units.metric_text(loss)}", "dim")
+    return words(line if loss is None else f"{line}  loss {units.metric_text(loss)}", "dim")
 
 
 def render_ends(ends: Sequence[RoleEnd], tail: str | None) -> RenderableType:

@@ -127,7 +127,7 @@ def render_resume_point(point: ResumePoint) -> RenderableType:
 
 
 def render_effects(effects: Mapping[str, Effect], prepared: Prepared) -> tuple[RenderableType, ...]:
-    """A line for each plugin, in recipe order: whether it took effect, and how."""
+    """Return a line for each plugin, in recipe order: whether it took effect, and how."""
     rows = []
     for plugin in prepared.plugins:
         effect = effects[plugin.name]

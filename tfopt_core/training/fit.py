@@ -36,13 +36,13 @@ def train(
     """Train to the end of the recipe's epochs, or until a plugin or callback stops.
 
     :param started: `perf_counter_ns` at the start of the build; the wall time counts from there.
-    :param report: called with the messages of progress.
-    :param is_known: called with the blocks so far; once it says that the step time is known, the
-        training is cut short.
-    :param adapt: makes what compares exact loops while the training goes on, and keeps one.
-    :param checkpointer: writes checkpoints, and resumes from one; not together with
-        `adapt`, which trains in an order of calls that no checkpoint holds.
-    :raises TrainingDiverged: once the training loss is no finite number.
+    :param report: called with progress messages.
+    :param is_known: called with the blocks so far; the training is cut short once it returns that
+        the step time is known.
+    :param adapt: compares exact loops during the training, and keeps one of them.
+    :param checkpointer: writes checkpoints, and resumes from one; not together with `adapt`,
+        which makes calls in an order that no checkpoint holds.
+    :raises TrainingDiverged: once the training loss is not finite.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     """
     model, run = built.model, built.run
@@ -94,16 +94,16 @@ def outcome_of(
     resumed: bool = False,
     communication_step_seconds: float | None = None,
 ) -> FitOutcome:
-    """Return what the callbacks of a fit that lasted from `started` to `ended` have recorded.
+    """Return the outcome of a fit, as its callbacks recorded it.
 
-    :param started, ended: in nanoseconds.
+    :param started, ended: the time of its begin and end, in nanoseconds.
     :param initial_epoch: the epochs that were trained before.
     """
     timer = hooks.timer
     timed, clock, model, run = timer.timed, timer.clock, timer.built.model, timer.built.run
     return FitOutcome(
-        # whoever is never cut short was asked all along, and that is none of its training
-        wall_seconds=(ended - started - timer.asking_nanoseconds) / 1e9,
+        # checking whether the step time is known is no part of the training
+        wall_seconds=(ended - started - timer.check_nanoseconds) / 1e9,
         setup_seconds=((clock.first_step_start or ended) - started) / 1e9,
         blocks=tuple(clock.blocks),
         validation_seconds=tuple(clock.validation_seconds),
@@ -154,7 +154,7 @@ def _fit(timed: TimedFunction, callbacks: Any, initial_epoch: int) -> None:
 
 
 def _validation(timed: TimedFunction) -> Callable[[], object] | None:
-    """Return what makes one more validation, None without validation data."""
+    """Return a function that validates once more, None without validation data."""
     model, data = timed.built.model, timed.built.run.datasets.get("validation")
     if data is None:
         return None
@@ -163,9 +163,9 @@ def _validation(timed: TimedFunction) -> Callable[[], object] | None:
 
 
 def evaluated_metrics(built: Built) -> tuple[str, ...]:
-    """The names of the metrics that a finished epoch will have, found by evaluating one batch.
+    """Return the names of the metrics of an epoch, by evaluating one batch.
 
-    What a metric is called is known only once Keras has built it.
+    A name is known only once Keras has built the metric.
     """
     import tensorflow as tf
 

@@ -24,8 +24,8 @@ from tfopt_core.training.timing.clock import StepClock
 # Progress is reported at most this often: the parent redraws once a second.
 PROGRESS_NANOSECONDS = 250_000_000
 
-# Whether the step time is known is checked after so many blocks, and each time after a tenth as
-# many again: the search for changes of level costs more the more blocks there are.
+# Whether the step time is known is checked after this many blocks, and again after each tenth more:
+# the search for changes of level costs more with more blocks.
 FIRST_CHECK_BLOCKS, CHECK_GROWTH = 10, 1.1
 
 IsKnown = Callable[[Sequence[Block]], bool]
@@ -34,8 +34,8 @@ IsKnown = Callable[[Sequence[Block]], bool]
 def fit_callbacks(callbacks: Sequence[Any], timer: StepTimer, *last: Any) -> list[Any]:
     """Return the callbacks of a fit with those of tfopt around them.
 
-    The first one sees an epoch's last step end before any callback acts on it; the timer and those
-    that follow it see what all the others have done.
+    The first one is called before any callback acts on the end of an epoch; the timer and those
+    after it are called when all others have acted.
     """
     own = (AutotuneReader(timer.built), timer, *last)
     return [keras_callback(StepsEnd(timer.clock)), *callbacks, *map(keras_callback, own)]
@@ -48,13 +48,13 @@ class StepsEnd:
     clock: StepClock
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Stop timing steps: what other callbacks do now is no step's time."""
+        """Stop timing steps: the time of other callbacks is no step's time."""
         self.clock.end_steps()
 
 
 @attrs.frozen(eq=False)
 class AutotuneReader:
-    """Reads what AUTOTUNE chose from the iterator of `fit`, where the data plan asks for it."""
+    """Reads the choices of AUTOTUNE from the iterator of `fit`, if the data plan requests it."""
 
     built: Built
 
@@ -65,18 +65,18 @@ class AutotuneReader:
             model.train_function = noting(model, model.train_function)
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Read the last iterator while it lives."""
+        """Read the choices from the last iterator while it exists."""
         read_tuning(self.built.model)
 
 
 @attrs.define(eq=False)
 class StepTimer:
-    """Times the steps, validations and epochs of a fit, and cuts it short once that is enough.
+    """Times the steps, validations and epochs of a fit, and may cut it short.
 
-    :param is_known: asked now and then, with the blocks so far, whether the step time is known;
-        then the training is cut short. None trains to the end.
+    :param is_known: called now and then with the blocks so far; the training is cut short once it
+        returns that the step time is known. None trains to the end.
     :param validate: makes one more validation, as `fit` makes them; None if there are no data.
-    :param asking_nanoseconds: what asking took, which is no part of the training.
+    :param check_nanoseconds: the time of these calls, which is no part of the training.
     """
 
     timed: TimedFunction
@@ -84,7 +84,7 @@ class StepTimer:
     is_known: IsKnown | None = None
     validate: Callable[[], object] | None = None
     cut_short: bool = False
-    asking_nanoseconds: int = 0
+    check_nanoseconds: int = 0
     _reported: int = 0
     _next_check: int = attrs.field(factory=lambda: FIRST_CHECK_BLOCKS)
 
@@ -137,10 +137,10 @@ class StepTimer:
         if len(blocks) < self._next_check:
             return
         self._next_check = math.ceil(CHECK_GROWTH * len(blocks))
-        asked = perf_counter_ns()
+        begin = perf_counter_ns()
         if is_known(blocks):
             self.cut_short = self.built.model.stop_training = True
-        self.asking_nanoseconds += perf_counter_ns() - asked
+        self.check_nanoseconds += perf_counter_ns() - begin
         self.clock.leave_out()
 
 
@@ -149,7 +149,7 @@ class EpochHooks:
     """Records the metrics of each epoch, calls the plugins' `on_epoch_end` and obeys them.
 
     :param penalties: whether the metrics have the loss without its penalties.
-    :param tolerant: whether a loss that is no finite number is noted in `diverged` only.
+    :param tolerant: whether a loss that is not finite is only recorded in `diverged`.
     """
 
     timer: StepTimer
@@ -164,7 +164,7 @@ class EpochHooks:
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Record the metrics of a whole epoch and call the plugins.
 
-        :raises TrainingDiverged: if the training loss is no finite number.
+        :raises TrainingDiverged: if the training loss is not finite.
         :raises PluginError: if a plugin fails.
         """
         logs = logs or {}

@@ -1,5 +1,4 @@
-"""The train function of a fit with the clock around it: Keras' own, one of a loop of the stack, or
-one that is shared by several devices or processes."""
+"""Put a clock around the train function of a fit: Keras' own, a loop's, or a distributed one."""
 
 from __future__ import annotations
 
@@ -30,17 +29,17 @@ from tfopt_core.training.timing.devices import device_sync
 
 @attrs.define(eq=False)
 class TimedFunction:
-    """Sets a model's train function for as long as a fit lasts.
+    """Sets a model's train function for the duration of a fit.
 
     The clock sits around `model.train_function`, not in a batch callback: a callback that acts
     on batches makes Keras convert the logs of every step.
 
     :param distribution: trains on several devices or processes.
-    :param function_cache: what earlier fits of the model have left, and later ones will find.
+    :param function_cache: the train functions of earlier fits of the model.
     :param on_traced: called after the step was traced.
-    :param loop: trains by changing loops, in place of the stack's one.
+    :param loop: changes between exact loops, in place of the stack's loop.
     :param of_stack: the train function of the stack's loop, None for Keras' own.
-    :param shared: that of the distribution.
+    :param shared: the train function of the distribution.
     """
 
     built: Built
@@ -65,8 +64,8 @@ class TimedFunction:
     def install(self, adapt: Adapt | None = None, tell: Tell = lambda message: None) -> None:
         """Put the clock around the model's train function, and the plugins' step around its own.
 
-        :param adapt: makes what compares exact loops while the training goes on, and keeps one.
-        :param tell: called with what came of that.
+        :param adapt: compares exact loops during the training, and keeps one of them.
+        :param tell: called with the result.
         """
         model, wrap, cache = (
             self.built.model,
@@ -87,7 +86,7 @@ class TimedFunction:
         self._set_train_function()
 
     def uninstall(self) -> None:
-        """Leave the model as Keras made it."""
+        """Restore the model as Keras made it."""
         model, options = self.built.model, self.built.training
         if self.loop is not None:
             self.loop.finish()
@@ -103,7 +102,7 @@ class TimedFunction:
 
     @property
     def jit_compile(self) -> bool:
-        """Whether XLA compiles the steps, in the end where loops change."""
+        """Whether XLA compiles the steps; those of the last loop, if loops change."""
         loop = self.loop
         return bool(self.built.model.jit_compile) if loop is None else loop.last.jit_compile
 
@@ -130,7 +129,7 @@ class TimedFunction:
             model.train_function = self.clock.timed(function, lambda: function.report.last_call)
             return
         if cache.key == self._key():
-            model.train_function = cache.function  # None, or what an earlier fit has traced
+            model.train_function = cache.function  # None, or traced by an earlier fit
         model.make_train_function()
         cache.function, cache.key = model.train_function, self._key()
         model.train_function = self.clock.timed(model.train_function)
@@ -141,7 +140,7 @@ class TimedFunction:
         return (loop_of(self.built), size, training.wrap_train_step is None)
 
     def _cached_chunks(self) -> ChunkedFunction | None:
-        """Return a chunked loop that an earlier fit has traced; a resident one has other data."""
+        """Return the chunked loop of an earlier fit, if it fits; a resident one has other data."""
         function, key = self.function_cache.function, self.function_cache.key
         return function if isinstance(function, ChunkedFunction) and key == self._key() else None
 

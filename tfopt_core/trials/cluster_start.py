@@ -60,7 +60,7 @@ def _joined(task: RunTask, tell: Tell) -> tuple[RunTask, Joined] | None:
     documents = exchanged(joined.strategy, own)
     check_agreement(cluster, [document["facts"] for document in documents])
     chief = documents[0]
-    # "auto" may have another result here
+    # "auto" may have been resolved differently here
     plugins = with_settings(job.plugins, [chief["settings"][p.name] for p in job.plugins])
     # what a plugin noted while it built the strategy is that of the plugin that replaces it
     states = {
@@ -81,7 +81,7 @@ def _checkpoint(task: RunTask) -> str:
 
 
 def check_built(built: Built) -> None:
-    """Check that every worker makes as many steps on as large batches of the same model.
+    """Check that all workers make the same steps: on batches of one size, with one model.
 
     A worker that ends an epoch before the others leaves them waiting for ever.
 

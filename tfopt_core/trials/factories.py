@@ -9,7 +9,7 @@ from tfopt_core.workers.task import LookTask, RunTask, named_function
 
 
 def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
-    """Start TensorFlow and do what the task says; return the last message."""
+    """Start TensorFlow and carry out the task. Return the last message."""
     from tfopt_core.training.runtime import start_tensorflow
 
     first = isinstance(task, RunTask) and task.job.runtime.builds_strategy_first
@@ -26,9 +26,9 @@ def carry_out(task: RunTask | LookTask, tell: Tell) -> Answer:
     from tfopt_core.training.distributed.ending import ending_together
     from tfopt_core.trials.cluster_start import join_cluster
 
-    there = join_cluster(task, tell)
-    if there is None:
+    result = join_cluster(task, tell)
+    if result is None:
         return OthersServed()
-    task, joined = there
+    task, joined = result
     with ending_together(joined.cluster):
         return run(task, tell, joined)

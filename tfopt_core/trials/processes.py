@@ -54,7 +54,7 @@ REPLAYED = "tfopt_core.trials.looks:replayed"
 # The files that a run leaves in its folder: its output, and the model if it is saved.
 MODEL_FILE = "model.keras"
 KEPT = (OUTPUT_FILE, MODEL_FILE)
-# Of longer outputs the beginning and the end are kept: a script may print a million lines.
+# Longer outputs keep their beginning and their end: a script may print a million lines.
 OUTPUT_BYTES = 2**20
 OUTPUT_LINES = 12
 # TensorFlow's messages at its start, before any log level takes effect.
@@ -86,7 +86,7 @@ class Processes:
     ) -> Prepared:
         """Make the dry build of the stack and return it.
 
-        :param estimate, detail, quick: as `PrepareTask` has them.
+        :param estimate, detail, quick: see `PrepareTask`.
         :raises RecipeError: for a workload that cannot be built.
         :raises InputError: for another error that the user can correct.
         :raises PreparationFailed: for an error that would stop every run.
@@ -106,7 +106,7 @@ class Processes:
         """Resolve the stack of the request, and write its training down as a program.
 
         :param look: the function that writes a factory's training, see `LookTask`.
-        :param of_script: the function of a process that writes a script's, see `Task`.
+        :param of_script: the function of a process that writes a script's training, see `Task`.
         :raises: what `prepare` raises; a RecipeError for a workload that has no plain form.
         """
         common = self._common
@@ -177,23 +177,23 @@ class Processes:
         return outcome.cause or "no cause is known"
 
     def diagnose(
-        self, asked: tuple[str, ...], tell: Tell, look: str, *, quick: bool = False
+        self, asked_plugins: tuple[str, ...], tell: Tell, look: str, *, quick: bool = False
     ) -> ProcessOutcome:
-        """Take a step of the training with the plugins of the request apart.
+        """Measure the parts of a step of the training with the plugins of the request.
 
         :param look: the function that does it, see `LookTask`.
-        :param asked, quick: as `DiagnoseTask` has them.
+        :param asked_plugins, quick: see `DiagnoseTask`.
         """
         task = DiagnoseTask(
-            job=self._job_of_stack("diagnose"), look=look, asked=asked, quick=quick,
-            **self._common,
+            job=self._job_of_stack("diagnose"), look=look, asked_plugins=asked_plugins,
+            quick=quick, **self._common,
         )  # fmt: skip
         return self._carry_out(task, tell)
 
     def failure(self, outcome: ProcessOutcome, what: str) -> TfoptError:
-        """Return why a process that trains nothing gave no answer.
+        """Return the error of a process that trains nothing and failed.
 
-        :param what: it did: "the dry build".
+        :param what: the work of the process, such as "the dry build".
         """
         failure = outcome.message
         if not isinstance(failure, Failure):
@@ -210,7 +210,7 @@ class Processes:
 
     @property
     def _common(self) -> dict[str, Any]:
-        """What all tasks are given."""
+        """The arguments of all tasks."""
         script = self.request.recipe.workload.script
         function = FACTORY if script is None else SCRIPT
         return {"function": function, "alike": self.alike, "debug": self.request.debug}

@@ -1,4 +1,4 @@
-"""Worker processes: their tasks, how they are started, watched and ended.
+"""Start, supervise and end worker processes, and define their tasks.
 
 A task names the function that its process calls; the functions are in folders that import this one.
 """

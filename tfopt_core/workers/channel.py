@@ -17,7 +17,7 @@ from tfopt_core.workers.task import Task
 
 TYPE = "type"
 _KINDS = tuple(kind.__name__ for kind in get_args(Message))
-# So much of what is no message is named, and so many of the things that are wrong with one.
+# The most characters shown of an unknown message, and the most problems of a malformed one.
 SHOWN_CHARACTERS, SHOWN_PROBLEMS = 80, 3
 
 _converter = Converter(forbid_extra_keys=True)
@@ -49,24 +49,24 @@ def encode(message: Message) -> bytes:
 def decode(line: bytes) -> Message:
     """Return the message that a line of JSON holds.
 
-    :raises ValueError: if it is none of the known ones, or is not as its class says.
+    :raises ValueError: if it is unknown or malformed.
     """
     return _structured(json.loads(line))
 
 
 def reworded(message: Message, in_words: Callable[[str], str]) -> Message:
-    """Return a message with each of its texts as `in_words` puts it, wherever they stand."""
+    """Return a message with `in_words` applied to each of its texts."""
 
-    def told(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if isinstance(value, str):
             return in_words(value)
         if isinstance(value, dict):
-            return {key: told(each) for key, each in value.items()}
+            return {key: convert(each) for key, each in value.items()}
         if isinstance(value, list | tuple):
-            return [told(each) for each in value]
+            return [convert(each) for each in value]
         return value
 
-    return _structured(told(_converter.unstructure(message, unstructure_as=Message)))
+    return _structured(convert(_converter.unstructure(message, unstructure_as=Message)))
 
 
 def check_answer(message: Message, task: Task) -> None:
@@ -75,8 +75,8 @@ def check_answer(message: Message, task: Task) -> None:
     :raises ValueError: if it answers another kind of task.
     """
     if not isinstance(message, (Failure, *task.answers)):
-        kind, asked = type(message).__name__, type(task).__name__
-        raise ValueError(f"message {kind!r} is no answer to {asked!r}")
+        kind, wanted = type(message).__name__, type(task).__name__
+        raise ValueError(f"message {kind!r} is no answer to {wanted!r}")
 
 
 def _structured(data: Any) -> Message:
@@ -85,7 +85,7 @@ def _structured(data: Any) -> Message:
         raise ValueError(f"unknown message {str(data)[:SHOWN_CHARACTERS]!r}")
     try:
         message: Message = _converter.structure(data, Message)  # type: ignore[arg-type]
-    except Exception as error:  # the pipe may hold anything in the place of a number or a table
+    except Exception as error:  # any value may have any type
         problems = "; ".join(transform_error(error)[:SHOWN_PROBLEMS])
         raise ValueError(f"malformed message {kind!r}: {problems}") from error
     return message

@@ -22,18 +22,18 @@ from tfopt_core.workers.supervise import DUMP_SIGNAL
 from tfopt_core.workers.task import RunTask, failure_of, named_function
 
 # A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
-# stands well above them.
+# has a high number.
 CHANNEL_DESCRIPTOR = 200
 
 
 def main(descriptor: int) -> int:
     """Serve the process that holds the other end of this socket."""
-    # closed on exec: what the workload starts must not speak for us
+    # closed on exec: processes that the workload starts must not send messages
     private = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, CHANNEL_DESCRIPTOR)
     os.close(descriptor)
     channel = socket.socket(fileno=private)
     faulthandler.enable()
-    faulthandler.register(DUMP_SIGNAL, all_threads=True)  # where it hangs, when it is ended for it
+    faulthandler.register(DUMP_SIGNAL, all_threads=True)  # shows where it hangs
     lock = threading.Lock()
 
     def send(message: Message) -> None:
@@ -57,7 +57,7 @@ def main(descriptor: int) -> int:
     except KeyboardInterrupt:
         return 130
     except (Exception, SystemExit) as error:
-        # an expected error says itself what is wrong and where
+        # an expected error needs no traceback
         if task.debug or not isinstance(error, TfoptError):
             traceback.print_exc()
         send(failure_of(error))
@@ -69,7 +69,7 @@ def main(descriptor: int) -> int:
 
 
 def _die_with_parent(channel: socket.socket) -> None:
-    """The parent sends nothing more: the end of the stream is the end of the parent."""
+    """Kill this process once the stream ends: then the parent is gone."""
     with contextlib.suppress(OSError):
         while channel.recv(1):
             pass

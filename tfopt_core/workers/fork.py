@@ -34,9 +34,9 @@ PROGRAM = (sys.executable, "-P", "-m", "tfopt_core.workers.fork_server")
 
 
 def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
-    """Return why a task must have a process of its own from the first line on, None if it need not.
+    """Return why a task needs a new process, None if it may run in a fork.
 
-    Where a fork is not known to be equal to a new process, it is not used.
+    A fork is used only where it is known to be equal to a new process.
     """
     if not sys.platform.startswith("linux"):
         return "forking is tested on Linux only"
@@ -57,9 +57,9 @@ def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
 class ForkRunner:
     """Runs each task in a fork where that is allowed, else in a new process.
 
-    Leave it as a context: that ends the servers.
+    Use it as a context manager: leaving it ends the servers.
 
-    :param spawn: carries out what may not be forked.
+    :param spawn: runs the tasks that may not be forked.
     """
 
     spawn: SpawnRunner = attrs.field(factory=SpawnRunner)
@@ -78,7 +78,7 @@ class ForkRunner:
         self.close()
 
     def with_spawn(self, spawn: SpawnRunner) -> ForkRunner:
-        """Return a runner with the same servers, whose runs go as `spawn` says; do not leave it."""
+        """Return a runner with the same servers and another `spawn`; do not close it."""
         other = ForkRunner(spawn)
         other._servers = self._servers
         return other
@@ -97,7 +97,7 @@ class ForkRunner:
         try:
             return self._forked(self._server(environment), task, tell)
         except (ParentGone, NeverStarted):
-            # whatever the reason, a new process tells it, or does without
+            # a new process either works or reports the reason
             self._trusted = False
             self.close()
             return attrs.evolve(self.spawn(task, environment, tell), started=FELL_BACK)
@@ -123,8 +123,8 @@ class ForkRunner:
             stack.callback(end_group, process)
             message, cause = converse(process, ours, task, limits, tell)
             if message is None and server.process.poll() is not None and self.spawn.capture:
-                # how the run ended was for the server to tell; a measurement's run is made again,
-                # but no training that prints as it goes begins twice
+                # the server is gone, and with it the exit status: repeat a run of a measurement,
+                # but not a training that prints as it goes
                 raise ParentGone
         return ProcessOutcome(
             message=message,
@@ -139,7 +139,7 @@ class ForkRunner:
 
 @attrs.define(eq=False)
 class Server:
-    """The other end of a fork server."""
+    """A fork server, seen from the process that started it."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
@@ -150,7 +150,7 @@ class Server:
 
         :raises ParentGone: if it cannot.
         """
-        # packets: an answer is never cut or glued to the next
+        # packets: answers are never split or joined
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(

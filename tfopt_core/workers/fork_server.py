@@ -1,4 +1,4 @@
-"""The program of a fork server: imports TensorFlow, touches no device, and forks when asked."""
+"""The program of a fork server: imports TensorFlow, touches no device, and forks on request."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import warnings
 
 from tfopt_core.workers.reaper import become_subreaper, end_orphans, tell, wait_for
 
-# What every run needs. Whatever runs a TensorFlow operation or opens a device must not stand
-# here: its forks would hang.
+# The modules that every run needs. None of them may run a TensorFlow operation or open a device:
+# the forks would hang.
 PRELOADED = (
     "tensorflow",
     "keras",
@@ -29,10 +29,10 @@ _DESCRIPTORS = 3
 
 
 def serve(control: socket.socket) -> int:
-    """Fork a process for each request until the other end is closed; the exit code."""
+    """Fork a process for each request until the other end is closed. Return the exit code."""
     for name in PRELOADED:
         importlib.import_module(name)
-    become_subreaper()  # of what its forks leave behind
+    become_subreaper()  # for processes that forks leave behind
     tell(control, ready=True)
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 16, _DESCRIPTORS)
@@ -57,14 +57,14 @@ def _become_child(channel: int, out: int, err: int) -> None:
     from tfopt_core.workers.child import main
 
     code = 1
-    atexit._clear()  # what the server registered for its own end is not for a fork to run
+    atexit._clear()  # a fork must not run the exit functions of the server
     try:
         os.setsid()
         for descriptor, file in ((1, out), (2, err)):
             os.dup2(file, descriptor)
             os.close(file)
         code = main(channel)
-        # as at any Python's end: threads that are no daemons, then what was registered in here
+        # as at the end of Python: threads that are no daemons, then the exit functions of the fork
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.stdout.flush()

@@ -1,7 +1,7 @@
 """Import the libraries that tfopt requires from where they are installed, never a file of a user.
 
-A run's process has the folder of its script or workload first on its import path, as Python does
-it. A file that lies there must not take the place of a library that tfopt imports later on.
+A run's process has the folder of its script or workload first on its import path, as in Python. A
+file in that folder must not replace a library that tfopt imports later on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIBRARIES = frozenset({
 
 @attrs.frozen(eq=False)
 class InstalledLibraries(MetaPathFinder):
-    """Finds these libraries on the import path of before, and nothing else.
+    """Finds these libraries on a given import path, and nothing else.
 
     :param path: the import path without the folders of the user's code.
     """
@@ -40,5 +40,5 @@ class InstalledLibraries(MetaPathFinder):
 
 
 def pin_libraries() -> None:
-    """Import these libraries from today's import path for as long as this process lives."""
+    """Import these libraries from the present import path, even after it changes."""
     sys.meta_path.insert(0, InstalledLibraries(tuple(sys.path)))

@@ -1,6 +1,6 @@
 """Find which processes of a cluster are missing, while one of them waits for the others.
 
-That process waits in native code and can tell nothing: its parent looks at the addresses.
+The waiting process is in native code and cannot report: its parent checks the addresses.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import attrs
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.training.distributed.serving import answers
 
-# Between two looks at those who have not come yet.
+# The time between two checks of the missing processes.
 LOOK_SECONDS = 1.0
 AT_ONCE = 32
 
@@ -23,11 +23,11 @@ Answers = Callable[[str], bool]
 
 @attrs.define(eq=False)
 class Gathering:
-    """The others of a cluster, looked for until they have all come or time is up.
+    """Checks the other processes of a cluster until all were seen.
 
     :param others: their addresses, by name.
-    :param seconds: how long they are waited for.
-    :param answers: whether somebody listens at an address; tests give another.
+    :param seconds: how long to wait for them.
+    :param answers: returns whether a process listens at an address; tests replace it.
     """
 
     others: Mapping[str, str]
@@ -37,15 +37,15 @@ class Gathering:
     _over: threading.Event = attrs.field(factory=threading.Event, init=False)
 
     def begin(self) -> None:
-        """Look, in a thread of its own, until `end` or until all were seen."""
+        """Start the checks, in a thread, until `end` or until all were seen."""
         threading.Thread(target=self._watch, daemon=True).start()
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._over.set()
 
     def cause(self) -> str:
-        """Return why it took too long: who did not come, or went again, as of a last look."""
+        """Check once more. Return why it took too long: who did not come, or has ended."""
         self.end()
         there = self._look(self.others)
         within = seconds_in_words(self.seconds)
@@ -56,7 +56,7 @@ class Gathering:
         return f"the cluster did not form within {within} although every address answers"
 
     def _watch(self) -> None:
-        # who came and went again must not be said never to have come
+        # a process that came and ended must not be reported as missing
         while True:
             self._seen |= self._look(name for name in self.others if name not in self._seen)
             if len(self._seen) == len(self.others) or self._over.wait(LOOK_SECONDS):
@@ -67,10 +67,10 @@ class Gathering:
         if not looked_at:
             return set()
         with ThreadPoolExecutor(min(AT_ONCE, len(looked_at))) as pool:
-            found = pool.map(self.answers, (self.others[name] for name in looked_at))
-            return {name for name, there in zip(looked_at, found, strict=True) if there}
+            answers = pool.map(self.answers, (self.others[name] for name in looked_at))
+            return {name for name, there in zip(looked_at, answers, strict=True) if there}
 
     def _named(self, names: Iterable[str]) -> str:
-        """`worker 1 (10.0.0.2:2222) and worker 2 (10.0.0.3:2222)`."""
+        """Return names with addresses: `worker 1 (10.0.0.2:2222) and worker 2 (10.0.0.3:2222)`."""
         *first, last = (f"{name} ({self.others[name]})" for name in names)
         return f"{', '.join(first)} and {last}" if first else last

@@ -15,8 +15,8 @@ def die_with_parent() -> None:
     """Have the kernel kill this process once the thread that started it has ended.
 
     While TensorFlow waits for the other processes of a cluster it holds Python's lock, and no
-    thread of Python could notice that the parent has gone. Linux alone knows such a request;
-    elsewhere this does nothing, and such a process ends when its wait does.
+    thread of Python could notice that the parent has gone. Only Linux supports this; elsewhere it
+    does nothing, and the process ends when its wait does.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -18,7 +18,7 @@ import attrs
 from tfopt_core.workers import reaper
 
 PACKET_BYTES = 1 << 16
-# A new process tells its number within milliseconds, unless the machine is at its limits.
+# A new process sends its number within milliseconds, unless the machine is at its limits.
 START_SECONDS = 60.0
 
 
@@ -29,7 +29,7 @@ class ParentGone(Exception):
 def answer(control: socket.socket, timeout: float) -> dict[str, Any]:
     """Return the next packet.
 
-    :raises ParentGone: if the other end is gone, or says nothing within `timeout` seconds.
+    :raises ParentGone: if the other end is gone, or sends nothing within `timeout` seconds.
     """
     if not _readable(control, timeout):
         raise ParentGone
@@ -39,12 +39,12 @@ def answer(control: socket.socket, timeout: float) -> dict[str, Any]:
         raise ParentGone from error
     if not data:
         raise ParentGone
-    told: dict[str, Any] = json.loads(data)
-    return told
+    packet: dict[str, Any] = json.loads(data)
+    return packet
 
 
 def _readable(control: socket.socket, timeout: float | None) -> bool:
-    """Wait for a packet, or the end of the stream, for so many seconds; return whether one came."""
+    """Wait for a packet or the end of the stream. Return whether it came within the timeout."""
     poll = select.poll()  # `select.select` knows no descriptors above 1023, which a notebook has
     poll.register(control, select.POLLIN)
     return bool(poll.poll(None if timeout is None else 1000 * timeout))
@@ -52,11 +52,11 @@ def _readable(control: socket.socket, timeout: float | None) -> bool:
 
 @attrs.define(eq=False)
 class ControlledProcess:
-    """A grandchild: its parent waits for it and tells how it ended.
+    """A grandchild, whose parent waits for it and reports how it ended.
 
     :param at_end: called once its exit status is known.
-    :param left_behind: what it had started and left outside of its session, as command lines, once
-        its exit status is known; that has been ended.
+    :param left_behind: the command lines of processes that it left outside of its session, once its
+        exit status is known; they have been ended.
     """
 
     control: socket.socket
@@ -77,18 +77,18 @@ class ControlledProcess:
             if not _readable(self.control, timeout):
                 raise subprocess.TimeoutExpired("a process", timeout or 0)
             try:
-                told = answer(self.control, 0)
-                self._code = int(told["status"])
-                self.left_behind = tuple(map(str, told["left_behind"]))
+                packet = answer(self.control, 0)
+                self._code = int(packet["status"])
+                self.left_behind = tuple(map(str, packet["left_behind"]))
             except ParentGone:
-                self._code = -signal.SIGKILL  # it cannot be asked any more; its group is ended
+                self._code = -signal.SIGKILL  # its status is unknown; its group is ended
             self.at_end()
         return self._code
 
 
 @attrs.define(eq=False)
 class DirectProcess:
-    """A child of this process, where the system knows no subreapers."""
+    """A child of this process, for systems without subreapers."""
 
     pid: int
     _process: subprocess.Popen[bytes]
@@ -112,7 +112,7 @@ def start_process(
     """Start a program in a session of its own, on Linux below a process that ends its orphans.
 
     :param passed: the descriptor that it inherits.
-    :param output: where it prints; None for where this process does.
+    :param output: the file for its output; None for the output of this process.
     :raises ParentGone: if it could not be started.
     """
     options: dict[str, Any] = {
@@ -125,7 +125,7 @@ def start_process(
     if not sys.platform.startswith("linux"):
         direct = subprocess.Popen(list(program), pass_fds=[passed], **options)
         return DirectProcess(direct.pid, direct)
-    # packets: an answer is never cut or glued to the next
+    # packets: answers are never split or joined
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [

@@ -3,9 +3,9 @@
     python -I -S reaper.py CONTROL PASSED PROGRAM...
 
 A process that calls `setsid` leaves its run's session, and would outlive it. The kernel hands the
-orphans of a run to this process ("child subreaper"), which ends them and tells of them. tfopt's own
+orphans of a run to this process ("child subreaper"), which ends and reports them. tfopt's own
 process, or a notebook that embeds it, is no subreaper. This one starts PROGRAM in a new session and
-tells its pid, then its exit status and what it left behind, each as a packet of JSON on CONTROL. It
+sends its pid, then its exit status and what it left behind, each as a packet of JSON on CONTROL. It
 imports the standard library only, since it starts before each run.
 """
 
@@ -27,12 +27,12 @@ PR_SET_CHILD_SUBREAPER = 36
 # A killed process is gone at once, unless it waits for a device.
 END_SECONDS = 5.0
 POLL_SECONDS = 0.01
-# What is told of processes that were left behind.
+# The most processes left behind that are named, and the most letters of each.
 MOST_NAMED, MOST_LETTERS = 5, 100
 
 
 def main(arguments: list[str]) -> int:
-    """Run a program to the end of everything that it starts; return this process' exit code."""
+    """Run a program, and end everything that it leaves behind. Return the exit code."""
     control = socket.socket(fileno=int(arguments[0]))
     control.set_inheritable(False)
     passed, program = int(arguments[1]), arguments[2:]
@@ -56,7 +56,7 @@ def become_subreaper() -> None:
 
 
 def wait_for(pid: int) -> int:
-    """Return the exit status of a child, negative for a signal; orphans that end are waited for."""
+    """Return the exit status of a child, negative for a signal; collect ended orphans too."""
     while True:
         ended, status = os.waitpid(-1, 0)
         if ended == pid:
@@ -67,11 +67,11 @@ def end_orphans(leader: int) -> list[str]:
     """Kill what is left of a session, and every orphan of it that has left it.
 
     :param leader: the session's first process, which has ended.
-    :returns: the command lines of those that had left it, at most a few.
+    :returns: the command lines of those that had left it; only some of many.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-    found: dict[int, str] = {}
+    commands: dict[int, str] = {}
     deadline = time.monotonic() + END_SECONDS
     while time.monotonic() < deadline:
         try:
@@ -80,19 +80,19 @@ def end_orphans(leader: int) -> list[str]:
         except ChildProcessError:  # none is left
             break
         for pid, group in _children():
-            if group != leader and pid not in found:
-                found[pid] = _command(pid)
+            if group != leader and pid not in commands:
+                commands[pid] = _command(pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(POLL_SECONDS)
-    named = sorted(found.values())
+    named = sorted(commands.values())
     more = len(named) - MOST_NAMED
     return [*named[:MOST_NAMED], f"{more} more"] if more > 0 else named
 
 
-def tell(control: socket.socket, **told: object) -> None:
+def tell(control: socket.socket, **fields: object) -> None:
     """Send one packet."""
-    control.send(json.dumps(told).encode())
+    control.send(json.dumps(fields).encode())
 
 
 def _children() -> Iterator[tuple[int, int]]:
@@ -103,7 +103,7 @@ def _children() -> Iterator[tuple[int, int]]:
             continue
         with contextlib.suppress(OSError):
             with open(f"/proc/{entry.name}/stat", encoding="utf-8", errors="replace") as file:
-                # the name, which may hold anything, stands in parentheses
+                # the name, which may hold any character, is in parentheses
                 state, parent, group = file.read().rpartition(")")[2].split()[:3]
             if int(parent) == own and state != "Z":
                 yield int(entry.name), int(group)
@@ -119,7 +119,7 @@ def _command(pid: int) -> str:
 
 
 def _end_with_parent(control: socket.socket, pid: int) -> None:
-    """The parent sends nothing: the end of the stream is the end of the parent."""
+    """Kill the run once the stream ends: then the parent is gone."""
     with contextlib.suppress(OSError):
         while control.recv(1):
             pass

@@ -22,7 +22,7 @@ from tfopt_core.workers.process_control import ParentGone, start_process
 from tfopt_core.workers.supervise import Limits, converse, end_group
 from tfopt_core.workers.task import Task
 
-# Holds the dump of faulthandler, whose list of modules alone takes some 3000.
+# Enough for the dump of faulthandler, whose list of modules alone takes some 3000.
 TAIL_BYTES = 16_000
 OUTPUT_FILE = "output.txt"
 
@@ -32,9 +32,9 @@ FELL_BACK: Started = "spawned: forking failed"
 
 @attrs.frozen(kw_only=True)
 class ProcessOutcome:
-    """How a process ended: its last word, or why there is none.
+    """How a process ended: its last message, or why there is none.
 
-    `message` is its final message; `cause` says why there is none ("killed by SIGKILL");
+    `message` is its last message; `cause` says why there is none ("killed by SIGKILL");
     `left_behind` are the processes outside of its session that outlived it and were ended;
     `written` the files that a script has left behind the overlay of its private folder.
     """
@@ -50,7 +50,7 @@ class ProcessOutcome:
 
 
 class Runner(Protocol):
-    """What carries out a task; tests give a fake one."""
+    """Runs a task in a process; tests use a fake."""
 
     def __call__(
         self, task: Task, environment: Mapping[str, str], tell: Tell
@@ -63,8 +63,8 @@ class SpawnRunner:
 
     :param capture: write the workload's output to a file in the task's folder; else it goes
         where this process' output goes.
-    :param limits: a process that passes one of them is ended.
-    :param program: is given the descriptor of its socket; tests give another.
+    :param limits: a process that exceeds one of them is ended.
+    :param program: the command, to which the descriptor of the socket is added; tests replace it.
     """
 
     capture: bool = True
@@ -102,7 +102,7 @@ class SpawnRunner:
 
 
 def tail_of(path: Path) -> str:
-    """Return the end of what a process wrote."""
+    """Return the end of the output of a process."""
     with path.open("rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - TAIL_BYTES))

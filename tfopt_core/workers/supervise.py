@@ -19,7 +19,7 @@ from tfopt_core.workers.channel import check_answer, decode, send_task
 from tfopt_core.workers.joining import Gathering
 from tfopt_core.workers.task import RunTask, Task
 
-# A process that was told to end gets this long before it is killed.
+# The time for a process to end after SIGTERM, before it is killed.
 GRACE_SECONDS = 10.0
 POLL_SECONDS = 0.1
 # Long enough for any step, trace, compilation or validation that is measured again and again.
@@ -30,12 +30,12 @@ DUMP_SIGNAL = signal.SIGUSR1
 
 
 class Process(Protocol):
-    """A process of ours: the leader of a session of its own."""
+    """A worker process, which leads its own session."""
 
     pid: int
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
+        """Return its exit status, negative for a signal; None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its exit status.
@@ -48,11 +48,10 @@ class Process(Protocol):
 class Limits:
     """How long a process may take, in seconds; None for no limit.
 
-    :param total: of a run, from its task to its last word; a preparation and a replay may take
-        longer than a run.
+    :param total: of a run, from its task to its last message; other tasks may take longer.
     :param silence: without any message.
-    :param start: until its first message, from a process that says when it has started.
-    :param called_off: asked again and again; once it gives a reason, the process is killed.
+    :param start: until its first message, for a process that reports its start.
+    :param called_off: called again and again; once it returns a reason, the process is killed.
     """
 
     total: float | None = None
@@ -61,7 +60,7 @@ class Limits:
     called_off: Callable[[], str | None] | None = None
 
 
-# A training that is wanted for itself may be silent for as long as it likes.
+# A training of the user's own may be silent for any time.
 NO_LIMITS = Limits(silence=None)
 
 
@@ -70,7 +69,7 @@ class NeverStarted(Exception):
 
 
 class _Killed(Exception):
-    """A process that is to be killed at once; the message is the cause."""
+    """The process must be killed at once; the message is the cause."""
 
 
 class _NeverJoined(Exception):
@@ -84,15 +83,17 @@ class _NeverJoined(Exception):
 def converse(
     process: Process, channel: socket.socket, task: Task, limits: Limits, tell: Tell
 ) -> tuple[Answer | None, str | None]:
-    """Hand over the task and pass on what is said until the last word.
+    """Send the task, and pass on the messages until the last one.
 
-    :returns: the final message, or None and the cause.
+    :returns: the last message, or None and the cause.
     :raises NeverStarted: if there is no message within `limits.start`.
     """
-    waiting = _Patience(limits if isinstance(task, RunTask) else attrs.evolve(limits, total=None))
+    deadlines = _Deadlines(
+        limits if isinstance(task, RunTask) else attrs.evolve(limits, total=None)
+    )
     try:
         send_task(channel, task)
-        for data in _lines(process, channel, waiting):
+        for data in _lines(process, channel, deadlines):
             try:
                 message = decode(data)
                 if isinstance(message, Answer):
@@ -102,7 +103,7 @@ def converse(
             if isinstance(message, Answer):
                 _await_exit(process)
                 return message, None
-            waiting.heed(message)
+            deadlines.note_joining(message)
             tell(message)
     except _NeverJoined as error:
         # it waits in native code with Python's lock held: it could not even write its stacks
@@ -113,25 +114,25 @@ def converse(
         return None, str(error)
     except TimeoutError as error:
         _end_gently(process)
-        if not waiting.heard and limits.start is not None:
+        if not deadlines.heard and limits.start is not None:
             raise NeverStarted from error
         return None, str(error)
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the process died before it read its task; how, is asked next
+        pass  # the process died before it read its task
     finally:
-        waiting.end()
+        deadlines.end_joining()
     return None, describe_exit(process.wait())
 
 
 def describe_exit(code: int) -> str:
-    """Return how a process ended that said nothing: "killed by SIGKILL", "ended with status 3"."""
+    """Return how a process without a last message ended, such as "killed by SIGKILL"."""
     if code >= 0:
         return f"ended with status {code} without a result"
     try:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    # who sent it is not known; the kernel does when memory runs out
+    # the sender is unknown; the kernel sends it when memory runs out
     hint = " (possibly out of memory)" if name == "SIGKILL" else ""
     return f"killed by {name}{hint}"
 
@@ -142,8 +143,8 @@ def end_group(process: Process) -> None:
     process.wait()
 
 
-class _Patience:
-    """What is left of the limits; restarted by each message."""
+class _Deadlines:
+    """Checks the limits of a process; each message restarts those of silence."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -151,25 +152,27 @@ class _Patience:
         self._gathering: Gathering | None = None
         self.heard = False
 
-    def message(self) -> None:
+    def restart(self) -> None:
         self.heard, self._last = True, time.monotonic()
 
-    def heed(self, message: Message) -> None:
-        """Be patient with a process that joins a cluster for as long as it says."""
+    def note_joining(self, message: Message) -> None:
+        """Allow a process that joins a cluster the time that its message names."""
         if isinstance(message, ClusterJoining | ClusterJoined):
-            self.end()
+            self.end_joining()
         if isinstance(message, ClusterJoining):
             self._gathering = Gathering(message.cluster.others, message.seconds)
             self._gathering.begin()
 
-    def end(self) -> None:
-        """Nobody is waited for any more."""
+    def end_joining(self) -> None:
+        """Stop waiting for other processes of a cluster."""
         if self._gathering is not None:
             self._gathering.end()
         self._gathering = None
 
     def check(self) -> None:
-        """:raises TimeoutError: saying which limit was passed.
+        """Raise an error if a limit was exceeded.
+
+        :raises TimeoutError: naming the limit.
         :raises _NeverJoined: if the others of its cluster did not come.
         :raises _Killed: if it was called off.
         """
@@ -187,12 +190,12 @@ class _Patience:
             raise TimeoutError(f"hung: no sign of life for {seconds_in_words(silence)}")
 
 
-def _lines(process: Process, channel: socket.socket, waiting: _Patience) -> Iterator[bytes]:
+def _lines(process: Process, channel: socket.socket, deadlines: _Deadlines) -> Iterator[bytes]:
     """Yield the lines that the process sends, until it closes its end or is gone."""
     channel.settimeout(POLL_SECONDS)
     pending = b""
     while True:
-        waiting.check()
+        deadlines.check()
         gone = process.poll() is not None
         try:
             part = channel.recv(1 << 16)
@@ -203,19 +206,19 @@ def _lines(process: Process, channel: socket.socket, waiting: _Patience) -> Iter
             continue
         if not part:
             return
-        waiting.message()
+        deadlines.restart()
         *lines, pending = (pending + part).split(b"\n")
         yield from lines
 
 
 def _await_exit(process: Process) -> None:
-    """The process has said its last word: let it end by itself, but not for long."""
+    """Wait a while for the process to end by itself."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE_SECONDS)
 
 
 def _end_gently(process: Process) -> None:
-    """Have it write its stacks, then TERM, ten seconds, then whatever `end_group` does."""
+    """Have the process write its stacks, then send SIGTERM and wait; `end_group` follows."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, DUMP_SIGNAL)
         time.sleep(DUMP_SECONDS)

@@ -1,4 +1,4 @@
-"""The tasks that a worker process may be given, one class for each kind of work. No TensorFlow."""
+"""The tasks of worker processes, one class for each kind of work. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tfopt_core.training.scripts.overlay_folder import OverlayMounts
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """One job for one process; its subclasses say what is done with it.
+    """One job for one process; a subclass is one kind of work.
 
-    :param function: what the process calls, as "module:function"; it is given the task and what it
-        sends messages by, and returns the last message.
+    :param function: the function that the process calls, as "module:function"; it takes the task
+        and a function that sends messages, and returns the last message.
     :param alike: whether all variants start from the same environment.
-    :param overlay: the mounts of a script's private folder, behind which the process starts; None
-        for a copy of the folder, or none.
-    :param why_no_overlay: why this machine mounts none.
+    :param overlay: the mounts of a script's private folder; None for a copy of it, or no private
+        folder.
+    :param why_no_overlay: why this machine cannot mount one.
     """
 
-    # the classes of the last message of a process that did what it was asked to
+    # the classes of the last message of a process that succeeded
     answers: ClassVar[tuple[type, ...]] = ()
 
     job: Job
@@ -52,12 +52,12 @@ class Task:
 
 @attrs.frozen(kw_only=True)
 class RunTask(Task):
-    """Train.
+    """Train one run.
 
     :param save_to: where the trained model goes, None to keep none.
     :param longest_seconds: the run ends once its step time is known, or after this many seconds of
         timed steps; None trains to the end.
-    :param adapt: find the fastest exact loop in the first seconds, and keep it.
+    :param adapt: compare exact loops in the first seconds, and keep the fastest.
     :param checkpoints: where the run writes checkpoints, and from which it resumes; None for none.
     :param measured: whether the run is one of a measurement, and not a training of the user's own:
         a script writes into a private folder, and the end may be cut short.
@@ -65,7 +65,7 @@ class RunTask(Task):
     :param facts: what must be the same for all processes of the training, by name.
     """
 
-    # one that only serves the others trains nothing
+    # a process that only serves the others trains nothing
     answers: ClassVar[tuple[type, ...]] = (RunReport, OthersServed)
 
     save_to: Path | None = None
@@ -78,16 +78,16 @@ class RunTask(Task):
 
     @property
     def is_private(self) -> bool:
-        """Whether a script writes into a private folder: in a measurement alone."""
+        """Whether a script writes into a private folder: only in a measurement."""
         return self.measured and super().is_private
 
 
 @attrs.frozen(kw_only=True)
 class LookTask(Task):
-    """Look at the workload of the job, and train nothing that is kept.
+    """Examine the workload of the job, without a training that is kept.
 
-    :param look: what the process calls once the workload is loaded, as "module:function"; it is
-        given the task, what it sends messages by, and what loads the workload of a job.
+    :param look: the function that examines it, as "module:function"; it takes the task, a function
+        that sends messages, and a function that loads the workload of a job.
     """
 
     look: str
@@ -99,7 +99,7 @@ class PrepareTask(LookTask):
 
     :param estimate: also time some steps without the stack.
     :param quick: also time some steps with the stack.
-    :param detail: also look at each stage of the data and at the memory of a run.
+    :param detail: also examine each stage of the data and the memory of a run.
     """
 
     answers: ClassVar[tuple[type, ...]] = (Prepared,)
@@ -123,27 +123,27 @@ class ReplayTask(LookTask):
 
 @attrs.frozen(kw_only=True)
 class DiagnoseTask(LookTask):
-    """Take a step apart.
+    """Measure the parts of a step.
 
-    :param asked: the plugins that are asked what they would do; each can be imported.
+    :param asked_plugins: the plugins to ask for suggestions; each can be imported.
     :param quick: take seconds, and compare loops within the training too.
     """
 
     answers: ClassVar[tuple[type, ...]] = (Diagnosed,)
 
-    asked: tuple[str, ...]
+    asked_plugins: tuple[str, ...]
     quick: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class ExportTask(PrepareTask):
-    """Resolve the stack's settings, and write the training down as a program."""
+    """Resolve the stack's settings, and write the training as a program."""
 
     answers: ClassVar[tuple[type, ...]] = (Exported,)
 
 
 def named_function(name: str) -> Callable[..., Any]:
-    """Import and return the function that is named "module:function"."""
+    """Import and return the function of a name "module:function"."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
 

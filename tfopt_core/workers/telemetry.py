@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfopt_core.records.counters import Counters
 
-# A counter of the kernel has at most 20 digits; whatever is longer is none.
+# A counter of the kernel has at most 20 digits; longer numbers are ignored.
 MAXIMUM_DIGITS = 20
 PRESSURES = ("cpu", "io", "memory")
 
@@ -46,7 +46,7 @@ def usable_cpus() -> frozenset[int] | None:
 
 
 def parse_cpu_ticks(text: str, cpus: frozenset[int] | None) -> dict[str, int]:
-    """Ticks of /proc/stat: "total", "busy", "steal", and "cpus", how many are summed up.
+    """Return ticks of /proc/stat: "total", "busy", "steal"; and "cpus", the number summed up.
 
     :param cpus: the CPUs to sum over, None for all of them.
     :returns: nothing if the text lists none of them.
@@ -73,18 +73,18 @@ def parse_cpu_ticks(text: str, cpus: frozenset[int] | None) -> dict[str, int]:
 
 def parse_pressure(text: str) -> dict[str, float]:
     """Return the seconds of a pressure-stall file, by "some" (a task waited) and "full" (all)."""
-    found = {}
+    seconds = {}
     for line in text.splitlines():
         kind, *fields = line.split() or [""]
         total = next((f[len("total=") :] for f in fields if f.startswith("total=")), "")
         microseconds = _integer(total)
         if kind in ("some", "full") and microseconds is not None:
-            found[kind] = microseconds / 1e6
-    return found
+            seconds[kind] = microseconds / 1e6
+    return seconds
 
 
 def parse_throttled(text: str) -> float | None:
-    """Throttled seconds of a control group's cpu.stat, version 2 (µs) or 1 (ns)."""
+    """Return the throttled seconds of a control group's cpu.stat, version 2 (µs) or 1 (ns)."""
     figures = _table(text)
     if "throttled_usec" in figures:
         return figures["throttled_usec"] / 1e6
@@ -92,7 +92,7 @@ def parse_throttled(text: str) -> float | None:
 
 
 def parse_swapped_pages(text: str) -> int | None:
-    """Pages swapped in and out, of /proc/vmstat."""
+    """Return the pages swapped in and out, from /proc/vmstat."""
     figures = _table(text)
     known = [figures[name] for name in ("pswpin", "pswpout") if name in figures]
     return sum(known) if known else None
@@ -103,18 +103,18 @@ def own_groups(text: str, mount: Path) -> tuple[Path, ...]:
 
     :param text: of /proc/self/cgroup: lines of hierarchy number, controllers and path.
     """
-    found: dict[Path, None] = {}
+    groups: dict[Path, None] = {}
     for line in text.splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         parts = [part for part in path.split("/") if part]
         if ".." in parts or "\0" in path or not (controllers == "" or "cpu" in controllers):
-            continue  # outside of what this container sees, or another matter
+            continue  # outside of this container, or another controller
         base = mount / "cpu" if controllers else mount
         for depth in range(len(parts), -1, -1):
-            found[base.joinpath(*parts[:depth])] = None
+            groups[base.joinpath(*parts[:depth])] = None
     # a container's own group is often mounted at the top, whatever the path says
-    return tuple(found) or (mount, mount / "cpu")
+    return tuple(groups) or (mount, mount / "cpu")
 
 
 # Reading
@@ -158,14 +158,14 @@ def _text(path: Path) -> str:
 
 
 def _table(text: str) -> dict[str, int]:
-    """Lines of a name and a whole number."""
-    found = {}
+    """Return the table of lines with a name and a whole number."""
+    table = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
         number = _integer(value.strip())
         if number is not None:
-            found[name] = number
-    return found
+            table[name] = number
+    return table
 
 
 def _integer(text: str) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 from support.compared import epochs, plain
 
 from tfopt_core.data import DataPlan, Prefetch, stages
-from tfopt_core.data.dissect import Taken, shuffled, taken_apart
+from tfopt_core.data.dissect import TracedFunction, shuffled, taken_apart
 from tfopt_core.data.functions import function_name, place_of
 from tfopt_core.data.lower import lower, lower_stages
 
@@ -396,7 +396,7 @@ def test_a_function_says_its_name_and_where_it_was_written():
         (Scaled(), "Scaled"),
     ]:
         stage = DataPlan.from_dataset(dataset().map(function)).stages[1]
-        assert isinstance(stage.function, Taken)
+        assert isinstance(stage.function, TracedFunction)
         assert name in function_name(stage.function)
         assert name in stage.describe()
         assert place_of(stage.function).startswith(here)

@@ -143,9 +143,9 @@ def test_so_many_calls_are_answered_without_a_step(steps, steps_per_call, skippe
 
     function = without_steps_done(
         train_function, steps=steps, steps_per_call=steps_per_call, reads=False,
-        logs=lambda: {"loss": 1.0}, skipped=lambda: events.append("skipped"),
-        goes_on=lambda: events.append("goes on"),
+        logs=lambda: {"loss": 1.0}, after_skipping=lambda: events.append("skipped"),
+        before_first_step=lambda: events.append("first step"),
     )  # fmt: skip
     answers = [function(None)["loss"] for _ in range(skipped + 2)]
     assert answers == [1.0] * skipped + [2.0] * 2
-    assert events == ["skipped", "goes on", "step", "step"]
+    assert events == ["skipped", "first step", "step", "step"]

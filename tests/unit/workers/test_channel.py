@@ -38,7 +38,7 @@ JOB = Job(
 )  # fmt: skip
 TASKS = {
     RunTask: {}, PrepareTask: {"look": ""}, ReplayTask: {"look": "", "replay_folder": Path("r")},
-    DiagnoseTask: {"look": "", "asked": ()},
+    DiagnoseTask: {"look": "", "asked_plugins": ()},
 }  # fmt: skip
 
 

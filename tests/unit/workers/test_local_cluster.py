@@ -109,9 +109,9 @@ def play(tmp_path):
             inner=lambda *_: pytest.fail("a cluster's run went to the inner runner"),
             spawn=spawn,
             listener=Listener(
-                began=roles.append,
-                said=lambda role, message: said.append((role.name, type(message))),
-                ended=ends.extend,
+                on_begin=roles.append,
+                on_message=lambda role, message: said.append((role.name, type(message))),
+                on_end=ends.extend,
             ),
             loss_seconds=0.5,
             end_seconds=0.5,

@@ -1,13 +1,12 @@
-"""The one place that touches private attributes of TensorFlow's data side.
+"""Take a given data set apart into stages, through private attributes of tf.data.
 
-What data sets keep of their arguments, their class names and the registry of ops are no public
-interface; tests assert for the installed TensorFlow that they still say what is read here. Where
-they do not, a data set is taken as it is: opaque, and of unknown make. Which members these are, and
-what is lost where one is missing, stands in `tfopt_core.private_api`.
+Tests assert for the installed TensorFlow that these attributes mean what is read here. Where one is
+missing, a data set stays in one piece, as an opaque source. `tfopt_core.private_api` lists them,
+and what is lost without each.
 """
 
 from tfopt_core.data.dissect.apart import taken_apart
-from tfopt_core.data.dissect.functions import Taken
+from tfopt_core.data.dissect.functions import TracedFunction
 from tfopt_core.data.dissect.rebuild import shuffled
 from tfopt_core.data.dissect.seeds import passes_to_read
 from tfopt_core.data.dissect.walk import (
@@ -20,7 +19,7 @@ from tfopt_core.data.dissect.walk import (
 )
 
 __all__ = [
-    "Taken",
+    "TracedFunction",
     "datasets",
     "graphs",
     "has_stage",

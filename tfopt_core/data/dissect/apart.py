@@ -1,4 +1,4 @@
-"""A data set taken apart into stages, as far as they are understood."""
+"""Take a data set apart into stages, as far as they are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfopt_core.data.stages import Map, MapBatches, MapExamples, Prefetch, Sourc
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 
-# Of no stage's kind, yet they yield the same each time if what they are made from does.
+# Data sets that are no stages here, but yield the same each time if their inputs do.
 _REPEATING = frozenset(
     [
         "CacheDataset",
@@ -39,15 +39,15 @@ Given = tuple[tuple[Stage, Any], ...]
 def taken_apart(dataset: Any, plan_of: PlanOf, *, deterministic: bool = False) -> Given:
     """Return the stages of a data set, the source first, each with the data set up to and with it.
 
-    Everything up to the last part that is not understood is one opaque source.
+    Everything up to the last part that is not known is one opaque source.
 
     :param plan_of: makes a plan of each data set that the source puts together.
-    :param deterministic: the author's word that this source yields the same each time.
-    :raises WorkloadError: if the installed TensorFlow does not tell what a data set is made from.
+    :param deterministic: whether its author declares that it yields the same each time.
+    :raises WorkloadError: if the installed TensorFlow does not show the inputs of a data set.
     """
     missing = why_without("data-sets")
     if missing:
-        # it would not even be seen whether the data are batched already
+        # not even batches could be recognized
         raise WorkloadError(missing)
     behind: list[tuple[Stage, Any]] = []
     current = dataset
@@ -61,8 +61,8 @@ def taken_apart(dataset: Any, plan_of: PlanOf, *, deterministic: bool = False) -
 
 
 def _one_off(dataset: Any, plan_of: PlanOf, deterministic: bool) -> tuple[Stage, Any]:
-    """The last stage, and what it is made from: None where it is the source."""
-    # private attributes may be missing, or mean something else, in any TensorFlow to come
+    """Return the last stage and the data set that it is made from, None for a source."""
+    # private attributes may be missing, or mean something else, in a later TensorFlow
     try:
         return source_of(dataset, plan_of), None
     except Exception:
@@ -84,7 +84,7 @@ def _opaque(dataset: Any, plan_of: PlanOf, deterministic: bool) -> Source:
 
 
 def _repeats(dataset: Any, plan_of: PlanOf) -> bool:
-    """Whether a data set that stays in one piece is seen to yield the same each time."""
+    """Return whether an opaque data set is known to yield the same each time."""
     try:
         dataset = getattr(dataset, "_impl", dataset)
         if class_name(dataset) not in _REPEATING or why_without("data-repeats"):
@@ -100,7 +100,7 @@ def _repeats(dataset: Any, plan_of: PlanOf) -> bool:
 
 
 def _named(given: Sequence[tuple[Stage, Any]]) -> Given:
-    """Maps as those of examples or batches, and a prefetch at the end as one that may move."""
+    """Return the stages with each map as one of examples or batches, and a free last prefetch."""
     result: list[tuple[Stage, Any]] = []
     for index, (stage, dataset) in enumerate(given):
         if isinstance(stage, Map):

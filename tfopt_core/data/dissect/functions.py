@@ -1,4 +1,4 @@
-"""A function of a given data set, taken out of it as the graph that it was traced to."""
+"""The function of a stage in a given data set, as its traced graph."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tfopt_core.data.dissect.walk import NotUnderstood
 from tfopt_core.data.functions import function_name, place_of
 
 
-class Taken:
+class TracedFunction:
     """Calls the traced graph of a function that was given to `map`, `filter`, `interleave`...
 
-    It takes and returns what that function did, and works in a new stage. The Python code is
-    not run again, so what it did while it was traced is not done twice; variables and tables
-    are the same ones. `place` is where the function was written, "" where that is unknown.
+    It takes and returns the same elements, and works in a new stage. The Python code is not run
+    again, so its side effects while tracing do not happen twice; variables and tables are the same
+    ones. `place` is where the function was written, "" if that is unknown.
 
-    :raises NotUnderstood: for functions of another make.
+    :raises NotUnderstood: for functions of TensorFlow 1.
     """
 
-    # marks what autograph is to leave alone
+    # marks a function that autograph leaves alone
     autograph_info__: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, structured: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a data set says of itself in its serialized graph only."""
+"""Read the last step of a data set from its serialized graph."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _MOST_BYTES = 16 * 2**20
 
 
 def last_step(dataset: Any) -> tuple[Any, dict[str, Any]]:
-    """The node of a data set's last step in its serialized graph, and all nodes by name.
+    """Return the node of a data set's last step in its serialized graph, and all nodes by name.
 
-    :raises NotUnderstood: if it holds too much for serializing it, or cannot be serialized.
+    :raises NotUnderstood: if it is too large to serialize.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Steps of tf.data that its public interface cannot build."""
+"""Build steps of tf.data that its public interface cannot build."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 
 def shuffled(dataset: Any, buffer_size: int, seeds: tuple[int, int], reshuffle: bool) -> Any:
-    """The data set shuffled from a pair of seeds as tf.data keeps it, so that the orders of all
-    epochs are those of the shuffle from which the pair was read.
+    """Return the data set shuffled by a pair of seeds of tf.data, so that the orders of all epochs
+    are those of the shuffle from which the pair was read.
 
     `Dataset.shuffle` takes one seed and makes the pair from that and the global seed.
     """

@@ -1,8 +1,8 @@
-"""When the reshuffling shuffles of a data set draw their seeds.
+"""Find out when the reshuffling shuffles of a data set draw their seeds.
 
-Most draw one when an iterator over the whole is made. What stands before a stage that makes the
-iterators over its inputs only while it is read (each pass of a repeat, a shuffle, the further
-parts of a concatenation) draws with it; and a cache keeps the order of whichever pass filled it.
+Most draw one when an iterator over the whole is made. Some stages make the iterators over their
+inputs only while they are read (each pass of a repeat, a shuffle, the further parts of a
+concatenation): shuffles before them draw then. A cache keeps the order of the pass that filled it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tfopt_core.private_api import why_without
 
 Reads = Literal["none", "first", "every"]
 _READ_LATER = ("_RepeatDataset", "_ShuffleDataset")
-# Behind one of these a cache may never be read to its end, and so never be filled.
+# A cache before one of these may never be read to its end, and so never be filled.
 _CUTTING = ("_TakeDataset", "_TakeWhileDataset", "_ZipDataset")
 
 
 @attrs.frozen
-class _Drawn:
-    """`each` pass still draws; `later` than when its iterator is made; or a cache is `filled`."""
+class _SeedDraws:
+    """How shuffles draw: in `each` pass; `later` than at the start; or into a `filled` cache."""
 
     each: bool = False
     later: bool = False
@@ -30,20 +30,20 @@ class _Drawn:
 
 
 def passes_to_read(dataset: Any) -> Reads:
-    """Which earlier passes must be read for the next one to come in the order that it would have.
+    """Return which earlier passes to read, so that the next one comes in its own order.
 
-    Of the others it is enough to make the iterators. Data sets of an unknown make, and what the
-    functions of a data set make, are not looked into.
+    For the others it is enough to make the iterators. Unknown data sets, and those that functions
+    of a data set make, are not examined.
     """
     if why_without("shuffle-orders"):
-        return "every"  # whatever it is made from, this brings the next pass
+        return "every"  # this is right for every data set
     drawn = _drawn(dataset)
     if drawn.later:
         return "every"
     return "first" if drawn.filled else "none"
 
 
-def _drawn(dataset: Any) -> _Drawn:
+def _drawn(dataset: Any) -> _SeedDraws:
     inputs = [_drawn(part) for part in getattr(dataset, "_inputs", tuple)()]
     each, later, filled = (
         any(getattr(part, field) for part in inputs) for field in ("each", "later", "filled")
@@ -58,5 +58,5 @@ def _drawn(dataset: Any) -> _Drawn:
     if name == "_ShuffleDataset":
         each = each or bool(dataset._reshuffle_each_iteration)
     if name == "CacheDataset" and (each or later):
-        return _Drawn(filled=True)
-    return _Drawn(each, later, filled)
+        return _SeedDraws(filled=True)
+    return _SeedDraws(each, later, filled)

@@ -1,4 +1,4 @@
-"""Data sets that others begin with, as `Source` stages."""
+"""Recognize the sources of a given data set."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PlanOf = Callable[[Any], Any]
 
 
 def source_of(dataset: Any, plan_of: PlanOf) -> Source:
-    """Return the source that the data set is.
+    """Return the data set as a source.
 
     :param plan_of: makes a plan of each data set that it puts together.
-    :raises NotUnderstood: if it is none, or of an unknown make.
+    :raises NotUnderstood: if it is no source, or of an unknown kind.
     """
     name = class_name(dataset)
     if name in _COMBINED:
@@ -69,8 +69,7 @@ def _range_of(dataset: Any, bounds: tuple[int, ...]) -> Source:
 
 
 def _enumeration(dataset: Any) -> Source:
-    """The numbers that `enumerate` puts beside the elements: a range that is known to the graph
-    only, since its Python object is gone."""
+    """Return the numbers of `enumerate`: a range that only the graph holds."""
     import tensorflow as tf
 
     numbers = dataset.element_spec == tf.TensorSpec((), tf.int64)
@@ -124,14 +123,14 @@ def _of_parts(dataset: Any, origin: Origin, parts: Iterable[Any], layout: Any) -
     )
 
 
-# By class: the feature of `tfopt_core.private_api` that it takes to read one, and how it is read.
+# By class: the feature of `tfopt_core.private_api` that it needs, and the function that reads it.
 _SOURCES: dict[str, tuple[str, Callable[[Any], Source]]] = {
     "_TensorSliceDataset": ("data-step-arrays", _slices),
     "_TensorDataset": ("data-step-tensors", _one),
     "_RangeDataset": ("data-step-range", _range),
     "_VariantDataset": ("data-step-enumerate", _enumeration),
 }
-# Those of several data sets.
+# Sources made of several data sets.
 _COMBINED: dict[str, tuple[str, Callable[[Any, PlanOf], Source]]] = {
     "_ZipDataset": ("data-step-zip", _zip),
     "_ConcatenateDataset": ("data-step-concatenate", _concatenate),

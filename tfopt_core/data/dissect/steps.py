@@ -1,11 +1,11 @@
-"""Data sets that are made from one other, as stages."""
+"""Recognize the stages of a given data set after its source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tfopt_core.data.dissect.functions import Taken
+from tfopt_core.data.dissect.functions import TracedFunction
 from tfopt_core.data.dissect.graphdef import last_step
 from tfopt_core.data.dissect.walk import NotUnderstood, class_name, require
 from tfopt_core.data.stages import (
@@ -30,7 +30,7 @@ from tfopt_core.data.stages import (
     Window,
 )
 
-# By class, the feature of `tfopt_core.private_api` that it takes to look into one.
+# By class, the feature of `tfopt_core.private_api` that it needs.
 _READERS = {
     "TextLineDatasetV2": "data-step-text-lines",
     "TFRecordDatasetV2": "data-step-records",
@@ -40,15 +40,15 @@ _ORDERED = {"default": None, "true": True, "false": False}
 
 
 def step_of(dataset: Any) -> tuple[Stage, Any]:
-    """The last stage of a data set, and the data set that it is made from.
+    """Return the last stage of a data set, and the data set that it is made from.
 
-    :raises NotUnderstood: if the stage is of an unknown make.
+    :raises NotUnderstood: if the stage is of an unknown kind.
     """
     require("data-steps")
     reader = _READERS.get(class_name(dataset))
     if reader is not None:
         require(reader)
-        dataset = dataset._impl  # their files, and a flat_map or interleave that reads one
+        dataset = dataset._impl  # a data set of files, and a flat_map or interleave that reads each
     known = _STEPS.get(class_name(dataset))
     if known is None:
         raise NotUnderstood(type(dataset).__name__)
@@ -66,29 +66,29 @@ def step_of(dataset: Any) -> tuple[Stage, Any]:
 def _map(dataset: Any) -> Map:
     if dataset._force_synchronous or not dataset._preserve_cardinality:
         raise NotUnderstood("a map of an unusual kind")
-    return Map(function=Taken(dataset._map_func))
+    return Map(function=TracedFunction(dataset._map_func))
 
 
 def _parallel_map(dataset: Any) -> Map:
     if dataset._use_unbounded_threadpool or not dataset._preserve_cardinality:
         raise NotUnderstood("a map of an unusual kind")
     return Map(
-        function=Taken(dataset._map_func),
+        function=TracedFunction(dataset._map_func),
         parallel=_parallelism(dataset),
         ordered=_ORDERED[dataset._deterministic],
     )
 
 
 def _filter(dataset: Any) -> Filter:
-    return Filter(function=Taken(dataset._predicate))
+    return Filter(function=TracedFunction(dataset._predicate))
 
 
 def _take_while(dataset: Any) -> TakeWhile:
-    return TakeWhile(function=Taken(dataset._predicate))
+    return TakeWhile(function=TracedFunction(dataset._predicate))
 
 
 def _flat_map(dataset: Any) -> Interleave:
-    function = Taken(dataset._map_func)
+    function = TracedFunction(dataset._map_func)
     operations = function.concrete.graph.get_operations()
     if any(operation.type == "GeneratorDataset" for operation in operations):
         raise NotUnderstood("from_generator")
@@ -97,7 +97,7 @@ def _flat_map(dataset: Any) -> Interleave:
 
 def _interleave(dataset: Any) -> Interleave:
     return Interleave(
-        function=Taken(dataset._map_func),
+        function=TracedFunction(dataset._map_func),
         cycle_length=_auto_as(None, dataset._cycle_length),
         block_length=int(dataset._block_length),
     )
@@ -106,7 +106,7 @@ def _interleave(dataset: Any) -> Interleave:
 def _parallel_interleave(dataset: Any) -> Interleave:
     step, _ = last_step(dataset)
     return Interleave(
-        function=Taken(dataset._map_func),
+        function=TracedFunction(dataset._map_func),
         cycle_length=_auto_as(None, dataset._cycle_length),
         block_length=int(dataset._block_length),
         parallel=_parallelism(dataset),
@@ -132,7 +132,7 @@ def _batch(dataset: Any) -> Batch:
 
 
 def _row_splits(dataset: Any) -> Any:
-    """The type of the row splits that a ragged batch gives to what was dense before."""
+    """Return the type of the row splits of a ragged batch."""
     import tensorflow as tf
 
     ragged = dataset._input_dataset
@@ -171,7 +171,7 @@ def _unbatch(dataset: Any) -> Unbatch:
 
 
 def _before_normalizing(restructured: Any) -> Any:
-    """What `unbatch` was called on: it first brings ragged and sparse tensors into another form."""
+    """Return the input of `unbatch`, which first converts ragged and sparse tensors."""
     normalized = restructured._input_dataset
     name = normalized._map_func._func.__qualname__
     if class_name(restructured) != "_RestructuredDataset" or "normalize_to_dense" not in name:
@@ -207,7 +207,7 @@ def _shard(dataset: Any) -> Shard:
 
 def _cache(dataset: Any) -> Cache:
     if dataset._filename.numpy():
-        # built anew behind something else, it would read, or leave behind, the wrong elements
+        # rebuilt after other stages, it would read or write the wrong elements
         raise NotUnderstood("a cache in files that outlive this process")
     return Cache()
 
@@ -226,14 +226,14 @@ def _parallelism(dataset: Any) -> Parallelism:
 
 
 def _auto_as(auto: Any, tensor: Any) -> Any:
-    """A number, or `auto` where it is tf.data's AUTOTUNE."""
+    """Return the number, or `auto` for tf.data's AUTOTUNE."""
     import tensorflow as tf
 
     number = int(tensor)
     return auto if number == tf.data.AUTOTUNE else number
 
 
-# The same, and how it is read.
+# By class: the feature that it needs, and the function that reads it.
 _STEPS: dict[str, tuple[str, Callable[[Any], Stage]]] = {
     "CacheDataset": ("data-step-cache", _cache),
     "_BatchDataset": ("data-step-batch", _batch),

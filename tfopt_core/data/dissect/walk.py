@@ -1,4 +1,4 @@
-"""What can be said of a data set without taking it apart."""
+"""Examine a data set without taking it apart."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from tfopt_core.private_api import why_without
 
 
 class NotUnderstood(Exception):
-    """A data set is not of a make that is known here; it stays in one piece."""
+    """A data set is of an unknown kind; it stays in one piece."""
 
 
 def require(*features: str) -> None:
-    """:raises NotUnderstood: if the installed TensorFlow lacks what one of these features needs."""
+    """Check that the installed TensorFlow has what these features need.
+
+    :raises NotUnderstood: if it does not.
+    """
     for feature in features:
         missing = why_without(feature)
         if missing:
@@ -21,13 +24,13 @@ def require(*features: str) -> None:
 
 
 def known_cardinality(dataset: Any) -> int | None:
-    """The number of elements, None where tf.data does not know it or it is infinite."""
+    """Return the number of elements, None if tf.data does not know it or it is infinite."""
     count = int(dataset.cardinality())
     return count if count >= 0 else None
 
 
 def datasets(dataset: Any) -> Iterator[Any]:
-    """A data set and all that it is made from, each once, the last stage first."""
+    """Yield a data set and all that it is made from, each once, the last stage first."""
     left, seen = [dataset], set()
     while left:
         current = left.pop()
@@ -40,14 +43,14 @@ def datasets(dataset: Any) -> Iterator[Any]:
 
 
 def graphs(dataset: Any) -> Iterator[Any]:
-    """The graphs of all functions that a data set calls."""
+    """Yield the graphs of all functions that a data set calls."""
     for current in datasets(dataset):
         for function in current._functions():
             yield function.function.graph
 
 
 def class_name(dataset: Any) -> str:
-    """The name of TensorFlow's own class of a data set, "" for a class of anyone else."""
+    """Return the class name of a data set of TensorFlow, "" for a class of another library."""
     kind = type(dataset)
     return kind.__name__ if kind.__module__.startswith("tensorflow.python.data.") else ""
 
@@ -58,7 +61,7 @@ def stage_names(dataset: Any) -> Iterator[str]:
 
 
 def is_batched(dataset: Any) -> bool:
-    """Whether the data set's own stages put examples into batches and leave them there."""
+    """Return whether the stages of the data set yield batches."""
     for current in datasets(dataset):
         name = type(current).__name__
         if "Unbatch" in name:
@@ -69,11 +72,11 @@ def is_batched(dataset: Any) -> bool:
 
 
 def _batches_inside(dataset: Any) -> bool:
-    """Whether a function of the data set makes batches, as those by length do."""
+    """Return whether a function of the data set makes batches, as batching by length does."""
     functions = (function.function for function in dataset._functions())
     return any("Batch" in op.type for each in functions for op in each.graph.get_operations())
 
 
 def has_stage(dataset: Any, word: str) -> bool:
-    """Whether a stage with this word in its class name is part of the lowered data set."""
+    """Return whether a stage of the lowered data set has this word in its class name."""
     return any(word in name for name in stage_names(dataset))

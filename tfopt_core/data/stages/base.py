@@ -1,4 +1,4 @@
-"""What every stage of an input pipeline says of itself."""
+"""The base classes of the stages of an input pipeline."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Order = Literal["kept", "fixed", "shuffled", "unknown"]
 class Stage(ABC):
     """One step of a pipeline.
 
-    A stage must say how it lowers to tf.data and how it counts. What else it leaves out is taken
-    at its worst, so that no plugin moves, keeps or shares out what it does not know:
+    A stage must define `lower` and `count_after`. The defaults of all else are cautious, so that no
+    plugin moves, caches or shards a stage of which nothing is known:
 
     - `kind`: its name in messages and tables.
     - `yields`, `order`: see `Yields` and `Order`.
@@ -60,13 +60,13 @@ class Stage(ABC):
 
     @property
     def one_to_one(self) -> bool:
-        """Whether it yields one element for each that it is given."""
+        """Whether it yields one element for each input element."""
         return self.yields in ("same", "mapped")
 
     @property
     def elementwise(self) -> bool:
-        """Whether it treats each element by itself: of two data sets, one behind the other, it
-        makes what it makes of the first, and then what it makes of the second."""
+        """Whether it treats each element separately: of a concatenation of two data sets it makes
+        the concatenation of its results."""
         return False
 
     @property
@@ -81,11 +81,11 @@ class Stage(ABC):
 
     @property
     def hands_on(self) -> bool:
-        """Whether its elements are the very tensors that it is given, which take no more memory."""
+        """Whether its elements are the tensors of its input, which take no more memory."""
         return self.yields in ("same", "some")
 
     def has_fixed_order(self, any_order: bool) -> bool:
-        """Return whether its elements never come in the order in which they happen to be ready.
+        """Return whether the order of its elements never depends on timing.
 
         :param any_order: whether the options of the data set leave the order to chance.
         """
@@ -98,7 +98,7 @@ class Stage(ABC):
 
 @attrs.frozen(kw_only=True, eq=False)
 class SameElements(Stage):
-    """A stage that yields the very elements that it is given."""
+    """A stage that yields its input elements unchanged."""
 
     yields: ClassVar[Yields] = "same"
     order: ClassVar[Order] = "kept"
@@ -112,8 +112,8 @@ class SameElements(Stage):
 
 @attrs.frozen(kw_only=True, eq=False)
 class ParallelStage(Stage):
-    """A stage of which `parallel` calls run at once; `ordered` keeps the order of their results,
-    or leaves that to the options of the data set where it is None."""
+    """A stage that runs `parallel` calls at once. `ordered` keeps the order of their results; None
+    leaves that to the options of the data set."""
 
     parallel: Parallelism = None
     ordered: bool | None = True
@@ -123,7 +123,7 @@ class ParallelStage(Stage):
         return super().has_fixed_order(any_order) and (ordered or self.parallel is None)
 
     def calls(self) -> dict[str, Any]:
-        """Return how tf.data is told of the calls, as the arguments of a method."""
+        """Return the arguments for parallel calls of a method of tf.data."""
         import tensorflow as tf
 
         if self.parallel is None:

@@ -15,8 +15,7 @@ from tfopt_core.data.stages.count import Count
 class Batch(ParallelStage):
     """Puts `size` examples into one batch.
 
-    `of` is the size of the global batch of which workers put together a part each; None where a
-    batch is the whole one.
+    `of` is the size of the global batch, if each worker makes a part of it; else None.
     """
 
     kind: ClassVar[str] = "batch"

@@ -153,9 +153,9 @@ class Interleave(ParallelStage):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Opaque(Stage):
-    """A function from data set to data set that tfopt does not look into.
+    """A function from data set to data set that tfopt does not examine.
 
-    Its author says as `deterministic` whether it also keeps to one order.
+    `deterministic` is declared by its author, and means that the order is fixed too.
     """
 
     kind: ClassVar[str] = "opaque"

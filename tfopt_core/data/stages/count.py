@@ -1,4 +1,4 @@
-"""How much comes out of a stage."""
+"""The number of elements and examples after a stage."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import attrs
 
 @attrs.frozen
 class Count:
-    """What stages yield: `elements` of them; `examples` before they were put into batches, None
-    where that is unknown; and, where batches hold known examples, how many, as `inside`.
+    """The number of `elements` after a stage, of `examples` before batching, and of the examples
+    `inside` batches; None if unknown.
 
-    Once the data are `shared` out, `examples` and `batch_size` are those of all workers together,
-    and the others those of this worker.
+    Once the data are `shared` among workers, `examples` and `batch_size` are those of all workers
+    together, and the others those of this worker.
     """
 
     elements: int | None = None
@@ -22,11 +22,11 @@ class Count:
     shared: bool = False
 
     def with_elements(self, elements: int | None) -> Count:
-        """Return the count with another number of elements, None where that is unknown.
+        """Return the count with another number of elements, None if unknown.
 
-        What they are batches of is not followed further.
+        The number of examples inside batches is then unknown.
         """
         if self.batched:
             return attrs.evolve(self, elements=elements, inside=None)
-        # of a part it is not known what becomes of the others'
+        # the elements of the other workers are unknown
         return attrs.evolve(self, elements=elements, examples=None if self.shared else elements)

@@ -1,8 +1,8 @@
-"""Stages that share the data out among workers that train one model together.
+"""Stages that divide the data among workers that train one model together.
 
-Behind them a plan goes on counting the examples and the batch sizes of all workers together.
-Each has the `index` of this worker among `count`; None stands for all of them: so a plan is
-looked at where no worker is known, and it yields what one process would train on.
+After them, a plan still counts the examples and the batch sizes of all workers together. Each has
+the `index` of this worker among `count`. None means all workers, for code that examines a plan
+outside of a cluster: the plan then yields the data of a single process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def rows_of(rows: int, count: int, index: int) -> tuple[int, int]:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Part(Stage):
-    """A worker's part of what passes; see the module."""
+    """A worker's part of the data; see the module."""
 
     yields: ClassVar[Yields] = "some"
     order: ClassVar[Order] = "kept"
@@ -35,12 +35,12 @@ class Part(Stage):
 
     @property
     def whose(self) -> str:
-        """`1 of 2 workers`."""
+        """The worker in messages: `1 of 2 workers`."""
         return f"{'one' if self.index is None else self.index + 1} of {self.count} workers"
 
     @abstractmethod
     def left_of(self, elements: int) -> int:
-        """Return how many of so many elements are the worker's."""
+        """Return how many of these elements are the worker's."""
 
     def count_after(self, before: Count) -> Count:
         elements = None if before.elements is None else self.left_of(before.elements)
@@ -49,7 +49,7 @@ class Part(Stage):
 
 @attrs.frozen(kw_only=True, eq=False)
 class PartOfBatch(Part):
-    """The worker's rows of each batch; none of them where the batch has too few."""
+    """The worker's rows of each batch; none if the batch has too few."""
 
     kind: ClassVar[str] = "part_of_batch"
     yields: ClassVar[Yields] = "mapped"
@@ -58,7 +58,10 @@ class PartOfBatch(Part):
         return elements
 
     def lower(self, dataset: Any) -> Any:
-        """Return the worker's rows. :raises WorkloadError: for batches that have none."""
+        """Return the worker's rows.
+
+        :raises WorkloadError: for batches that have none.
+        """
         return dataset if self.index is None else _part_of_batches(dataset, self.count, self.index)
 
     def describe(self) -> str:
@@ -67,8 +70,8 @@ class PartOfBatch(Part):
 
 @attrs.frozen(kw_only=True, eq=False)
 class PartOfExamples(Part):
-    """Of every `of` examples in a row those that are the worker's rows of the batch that they
-    will be put into, so that nothing is computed from the others."""
+    """The worker's rows of every `of` examples in a row, which later form a batch, so that nothing
+    is computed from the others."""
 
     kind: ClassVar[str] = "part_of_examples"
     of: int
@@ -84,8 +87,8 @@ class PartOfExamples(Part):
         return whole * (end - begin) + last_end - last_begin
 
     def lower(self, dataset: Any) -> Any:
-        """Return the worker's examples: of whole batches, cut and taken apart again, which takes no
-        function for each example.
+        """Return the worker's examples: batches are cut and taken apart again, without a function
+        call for each example.
 
         :raises WorkloadError: for examples with a part that has no rows.
         """
@@ -127,7 +130,7 @@ class PartOfSource(Part):
 
 @attrs.frozen(kw_only=True, eq=False)
 class EvenSteps(Stage):
-    """So many `batches`, as every worker makes them: where there are fewer, empty ones follow."""
+    """Exactly `batches` batches, the same number on every worker; missing ones are empty."""
 
     kind: ClassVar[str] = "even_steps"
     order: ClassVar[Order] = "kept"
@@ -137,11 +140,11 @@ class EvenSteps(Stage):
     batches: int
 
     def lower(self, dataset: Any) -> Any:
-        """Return the batches, cut off or with empty ones behind them.
+        """Return the batches, cut off or followed by empty ones.
 
-        One more batch is asked for than is yielded: a cache before this stage, or a file, is
-        complete only once its end was read, and a worker whose batches end here would compute,
-        and shuffle, them anew in each epoch.
+        It reads one batch more than it yields: a cache before this stage, or a file, is complete
+        only once its end was read. Else the worker would compute and shuffle its data anew in each
+        epoch.
 
         :raises WorkloadError: for batches of which no empty one can be made.
         """
@@ -208,7 +211,7 @@ def _check_rows(spec: Any) -> None:
 
 
 def _empty(spec: Any) -> Any:
-    """Return no rows of this kind; an axis of unknown length has one place, as layers need some."""
+    """Return a batch without rows; an axis of unknown length gets length 1, for the layers."""
     import tensorflow as tf
 
     if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:

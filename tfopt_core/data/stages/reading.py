@@ -1,4 +1,4 @@
-"""What a source in Python yields, as a `tf.data.Dataset`."""
+"""Make a `tf.data.Dataset` of a generator or a PyDataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLES = 8
 def from_generator(generator: Callable[[], Iterator[Any]], signature: Any) -> Any:
     """Return a data set of a generator's examples.
 
-    :param signature: of an example; read from the first ones where it is None.
+    :param signature: the spec of an example; None to read it from the first ones.
     :raises WorkloadError: if it is None and the generator yields nothing.
     """
     import tensorflow as tf

@@ -14,14 +14,14 @@ from tfopt_core.data.stages.computing import MapBatches
 from tfopt_core.data.stages.selecting import Shuffle
 from tfopt_core.errors import WorkloadError
 
-# What a data set without inputs was computed from, kept on it for who asks what was done below.
+# The attribute of a data set without inputs that holds the data set it was computed from.
 COMPUTED_FROM = "computed_from"
 
 
 @attrs.define(eq=False)
 class Held:
-    """What a `Resident` stage holds once its plan was lowered: a structure of tensors whose
-    leaves share their first axis, and their number of elements."""
+    """The tensors of a `Resident` stage once it was lowered, whose leaves share their first axis,
+    and their number of elements."""
 
     tensors: Any = None
     count: int | None = None
@@ -46,9 +46,9 @@ class Resident(SameElements):
     def lower(self, dataset: Any) -> Any:
         """Compute every element of `dataset` once, keep them in `held`, and read them from there.
 
-        A stage that holds its elements already computes nothing anew.
+        Further calls use the elements that it holds.
 
-        :returns: a `tf.data.Dataset` of slices of what is held.
+        :returns: a `tf.data.Dataset` of slices of the held tensors.
         :raises WorkloadError: if the number of elements is unknown or 0, or they differ in shape.
         """
         import tensorflow as tf
@@ -66,7 +66,7 @@ class Resident(SameElements):
 
 
 def why_not_gathered(behind: Sequence[Stage]) -> str:
-    """Return why batches that these stages make of what is held cannot be gathered, "" if they can.
+    """Return why these stages do not allow a loop to gather batches; "" if they do.
 
     A loop that gathers its batches runs no pipeline, so neutral stages may stand anywhere.
     """
@@ -83,7 +83,7 @@ def why_not_gathered(behind: Sequence[Stage]) -> str:
 
 
 def _everything(dataset: Any) -> tuple[Any, int]:
-    """Return all elements as one batch, and how many they are."""
+    """Return all elements as one batch, and their number."""
     import tensorflow as tf
 
     from tfopt_core.data.dissect.walk import known_cardinality
@@ -100,7 +100,7 @@ def _everything(dataset: Any) -> tuple[Any, int]:
         return dataset.batch(count, drop_remainder=True).get_single_element(), count
     except tf.errors.InvalidArgumentError as error:
         if _shapes_are_known(dataset.element_spec):
-            raise  # it is the data's own
+            raise  # an error of the data themselves
         raise WorkloadError("only examples of one shape can be held on the device") from error
 
 

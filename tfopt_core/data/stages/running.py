@@ -38,8 +38,8 @@ class Cache(SameElements):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Prefetch(SameElements):
-    """Computes elements ahead of their use. One that a plugin adds is lowered last, wherever it
-    is put; one that stood `inside` a given pipeline stays in its place.
+    """Computes elements ahead of their use. A prefetch of a plugin is lowered last,
+    wherever it is put; one `inside` a given pipeline stays in its place.
 
     `device` names the device into whose memory the elements are copied, None for none.
     """
@@ -67,7 +67,7 @@ class Prefetch(SameElements):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Autotune(SameElements):
-    """How tf.data tunes the whole pipeline while it runs; None leaves its own choice."""
+    """Sets how tf.data tunes the pipeline while it runs; None leaves its default."""
 
     kind: ClassVar[str] = "autotune"
     neutral: ClassVar[bool] = True

@@ -10,7 +10,7 @@ import attrs
 from tfopt_core.data.stages.base import Order, SameElements, Stage, Yields
 from tfopt_core.data.stages.count import Count
 
-# The shuffle buffer, in examples, where nobody knows how many there are.
+# The shuffle buffer, in examples, if their number is unknown.
 UNKNOWN_COUNT_BUFFER = 10_000
 # A seed pair that has tf.data draw a new seed each time.
 NEW_SEED = (0, 0)
@@ -18,8 +18,8 @@ NEW_SEED = (0, 0)
 
 @attrs.frozen(kw_only=True, eq=False)
 class Shuffle(SameElements):
-    """Shuffles through a buffer; `buffer_size` None means all elements, where their number is
-    known, and 10,000 else. A `seed` pair is what tf.data made of the global and the op's seed."""
+    """Shuffles through a buffer; `buffer_size` None means all elements if their number is known,
+    else 10,000. A `seed` pair is what tf.data made of the global seed and the op's."""
 
     kind: ClassVar[str] = "shuffle"
     order: ClassVar[Order] = "shuffled"
@@ -92,7 +92,7 @@ class Repeat(_Selecting):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Take(_Selecting):
-    """The first `count` elements; all where it is negative."""
+    """The first `count` elements; all if it is negative."""
 
     kind: ClassVar[str] = "take"
     stops_early: ClassVar[bool] = True
@@ -113,7 +113,7 @@ class Take(_Selecting):
 
 @attrs.frozen(kw_only=True, eq=False)
 class Skip(_Selecting):
-    """All elements but the first `count`; none where it is negative."""
+    """All elements except the first `count`; none if it is negative."""
 
     kind: ClassVar[str] = "skip"
     count: int

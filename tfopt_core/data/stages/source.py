@@ -14,11 +14,11 @@ from tfopt_core.data.stages.reading import from_generator, from_pydataset
 
 # Where elements come from. The value of "arrays" is a structure whose leaves share their first
 # axis, of "tensors" a single element, of "range" (start, stop, step), of "zip" and "concatenate"
-# a tuple of plans, of "dataset" a `tf.data.Dataset` that tfopt does not look into.
+# a tuple of plans, of "dataset" an opaque `tf.data.Dataset`.
 Origin = Literal[
     "arrays", "tensors", "range", "dataset", "generator", "pydataset", "zip", "concatenate"
 ]
-# So many of a source's parts are described, the others counted.
+# The most parts of a source that are described; the others are counted.
 _DESCRIBED_PARTS = 4
 
 
@@ -28,8 +28,8 @@ class Source(Stage):
 
     `batched` sources yield batches; `random_access` ones hold all examples, so shuffling
     them costs nothing but the references. `signature` is the `tf.TypeSpec` structure of an
-    element, where the value does not tell it. The `layout` of a "zip" is the structure of an
-    element, with the index of the part that stands there as each leaf; None is a flat tuple.
+    element, if the value does not determine it. The `layout` of a "zip" is the structure of an
+    element with indices of parts as its leaves; None is a flat tuple.
     """
 
     kind: ClassVar[str] = "source"
@@ -51,7 +51,7 @@ class Source(Stage):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The `DataPlan`s that a "zip" or "concatenate" source puts together, () for others."""
+        """The `DataPlan`s of a "zip" or "concatenate" source, () for others."""
         return self.value if self.origin in ("zip", "concatenate") else ()
 
     @property

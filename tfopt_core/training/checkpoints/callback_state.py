@@ -1,4 +1,4 @@
-"""The states of Keras' own callbacks: what a training that goes on must know of them."""
+"""Capture and restore the states of Keras' own callbacks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-# What changes in them while a training runs, by the class that defines it.
+# The attributes that change during a training, by class.
 _KNOWN: dict[str, tuple[str, ...]] = {
     "EarlyStopping": ("wait", "stopped_epoch", "best", "best_epoch"),
     "ReduceLROnPlateau": ("wait", "cooldown_counter", "best"),
     "ModelCheckpoint": ("best", "_batches_seen_since_last_saving", "_last_batch_seen"),
 }
-# Those that have no state, or one that harms nobody if it begins anew.
+# Callbacks without a state, or with one that may begin anew.
 _STATELESS = (
     "BackupAndRestore", "History", "LearningRateScheduler", "ProgbarLogger", "RemoteMonitor",
     "TensorBoard", "TerminateOnNaN",
@@ -23,7 +23,7 @@ _STATELESS = (
 def capture_callbacks(
     callbacks: Sequence[Any],
 ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
-    """The states of the callbacks in their order; {} for one that is not known."""
+    """Return the states of the callbacks in order, {} for unknown classes, and their arrays."""
     states, arrays = [], {}
     for index, callback in enumerate(callbacks):
         names = _names(callback)
@@ -44,22 +44,22 @@ def restore_callbacks(
     states: Sequence[dict[str, Any]],
     arrays: Mapping[str, np.ndarray],
 ) -> None:
-    """Put the states back; to be called once all callbacks have begun the training."""
+    """Restore the states, after all callbacks have begun the training."""
     for index, (callback, state) in enumerate(zip(callbacks, states, strict=True)):
         for name, value in state.items():
             if name != "best_weights":
                 setattr(callback, name, value)
                 continue
-            kept = [arrays[f"callback {index}/{place}"] for place in range(value)]
+            weights = [arrays[f"callback {index}/{place}"] for place in range(value)]
             types = [np.asarray(weight).dtype for weight in model.get_weights()]
             callback.best_weights = [
                 array if array.dtype == dtype else array.view(dtype)
-                for array, dtype in zip(kept, types, strict=True)
+                for array, dtype in zip(weights, types, strict=True)
             ]
 
 
-def not_kept(callbacks: Sequence[Any]) -> tuple[str, ...]:
-    """The classes of callbacks of which it is not known whether they have a state."""
+def unknown_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
+    """Return the classes of callbacks of which it is unknown whether they have a state."""
     import keras
 
     stateless = tuple(getattr(keras.callbacks, name) for name in _STATELESS)

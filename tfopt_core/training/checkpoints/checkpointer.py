@@ -17,8 +17,8 @@ from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import variables
 from tfopt_core.training.checkpoints.callback_state import (
     capture_callbacks,
-    not_kept,
     restore_callbacks,
+    unknown_callbacks,
 )
 from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.checkpoints.data_order import (
@@ -44,10 +44,10 @@ from tfopt_core.training.timed_function import TimedFunction
 class Checkpointer:
     """Writes the checkpoints of one training, and restores its state from one.
 
-    It is the last Keras callback of a fit: what it writes is what all others have done.
+    It is the last Keras callback of a fit, so a checkpoint includes what all others have done.
 
     :param writes: whether this process writes them; of several that train together, one does.
-    :param start: the checkpoint to resume from, with all that it holds.
+    :param start: the checkpoint to resume from; None to train from the beginning.
     """
 
     config: CheckpointConfig
@@ -73,12 +73,12 @@ class Checkpointer:
 
     @property
     def finished(self) -> bool:
-        """Whether the training had been finished when the checkpoint was written."""
+        """Whether the training was finished when the checkpoint was written."""
         return self.start is not None and bool(self.start.values["finished"])
 
     @property
     def initial_epoch(self) -> int:
-        """The epoch from which `fit` begins; past the last one if nothing is left to train."""
+        """The first epoch of `fit`; past the last one if nothing is left to train."""
         if self.start is None:
             return 0
         if self.start.values["stopped"]:
@@ -86,10 +86,10 @@ class Checkpointer:
         return int(self.start.values["epochs"])
 
     def before_fit(self, timed: TimedFunction, hooks: EpochHooks) -> None:
-        """Bring data and history to where the checkpoint has them; `fit` is called next.
+        """Restore the data order and the history, just before `fit` is called.
 
         :param timed: the train function, which is installed.
-        :raises InputError: if another process keeps its checkpoints in the folder.
+        :raises InputError: if another process writes its checkpoints to the folder.
         """
         self._timed, self._hooks = timed, hooks
         timed.clock.on_call.append(self._after_call)
@@ -98,7 +98,7 @@ class Checkpointer:
         self._built_with = {name: dict(state) for name, state in self._states().items()}
         if self.writes:
             self._locks.enter_context(writing_alone(self.config.folder))
-        for name in not_kept(built.training.callbacks):
+        for name in unknown_callbacks(built.training.callbacks):
             self._note(f"a state that the callback {name} may have is in no checkpoint")
         missing = why_without("keras-random-state")
         if missing:
@@ -109,7 +109,7 @@ class Checkpointer:
             return
         values = self.start.values
         hooks.epochs_done, hooks.stop_reason = values["epochs"], values["stop_reason"]
-        hooks.history.update({name: list(kept) for name, kept in values["history"].items()})
+        hooks.history.update({name: list(past) for name, past in values["history"].items()})
         if self.finished:
             self._restore_variables(self.start)
             self._restore_plugins(values)
@@ -123,7 +123,7 @@ class Checkpointer:
         return self._timed.built
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Restore the state: every callback has begun the training, and no epoch has begun."""
+        """Restore the state, after all callbacks have begun the training."""
         if self.start is None:
             return
         unset_initial_epoch(self._built.model, self._built.training.callbacks)
@@ -132,21 +132,21 @@ class Checkpointer:
         restore_random(self.start.values["random"])
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Restore what an epoch's begin has reset, if the checkpoint was written within it."""
+        """Restore what the begin of an epoch resets, if the checkpoint was written within it."""
         start, timed, model = self.start, self._timed, self._built.model
         self._steps_before = 0
         self._random_at_epoch_begin = capture_random()
         if start is None or epoch != start.values["epochs"]:
             return
         model.history.history.update(
-            {name: list(kept) for name, kept in start.values["history"].items()}
+            {name: list(past) for name, past in start.values["history"].items()}
         )
         steps = start.values["steps"]
         if not steps:
             return
         self._random_at_epoch_begin = start.values["random_at_epoch_begin"]
         restore_random(self._random_at_epoch_begin)
-        # what callbacks did at the epoch's begin, to the learning rate say, they had done before
+        # callbacks have acted on the epoch's begin again, on the learning rate say: undo that
         self._restore_variables(start)
         timed.clock.begin_within(steps)
         self._steps_before = steps
@@ -160,8 +160,8 @@ class Checkpointer:
             steps_per_call=model.steps_per_execution,
             reads=not isinstance(timed.of_stack, ResidentFunction),
             logs=model.get_metrics_result,
-            skipped=self._after_skipping,
-            goes_on=self._before_first_step,
+            after_skipping=self._after_skipping,
+            before_first_step=self._before_first_step,
         )
 
     def _after_call(self, epoch: int, done: int) -> None:
@@ -179,29 +179,29 @@ class Checkpointer:
         self.write(0)
 
     def finish(self) -> None:
-        """Write the last checkpoint, with the model as it will stay, and let go of the folder."""
+        """Write the last checkpoint, with the final model, and unlock the folder."""
         if not self.finished:
             self.write(0, finished=True)
         self._locks.close()
 
     def _note_unreadable_ops(self) -> None:
-        """Look in the step, traced just now, for what no checkpoint can hold."""
+        """Note the ops of the traced step whose state no checkpoint can hold."""
         import tensorflow as tf
 
         ops = unreadable_ops(tf.compat.v1.get_default_graph())
         if ops:
             self._note(
                 f"the training step draws random numbers by {', '.join(ops)}, whose state no "
-                "checkpoint can hold: a training that goes on draws others; use keras.random with "
+                "checkpoint can hold: a resumed training draws others; use keras.random with "
                 "a keras.random.SeedGenerator"
             )
 
     def write(self, steps: int, *, finished: bool = False) -> str | None:
         """Write a checkpoint. Return its name, or None if another process writes.
 
-        Workers that train together all call it: what differs among them is gathered.
+        Workers that train together all call it; the values that differ among them are gathered.
 
-        :param steps: how many steps of the epoch under way are done.
+        :param steps: the steps of the current epoch that are done.
         :raises StoreError: if it cannot be written.
         """
         self._since = 0
@@ -241,7 +241,7 @@ class Checkpointer:
     def _restore_variables(self, start: Checkpoint, *, metrics: bool = False) -> None:
         built, listed = self._built, start.values["variables"]
         variables.make_variables(built, listed)
-        wanted = {group: kept for group, kept in listed.items() if metrics == (group == "metrics")}
+        wanted = {name: group for name, group in listed.items() if metrics == (name == "metrics")}
         groups = variables.groups_of(built.model, metrics=metrics)
         with built.run.strategy.scope():
             variables.restore(groups, self._arrays(start), wanted, built.run.strategy)
@@ -262,33 +262,33 @@ class Checkpointer:
         return {p.name: built.run.state_of(p.plugin) for p in built.stack.plugins}
 
     def _plugin_states(self) -> dict[str, Any]:
-        kept = {}
+        saved = {}
         for plugin, state in self._states().items():
-            kept[plugin] = {key: value for key, value in state.items() if _is_plain(value)}
-            # what it noted while it built is noted again by a training that goes on
+            saved[plugin] = {key: value for key, value in state.items() if _is_plain(value)}
+            # what it noted during the build is noted again when the training resumes
             before = self._built_with.get(plugin, {})
             since = {key for key, value in state.items() if before.get(key) is not value}
-            if since - set(kept[plugin]):
+            if since - set(saved[plugin]):
                 self._note(f'what plugin "{plugin}" notes of a training is in no checkpoint')
-        return kept
+        return saved
 
     def _after_skipping(self) -> None:
-        """The batches that were trained on have been read again."""
+        """Restore metrics and generators, after the trained batches were read again."""
         assert self.start is not None
         self._restore_variables(self.start, metrics=True)
-        # a global generator that is drawn from while data are read is by now where it was; the
-        # others only callbacks, or the steps themselves, may have drawn from
-        before, kept = self._random_at_epoch_begin, self.start.values["random"]
+        # reading has advanced the generators that the data use; restore only the others, which
+        # callbacks or steps may have used
+        before, saved = self._random_at_epoch_begin, self.start.values["random"]
         now = capture_random()
-        restore_random({name: kept[name] for name in kept if now[name] == before[name]})
+        restore_random({name: saved[name] for name in saved if now[name] == before[name]})
 
     def _before_first_step(self) -> None:
-        """Keras has called the callbacks for each step that was made before the stop."""
+        """Restore the states, after Keras has called the callbacks for the skipped steps."""
         self._restore_states()
         self._timed.clock.restart_block()
 
     def _restore_states(self) -> None:
-        """Of callbacks and plugins."""
+        """Restore the states of callbacks and plugins."""
         assert self.start is not None
         built, values = self._built, self.start.values
         restore_callbacks(
@@ -303,7 +303,7 @@ class Checkpointer:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether JSON gives back what it was given."""
+    """Return whether JSON preserves the value."""
     try:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Where and when a training writes checkpoints, and from which it resumes. No TensorFlow."""
+"""The settings of a training's checkpoints. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import attrs
 class CheckpointConfig:
     """Where and when a training writes checkpoints, and from which one it resumes.
 
-    :param every: steps after which one is written within an epoch too, None for at epoch ends only.
-    :param start: the name of the checkpoint to resume from, None to begin at the start.
-    :param about: goes into each checkpoint as it is: what the training was begun with.
+    :param every: steps between checkpoints within an epoch; None to write at its end only.
+    :param start: the name of the checkpoint to resume from, None to train from the beginning.
+    :param about: a description of the training, which each checkpoint holds.
     """
 
     folder: Path

@@ -1,9 +1,8 @@
-"""Bringing the data to where a stopped training had them.
+"""Restore the order of the data in a resumed training.
 
-A reshuffling shuffle of tf.data draws its seeds when an iterator is *made*, so a training that
-goes on first makes as many iterators as Keras had made, and reads nothing from them unless a
-shuffle stands where it draws while it is read. Within an epoch the batches that were trained on
-are read once more, and dropped.
+A reshuffling shuffle of tf.data draws its seeds when an iterator is *made*. So a resumed training
+first makes as many iterators as Keras had made, and reads from them only if a shuffle draws seeds
+while it is read. Within an epoch, it reads the batches that were trained on again, and drops them.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from tfopt_core.training.loops.train_functions import reads_before_fit
 
 
 def make_iterators(built: Built, epochs: int) -> None:
-    """Make the iterators over all data that so many epochs of `fit` make.
+    """Make the iterators over all data that `fit` makes in this many epochs.
 
-    Keras makes one for each epoch, and where it knows how many batches there are one more at the
-    epoch's end, which the next epoch replaces unread; the same for each validation. Under a
-    distribution strategy of its own it also takes a batch before each validation (and before
-    each `fit`, which it does again).
+    Keras makes one for each epoch. If it knows the number of batches, it makes another one at the
+    epoch's end, which the next epoch replaces unread. The same holds for each validation. Under a
+    distribution strategy, it also takes a batch before each validation (and before each `fit`,
+    which it does again).
     """
     import tensorflow as tf
 
@@ -35,7 +34,7 @@ def make_iterators(built: Built, epochs: int) -> None:
 
 
 def _pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
-    """What Keras does with a data set in so many epochs, as far as it moves a shuffle's seeds."""
+    """Make and read iterators as Keras does in this many epochs, as far as it moves seeds."""
     read = dissect.passes_to_read(data)
     for epoch in range(epochs):
         if takes_a_batch:
@@ -44,7 +43,7 @@ def _pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
                 next(first, None)
         batches = iter(data)
         if read == "every" or (read == "first" and epoch == 0):
-            # to the end, since Keras' prefetching reads ahead to it: only then a cache is filled
+            # to the end, as Keras' prefetching does: only then is a cache filled
             for _ in batches:
                 pass
         if dissect.known_cardinality(data) is not None:
@@ -52,7 +51,7 @@ def _pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
 
 
 def remembers_epochs(data: Any) -> bool:
-    """Whether the data are a PyDataset that does something at an epoch's end."""
+    """Return whether the data are a PyDataset with its own `on_epoch_end`."""
     import keras
 
     kind = keras.utils.PyDataset
@@ -60,7 +59,7 @@ def remembers_epochs(data: Any) -> bool:
 
 
 def epochs_drawn(built: Built, epochs: int) -> int:
-    """How many iterators over the training data so many epochs make."""
+    """Return how many iterators over the training data this many epochs make."""
     return epochs * (2 if built.run.steps_per_epoch is not None else 1)
 
 
@@ -71,37 +70,37 @@ def without_steps_done(
     steps_per_call: int,
     reads: bool,
     logs: Callable[[], Any],
-    skipped: Callable[[], None],
-    goes_on: Callable[[], None],
+    after_skipping: Callable[[], None],
+    before_first_step: Callable[[], None],
 ) -> Callable[[Any], Any]:
-    """A train function that makes no step in the first calls: those were made before the stop.
+    """Return a train function that skips the steps that were made before the stop.
 
-    Keras calls it for each of them all the same, and so counts right.
+    Keras calls it for each of them all the same, so its counts are right.
 
-    :param steps: how many steps of the epoch were made.
-    :param steps_per_call: how many `fit` counts a call.
+    :param steps: the steps of the epoch that were made.
+    :param steps_per_call: the steps that `fit` counts for a call.
     :param reads: whether the batches come from the iterator that it is called with.
-    :param logs: what such a call returns.
-    :param skipped: called once all batches were read.
-    :param goes_on: called just before the first step that is made.
+    :param logs: returns the logs of a skipped call.
+    :param after_skipping: called once all skipped batches were read.
+    :param before_first_step: called just before the first step that is made.
     """
     left = -(-steps // steps_per_call)
-    answer: Any = None
+    skipped_logs: Any = None
 
     def function(iterator: Any) -> Any:
-        nonlocal left, answer
+        nonlocal left, skipped_logs
         if not left:
-            if answer is not None:
-                answer = None
-                goes_on()
+            if skipped_logs is not None:
+                skipped_logs = None
+                before_first_step()
             return train_function(iterator)
-        if answer is None:
+        if skipped_logs is None:
             if reads:
                 _read(iterator, steps)
-            skipped()
-            answer = logs()
+            after_skipping()
+            skipped_logs = logs()
         left -= 1
-        return answer
+        return skipped_logs
 
     return function
 

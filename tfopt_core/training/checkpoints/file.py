@@ -1,4 +1,4 @@
-"""The file that holds one checkpoint: plain numbers, no pickle, and a checksum over all of it.
+"""The file of a checkpoint: plain numbers, no pickle, and a checksum over all of it.
 
     tfopt-checkpoint-1\\n
     length of the header, 8 bytes, little-endian
@@ -6,7 +6,7 @@
     the arrays' bytes, one after the other, in C order
     SHA-256 of all that comes before, 32 bytes
 
-A file that is torn, or of which one bit is another, is known as damaged. No TensorFlow.
+A torn file, or one with a changed bit, is recognized as damaged. No TensorFlow.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ LENGTH_BYTES, DIGEST_BYTES = 8, 32
 
 
 class DamagedCheckpoint(ValueError):
-    """A file that is no whole checkpoint; the message says why."""
+    """A file that is not a whole checkpoint; the message says why."""
 
 
 @attrs.frozen(eq=False)
 class Checkpoint:
-    """What a file holds: values that JSON can hold, and arrays of numbers by name."""
+    """The content of a file: values for JSON, and arrays of numbers by name."""
 
     values: Mapping[str, Any]
     arrays: Mapping[str, np.ndarray] = attrs.field(factory=dict)
 
 
 def write_file(path: Path, temporary: Path, checkpoint: Checkpoint, disk: Disk) -> None:
-    """Write a checkpoint: wholly under its name, or not at all.
+    """Write a checkpoint, as a whole or not at all.
 
     :param temporary: a path in the same folder, which is removed if writing fails.
     :raises OSError: if it cannot be written.
@@ -50,7 +50,7 @@ def write_file(path: Path, temporary: Path, checkpoint: Checkpoint, disk: Disk) 
 
 
 def read_file(path: Path) -> Checkpoint:
-    """The checkpoint in a file; its arrays cannot be written to.
+    """Return the checkpoint in a file; its arrays are read-only.
 
     :raises DamagedCheckpoint: if it is not whole.
     :raises OSError: if it cannot be read.

@@ -1,6 +1,6 @@
 """The folder of a training's checkpoints: numbered files, of which the last two are kept.
 
-Whose folder it is, a marker file says: nothing is written to or removed from a folder without it,
+A marker file identifies the folder: nothing is written to or removed from a folder without it,
 unless the folder is empty. One process at a time writes. No TensorFlow.
 """
 
@@ -27,7 +27,7 @@ from tfopt_core.training.checkpoints.file import (
 
 MARKER = ".tfopt-checkpoints"
 KEPT = 2
-# A process that was killed, or whose parent was, may be at it for a moment still.
+# A process that was just killed may hold the lock for a moment.
 LOCK_SECONDS = 10.0
 _NAME = re.compile(r"checkpoint-(\d{6,})\.tfopt")
 _TEMPORARY = "writing.tmp"
@@ -46,7 +46,7 @@ class Newest:
 
 
 def check_ours(folder: Path) -> None:
-    """Refuse a folder that holds something and is not a folder of checkpoints.
+    """Refuse a folder that is not empty and holds no checkpoints.
 
     :raises InputError: naming it.
     """
@@ -67,7 +67,7 @@ def check_ours(folder: Path) -> None:
 def make_ours(folder: Path) -> None:
     """Make the folder, with the marker.
 
-    :raises InputError: if it is not ours, or cannot be made.
+    :raises InputError: if `check_ours` refuses it, or it cannot be made.
     """
     check_ours(folder)
     try:
@@ -81,7 +81,7 @@ def make_ours(folder: Path) -> None:
 
 
 def names_in(folder: Path) -> list[str]:
-    """The names of all checkpoints, the newest first, whether valid or not."""
+    """Return the names of all checkpoints, valid or not, the newest first."""
     if not (folder / MARKER).exists():
         return []
     names = [path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)]
@@ -101,7 +101,7 @@ def newest_in(folder: Path) -> Newest:
 
 @attrs.define(eq=False)
 class Writer:
-    """Writes checkpoints into a folder of ours, and removes all but the last two valid ones.
+    """Writes checkpoints into a folder with the marker, and keeps the last two valid ones.
 
     :param valid: names of checkpoints that are known to be valid, oldest first.
     """
@@ -111,7 +111,7 @@ class Writer:
     disk: Disk = attrs.field(factory=Disk)
 
     def write(self, checkpoint: Checkpoint) -> str:
-        """Write one more; its name.
+        """Write another checkpoint. Return its name.
 
         :raises StoreError: if it cannot be written; the former ones stay as they are.
         """
@@ -123,7 +123,7 @@ class Writer:
             last = f'"{self.valid[-1]}" stays the newest' if self.valid else "there is none yet"
             raise StoreError(
                 f'a checkpoint cannot be written to "{self.folder}": {error.strerror or error}; '
-                f"{last}; make room, and go on by --resume"
+                f"{last}; make room, and resume by --resume"
             ) from error
         self.valid = [*self.valid, name][-KEPT:]
         # what cannot be removed now is removed after the next one
@@ -136,10 +136,10 @@ class Writer:
 
 @contextlib.contextmanager
 def writing_alone(folder: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
-    """Be the only process that writes here; the system lets go when the process dies.
+    """Lock the folder for this process; the system unlocks it when the process dies.
 
-    :param seconds: how long to wait for another one.
-    :raises InputError: if it does not let go.
+    :param seconds: how long to wait for another process.
+    :raises InputError: if that one keeps the lock.
     """
     make_ours(folder)
     descriptor = os.open(folder / MARKER, os.O_RDWR | os.O_CLOEXEC)
@@ -162,6 +162,6 @@ def writing_alone(folder: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]
 
 
 def _number(name: str) -> int:
-    found = _NAME.fullmatch(name)
-    assert found is not None
-    return int(found.group(1))
+    match = _NAME.fullmatch(name)
+    assert match is not None
+    return int(match.group(1))

@@ -1,4 +1,4 @@
-"""The states of the random generators that a training draws from outside of its own variables."""
+"""Capture and restore the random generators that are not variables of a training."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from tfopt_core.private_api import why_without
 
-# Ops whose next value depends on how often they were asked: their state lies in TensorFlow's
-# runtime, and nothing can read it.
+# Ops whose next value depends on how often they ran: TensorFlow's runtime holds their state, and
+# nothing can read it.
 _UNREADABLE = (
     "Multinomial", "ParameterizedTruncatedNormal", "RandomCrop", "RandomGamma", "RandomPoissonV2",
     "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt",
@@ -20,7 +20,7 @@ _UNREADABLE = (
 
 
 def capture_random() -> dict[str, Any]:
-    """Python's, NumPy's and Keras' global generators, as JSON can hold them."""
+    """Return the states of Python's, NumPy's and Keras' global generators, as JSON values."""
     version, numbers, gauss = random.getstate()
     kind, keys, place, has_gauss, cached = np.random.get_state(legacy=True)
     generator = _keras_generator()
@@ -32,7 +32,7 @@ def capture_random() -> dict[str, Any]:
 
 
 def restore_random(state: Mapping[str, Any]) -> None:
-    """Put the generators back to where they were, those that the state names."""
+    """Restore the generators that the state names."""
     if "python" in state:
         version, numbers, gauss = state["python"]
         random.setstate((version, tuple(numbers), gauss))
@@ -46,7 +46,7 @@ def restore_random(state: Mapping[str, Any]) -> None:
 
 
 def unreadable_ops(graph: Any) -> tuple[str, ...]:
-    """The ops of a graph, and of all functions it calls, whose random state cannot be kept."""
+    """Return the ops of a graph, and of all functions it calls, whose state cannot be saved."""
     from tfopt_core.data.graphs import all_ops
 
     return tuple(sorted(_named(all_ops(graph))))
@@ -59,7 +59,7 @@ def _named(ops: Iterable[str]) -> set[str]:
 
 
 def _keras_generator() -> Any:
-    """Keras' global seed generator, None where nothing has asked for it yet, or none can be had."""
+    """Return Keras' global seed generator; None if it is unused so far, or not accessible."""
     if why_without("keras-random-state"):
         return None
     from keras.src.backend.common import global_state

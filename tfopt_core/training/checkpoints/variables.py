@@ -1,4 +1,4 @@
-"""All that a training changes in a model: its variables, its optimizers' and its metrics'."""
+"""Capture and restore the variables of a model, its optimizers and its metrics."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _AS_BITS = {1: np.uint8, 2: np.uint16}
 def capture(
     groups: Mapping[str, Iterable[Any]], strategy: Any, *, merged: bool = True
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The values of groups of variables, and what they are, group by group.
+    """Return the values of groups of variables, and a description of each group.
 
-    Replicas may hold different values of one variable (moving averages of their own batches,
-    sums of metrics); then all are taken, and none is reduced: no other process is asked.
+    Replicas may hold different values of a variable (moving averages of their own batches, sums of
+    metrics); all of them are captured, without reduction or communication.
 
-    :param merged: keep one value where the replicas have the same.
+    :param merged: whether to keep one value where the replicas agree.
     :returns: the arrays, and for each variable its path, type, shape and number of values.
     """
     arrays: dict[str, np.ndarray] = {}
@@ -46,16 +46,16 @@ def capture(
 
 
 def missing(groups: Mapping[str, Iterable[Any]], listed: Mapping[str, Any], strategy: Any) -> str:
-    """What of these groups of variables is not as it was listed, in words; "" if all is."""
+    """Return how the variables differ from those listed, in words; "" if they do not."""
     for group, before in listed.items():
         now = list(groups.get(group, ()))
         if len(now) != len(before):
             return f"{len(before)} variables of the {group} are kept, and there are {len(now)}"
         for variable, (path, dtype, shape, count) in zip(now, before, strict=True):
             parts = _parts(variable, strategy)
-            found = (parts[0].dtype.name, list(parts[0].shape))
-            if found != (dtype, shape):
-                return f'"{path}" is kept as {dtype} {shape}, and is {found[0]} {found[1]}'
+            now_dtype, now_shape = parts[0].dtype.name, list(parts[0].shape)
+            if (now_dtype, now_shape) != (dtype, shape):
+                return f'"{path}" is kept as {dtype} {shape}, and is {now_dtype} {now_shape}'
             if count not in (1, len(parts)):
                 return f'"{path}" is kept for {count} replicas, and there are {len(parts)}'
     return ""
@@ -67,9 +67,9 @@ def restore(
     listed: Mapping[str, Any],
     strategy: Any,
 ) -> None:
-    """Assign what was captured.
+    """Assign the captured values.
 
-    :raises InputError: if these are no longer the same variables.
+    :raises InputError: if the variables are no longer the same.
     """
     reason = missing(groups, listed, strategy)
     if reason:
@@ -86,7 +86,7 @@ def restore(
 
 
 def groups_of(model: Any, *, metrics: bool) -> dict[str, list[Any]]:
-    """The variables of a model by group, as far as they are made by now.
+    """Return the variables of a model by group, as far as they are made.
 
     :param metrics: whether to include those of the metrics, which each epoch begins anew.
     """
@@ -102,7 +102,7 @@ def groups_of(model: Any, *, metrics: bool) -> dict[str, list[Any]]:
 def make_variables(built: Built, listed: Mapping[str, Any]) -> None:
     """Make the variables that Keras would make in the first step, where they are not made yet.
 
-    A step is traced for it, and not run.
+    A step is traced, but not run.
     """
     model, metrics = built.model, "metrics" in listed
     with built.run.strategy.scope():
@@ -126,7 +126,7 @@ def _batch_spec(built: Built) -> Any:
 
 
 def _parts(variable: Any, strategy: Any) -> Sequence[Any]:
-    """The `tf.Variable` of each replica of this process."""
+    """Return the `tf.Variable` of each replica of this process."""
     parts: Sequence[Any] = strategy.experimental_local_results(variable.value)
     return parts
 

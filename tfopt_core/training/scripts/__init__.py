@@ -1,1 +1,1 @@
-"""Unmodified Keras scripts: run in a private folder, trained in place of their calls of `fit`."""
+"""Run unmodified Keras scripts in a private folder, and train their calls of `fit` with a stack."""

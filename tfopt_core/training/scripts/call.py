@@ -1,4 +1,4 @@
-"""One call of `fit` in a script: its arguments, and how it is made again with some of them changed.
+"""A call of `fit` in a script, which can be made with some of its arguments changed.
 
 The names and defaults are those of `keras.Model.fit` (Keras 3.15).
 """
@@ -21,9 +21,9 @@ class FitCall:
 
     :param model: the `keras.Model` that is trained.
     :param fit: Keras' own `fit`, which takes the model first.
-    :param arguments: by name, those that were left out with their defaults.
-    :param number: which call of the script it is, counted from 1.
-    :param cut: why and to what it is cut short, None where it is not.
+    :param arguments: all arguments by name, defaults included.
+    :param number: the number of the call in the script, from 1.
+    :param cut: the limits that cut it short, None for none.
     """
 
     model: Any
@@ -37,7 +37,7 @@ class FitCall:
         cls, model: Any, fit: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any],
         number: int,
     ) -> FitCall:  # fmt: skip
-        """The call `model.fit(*given, **named)`.
+        """Return the call `model.fit(*given, **named)`.
 
         :raises TypeError: for arguments that `fit` does not take, as the call itself would.
         """
@@ -48,41 +48,42 @@ class FitCall:
 
     @property
     def initial_epoch(self) -> int:
-        """The epoch that the training begins with, counted from 0; `BackupAndRestore` is read
-        later, by Keras."""
+        """The first epoch, counted from 0; Keras reads `BackupAndRestore` later."""
         return int(self.arguments["initial_epoch"] or 0)
 
     @property
     def last_epoch(self) -> int:
-        """The epoch, counted from 1, that the training ends with; Keras calls it `epochs`."""
-        asked = int(self.arguments["epochs"])
+        """The last epoch, counted from 1; Keras calls it `epochs`."""
+        epochs = int(self.arguments["epochs"])
         if self.cut is None or self.cut.epochs is None:
-            return asked
-        return min(asked, self.initial_epoch + self.cut.epochs)
+            return epochs
+        return min(epochs, self.initial_epoch + self.cut.epochs)
 
     @property
     def epochs(self) -> int:
-        """How many epochs are trained, as far as the call says."""
+        """The number of epochs to train, unless a callback stops the fit."""
         return max(0, self.last_epoch - self.initial_epoch)
 
     def validates_after(self, epoch: int) -> bool:
-        """Whether a validation follows this epoch, counted from 0, as the script asks for it."""
+        """Return whether the script validates after this epoch, counted from 0."""
         if "validation" not in self.splits:
             return False
-        often = self.arguments["validation_freq"]
-        return (epoch + 1) % often == 0 if isinstance(often, int) else epoch + 1 in often
+        frequency = self.arguments["validation_freq"]
+        if isinstance(frequency, int):
+            return (epoch + 1) % frequency == 0
+        return epoch + 1 in frequency
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """The steps of an epoch that the call asks for; None for all the data hold."""
-        asked = self.arguments["steps_per_epoch"]
+        """The steps of an epoch; None for a whole pass over the data."""
+        steps = self.arguments["steps_per_epoch"]
         if self.cut is not None and self.cut.steps is not None:
-            return self.cut.steps if asked is None else min(int(asked), self.cut.steps)
-        return None if asked is None else int(asked)
+            return self.cut.steps if steps is None else min(int(steps), self.cut.steps)
+        return None if steps is None else int(steps)
 
     @property
     def class_weight(self) -> Any:
-        """As the call gives it."""
+        """The `class_weight` of the call."""
         return self.arguments["class_weight"]
 
     @property
@@ -96,7 +97,7 @@ class FitCall:
 
     @functools.cached_property
     def splits(self) -> dict[str, tuple[Any, Any, Any]]:
-        """What is trained and validated on, by split, each as (x, y, sample_weight).
+        """The data of each split, as (x, y, sample_weight).
 
         `validation_split` takes the last examples of arrays, as Keras does.
         """
@@ -122,11 +123,11 @@ class FitCall:
         class_weight: bool = True,
         **changed: Any,
     ) -> Any:
-        """Make the call.
+        """Call `fit`.
 
-        :param callbacks: the script's, and others behind them.
+        :param callbacks: the script's callbacks, followed by others.
         :param replaced: data sets by split, in place of the script's own data.
-        :param class_weight: whether Keras still has to weigh the classes.
+        :param class_weight: whether Keras weighs the classes.
         :param changed: further arguments.
         :returns: the `keras.callbacks.History`.
         """
@@ -136,7 +137,7 @@ class FitCall:
         arguments["epochs"] = self.last_epoch
         arguments["steps_per_epoch"] = self.steps_per_epoch
         if arguments["steps_per_epoch"] is not None and self.cut is not None:
-            # of a given number of steps Keras would work out another size of the batches
+            # Keras would derive another batch size from the number of steps
             arguments["batch_size"] = arguments["batch_size"] or self._own_batch_size()
         if not class_weight:
             arguments["class_weight"] = None
@@ -145,11 +146,11 @@ class FitCall:
         try:
             return self.fit(self.model, **{**arguments, **changed})
         finally:
-            listed[:] = own  # a `CallbackList` of the script's may be given to another fit
+            listed[:] = own  # the script may pass its `CallbackList` to another fit
 
     def validate_again(self, replaced: Mapping[str, Any]) -> dict[str, float] | None:
-        """Make one more validation as the call makes them. Return its metrics; None, and no
-        validation, for data that can be read only once.
+        """Validate once more, as the call does. Return the metrics; None, without validating,
+        for data that can be read only once.
 
         :param replaced: as `make` takes it.
         """
@@ -186,7 +187,7 @@ class FitCall:
         return changed
 
     def _callbacks(self, callbacks: Sequence[Any]) -> Any:
-        """A list as Keras takes one; a `CallbackList` of the script's stays its own."""
+        """Return the callbacks as Keras takes them; a `CallbackList` is extended."""
         import keras
 
         given = self.arguments["callbacks"]
@@ -199,7 +200,7 @@ class FitCall:
         return given
 
     def _own_batch_size(self) -> int | None:
-        """What Keras takes for arrays where the script says nothing."""
+        """Return the batch size that Keras uses for arrays if the script sets none."""
         from keras.src.trainers.data_adapters import array_data_adapter
 
         train = self.splits["train"]

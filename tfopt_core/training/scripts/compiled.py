@@ -1,4 +1,4 @@
-"""How a script compiled its models, and what a stack sets on them for the length of a fit."""
+"""How a script compiled its models, and what a stack changes on them during a fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfopt_core.training.compile import with_changes
 from tfopt_core.training.loops.function_cache import FunctionCache
 from tfopt_core.training.loops.train_functions import count_by
 
-# What a stack cannot change once a model is compiled: the script did that itself.
+# Options that a stack cannot change, since the script has compiled its model already.
 ATTRIBUTE = "_tfopt_compiled"
 SETTLED = ("loss", "metrics", "weighted_metrics", "loss_weights")
 
@@ -24,9 +24,9 @@ SETTLED = ("loss", "metrics", "weighted_metrics", "loss_weights")
 class Compiled:
     """A model as the script compiled it.
 
-    :param given: the arguments of `compile`; None where nobody saw the call (a model that was
-        compiled before, or loaded).
-    :param function_cache: the train functions that its fits so far have left.
+    :param given: the arguments of `compile`; None if the call was not seen (the model was compiled
+        before, or loaded).
+    :param function_cache: the train functions of its earlier fits.
     """
 
     given: Mapping[str, Any] | None = None
@@ -36,13 +36,13 @@ class Compiled:
     _before: tuple[Any, int] | None = None
 
     def compiled_with(self, given: Mapping[str, Any]) -> None:
-        """The script has called `compile`, which forgets what was there before."""
+        """Record a call of `compile`, and forget what came from earlier ones."""
         self.given = given
         self.function_cache.forget()
         self._made_optimizer = self._before = None
 
     def options(self, model: Any, callbacks: Sequence[Any]) -> TrainingOptions:
-        """What the script trains with, as plugins see it."""
+        """Return the training options of the script, for the plugins."""
         given = self.given or {}
         return TrainingOptions(
             optimizer=self._optimizer_of_script(model),
@@ -62,17 +62,17 @@ class Compiled:
         options: TrainingOptions,
         precision: PrecisionPolicy,
     ) -> None:
-        """Set on the model what the stack asks for beside what the script did.
+        """Set the changes of the stack on the model.
 
-        :raises WorkloadError: for what cannot be changed any more.
+        :raises WorkloadError: for a change that is no longer possible.
         """
         for name in SETTLED:
             if getattr(options, name) is not getattr(before, name) and getattr(
                 options, name
             ) != getattr(before, name):
                 raise WorkloadError(
-                    f"the stack changes what compile() was given as {name}, and the script has "
-                    "compiled its model itself; use a factory for such a plugin"
+                    f"the stack changes {name}, but the script has already compiled its model; "
+                    "use a factory for such a plugin"
                 )
         self._before = (model.jit_compile, model.steps_per_execution)
         self._use_optimizer(model, before, options, precision)
@@ -85,7 +85,7 @@ class Compiled:
             count_by(model, options.steps_per_execution)
 
     def put_back(self, model: Any) -> None:
-        """Leave the model as the script compiled it; an optimizer that has trained stays."""
+        """Restore the model as the script compiled it; an optimizer that has trained stays."""
         if self._before is None:
             return
         jit_compile, steps = self._before
@@ -94,7 +94,7 @@ class Compiled:
         count_by(model, steps)
 
     def _optimizer_of_script(self, model: Any) -> Any:
-        """The one that `compile` was given, where another stands in for it by now."""
+        """Return the optimizer that the script compiled with, even if another replaces it."""
         if self._made_optimizer is not None and model.optimizer is self._made_optimizer:
             return self._own_optimizer
         return model.optimizer
@@ -107,7 +107,7 @@ class Compiled:
         precision: PrecisionPolicy,
     ) -> None:
         if self._made_optimizer is not None and model.optimizer is self._made_optimizer:
-            return  # an earlier fit of this model has trained it; this one goes on with it
+            return  # an earlier fit has trained this optimizer: keep it
         import keras
 
         own = model.optimizer
@@ -129,33 +129,33 @@ class Compiled:
 
 @attrs.define(eq=False)
 class CompiledModels:
-    """The models of a script. What is known of one is its own attribute, and ends with it."""
+    """The compiled models of a script; the record of each is an attribute of the model."""
 
     _seen: WeakSet[Any] = attrs.field(factory=WeakSet)
 
     def of(self, model: Any) -> Compiled:
-        """What is known of this model."""
+        """Return the record of this model."""
         self._seen.add(model)
-        # past the attribute tracking of a Keras layer, which is for what a model saves
-        found: Compiled = vars(model).setdefault(ATTRIBUTE, Compiled())
-        return found
+        # through vars(): a Keras layer would track the attribute and save it
+        compiled: Compiled = vars(model).setdefault(ATTRIBUTE, Compiled())
+        return compiled
 
     def put_back(self) -> None:
-        """Leave all of them as the script compiled them."""
+        """Restore all models as the script compiled them."""
         for model in list(self._seen):
             self.of(model).put_back(model)
             vars(model).pop(ATTRIBUTE, None)
 
 
 def _listed(metrics: Any) -> tuple[Any, ...]:
-    """A dictionary of metrics by output counts as one."""
+    """Return metrics as a tuple; a dictionary of metrics by output counts as one."""
     if metrics is None:
         return ()
     return tuple(metrics) if isinstance(metrics, list | tuple) else (metrics,)
 
 
 def _compile_by(model: Any, jit_compile: Any) -> None:
-    """Have XLA compile what is traced from now on, or not; `evaluate` is traced anew too."""
+    """Set whether XLA compiles what is traced from now on; `evaluate` is traced anew."""
     if model.jit_compile != jit_compile:
         model.jit_compile = jit_compile
         model.test_function = model.predict_function = None

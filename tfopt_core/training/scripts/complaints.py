@@ -1,4 +1,4 @@
-"""Why a script has not trained by `fit`, and what can be done about it. No TensorFlow."""
+"""Explain why a script did not train by `fit`, and what to do about it. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 from tfopt_core.training.scripts.running import ScriptEnd
 
-# What tfopt can do for a training that it does not drive.
+# What tfopt offers for a training that does not call `fit`.
 IN_PYTHON = (
     "tfopt_core.optimize(dataset, recipe) rewrites its data, and tfopt_core.stacked(recipe) sets "
     "precision and strategy around it"
@@ -16,11 +16,11 @@ IN_PYTHON = (
 
 
 @attrs.frozen(kw_only=True)
-class Seen:
-    """What a script has done that concerns training.
+class TrainingCalls:
+    """How often a script called functions that train a model.
 
     :param fits: calls of Keras' `fit`.
-    :param updates: times an optimizer updated variables outside of them.
+    :param updates: updates of variables by an optimizer outside of them.
     :param batches_alone: calls of `train_on_batch` outside of them.
     """
 
@@ -29,38 +29,38 @@ class Seen:
     batches_alone: int = 0
 
 
-def why_nothing_trained(end: ScriptEnd, seen: Seen) -> str:
-    """Why there was no call of `fit` to look at, in a sentence."""
+def why_nothing_trained(end: ScriptEnd, calls: TrainingCalls) -> str:
+    """Return why there was no call of `fit`, in one sentence."""
     if end.read_input and end.error is not None and "EOFError" in end.error:
         return (
-            f"{end.error}; the script reads standard input, and runs are made without one: take "
-            'what it asks for from its arguments (args = ["..."])'
+            f"{end.error}; the script reads standard input, which is empty in runs: take what "
+            'it reads from its arguments (args = ["..."])'
         )
     if isinstance(end.raised, ModuleNotFoundError):
         return (
             f"{end.error}; install what it needs where tfopt is installed (pip of {sys.executable})"
         )
     if end.error is not None:
-        if seen.fits:
-            return f"the script failed in or after fit {seen.fits}: {end.error}"
+        if calls.fits:
+            return f"the script failed in or after fit {calls.fits}: {end.error}"
         return f"the script failed before it called fit(): {end.error}"
-    if seen.fits:
+    if calls.fits:
         return "the script's calls of fit() had no data and trained nothing"
     if end.exited is not None:
         return f"the script ended by {end.exited} before it called fit()"
-    if seen.batches_alone:
+    if calls.batches_alone:
         return (
-            f"the script trains by train_on_batch ({seen.batches_alone:,} calls) in a loop of its "
+            f"the script trains by train_on_batch ({calls.batches_alone:,} calls) in a loop of its "
             f"own and never calls fit(), which is what tfopt measures; {IN_PYTHON}"
         )
-    if seen.updates:
+    if calls.updates:
         return (
             "the script trains in a loop of its own (optimizer.apply_gradients) and never calls "
             f"fit(), which is what tfopt measures; {IN_PYTHON}"
         )
     if "tf_keras" in sys.modules:
         return (
-            "the script trains by legacy Keras (tf_keras), whose fit() is another one; port it to "
+            "the script trains with legacy Keras (tf_keras), which has its own fit(); port it to "
             f"Keras 3, or: {IN_PYTHON}"
         )
     if "keras" not in sys.modules:

@@ -1,4 +1,4 @@
-"""A private folder as a copy, where this machine mounts no overlay; large files are links."""
+"""A private folder as a copy, for machines that mount no overlay; large files are links."""
 
 from __future__ import annotations
 
@@ -17,34 +17,32 @@ from tfopt_core.training.scripts.private_folder import (
     PATHS_SHOWN,
     Change,
     PrivateFolder,
+    describe_changes,
     entries_of,
-    told,
 )
 from tfopt_core.training.scripts.write_watch import WriteWatch, is_within
 
-# The largest file that is copied, and all copies together, where blocks cannot be shared.
+# The most bytes to copy, of one file and of all files, where blocks cannot be shared.
 FILE_BYTES, ALL_BYTES = 128 << 20, 512 << 20
-# Of the copy, those near its top first: folders that come later are linked whole.
+# The most entries to copy, those near the top first; later folders are links as a whole.
 MOST_ENTRIES = 20_000
-# Of a folder above the copied one.
+# The most entries to link of each folder above the copied one.
 MOST_BESIDE = 2_000
 # `Path(__file__).resolve()` must stay in the copy, so these are never links.
 PYTHON = (".py", ".pyi", ".pyw")
 # From <linux/fs.h>: share the blocks of a file until one side writes.
 FICLONE = 0x40049409
 
-# Size, time and inode: one of them differs once a file was written or replaced.
+# Size, time and inode: one of them changes when a file is written or replaced.
 Status = tuple[int, int, int]
 
 
 @attrs.frozen(eq=False)
 class CopiedFolder(PrivateFolder):
-    """A copy of the folder, below a folder that stands for "/".
+    """A copy of the folder below another root, so that paths with ".." lead to the same place.
 
-    So a path with ".." leads where it does without tfopt.
-
-    :param root: the folder that stands for "/", a real path.
-    :param why: the reason for a copy, not an overlay.
+    :param root: the folder that takes the place of "/", a real path.
+    :param why: why no overlay could be mounted.
     """
 
     root: str
@@ -59,9 +57,9 @@ class CopiedFolder(PrivateFolder):
 
     @classmethod
     def make(cls, original: Path, root: Path, why: str = "") -> CopiedFolder:
-        """Return a copy of a folder, a real path, in one that is empty or not there.
+        """Return a copy of a folder (a real path) in `root`, which is empty or missing.
 
-        :raises OSError: if it cannot be read, or the copy not be written.
+        :raises OSError: if the folder cannot be read, or the copy cannot be written.
         """
         os.listdir(original)
         made = cls(original, os.path.realpath(root), why)
@@ -69,7 +67,7 @@ class CopiedFolder(PrivateFolder):
         return made
 
     def path_of(self, path: Path) -> Path:
-        """Return where the copy of a file lies; itself if it lies outside of the folder."""
+        """Return the path of a file's copy; the path itself outside of the folder."""
         real = path.resolve()
         return Path(self._place(str(real))) if real.is_relative_to(self.original) else path
 
@@ -78,8 +76,8 @@ class CopiedFolder(PrivateFolder):
         return text.replace(f"{self.root}/", "/")
 
     def written(self) -> tuple[str, ...]:
-        """Return what differs from the copy as it was made."""
-        return told(self.original, self._changes())
+        """Return what was written since the copy was made."""
+        return describe_changes(self.original, self._changes())
 
     def _changes(self) -> Iterator[tuple[str, Change]]:
         gone = dict(self._made)
@@ -91,7 +89,7 @@ class CopiedFolder(PrivateFolder):
             yield place[len(self.root) :], "removed"
 
     def notes(self) -> Iterator[str]:
-        """Yield what was written elsewhere, through links too."""
+        """Yield notes on writes elsewhere, those through links included."""
         yield from super().notes()
         changed = [path for path, before in self._linked.items() if before != _status(path)]
         if changed:
@@ -106,7 +104,7 @@ class CopiedFolder(PrivateFolder):
         return self.root + path
 
     def fill(self) -> None:
-        """Copy the folder, and link what lies beside it and above."""
+        """Copy the folder, and link what lies beside and above it."""
         os.makedirs(self._place(str(self.original)))
         for above in self.original.parents:
             for entry in entries_of(str(above))[:MOST_BESIDE]:
@@ -133,8 +131,8 @@ class CopiedFolder(PrivateFolder):
                 self._link(entry.path)
 
     def _copy(self, path: str, most: int | None) -> int | None:
-        """Copy a file with its mode and times. Return the bytes that this took, none where blocks
-        are shared; None if they were more than `most`, or the file cannot be read."""
+        """Copy a file with its mode and times. Return the bytes copied, 0 if blocks are shared;
+        None, without a copy, if it is larger than `most` or unreadable."""
         place, size = self._place(path), 0
         try:
             with open(path, "rb") as source, open(place, "xb") as target:
@@ -153,8 +151,7 @@ class CopiedFolder(PrivateFolder):
         return size
 
     def _link(self, path: str) -> None:
-        """Link what lies here; the user's own symlinks lead into the copy where they led into the
-        folder."""
+        """Make a link to a file or folder; a symlink into the folder leads into the copy."""
         place, text = self._place(path), path
         if os.path.islink(path):
             text = os.readlink(path)
@@ -163,9 +160,10 @@ class CopiedFolder(PrivateFolder):
         self._made[place] = _status(place)
 
     def _arrange(self, named: str, real: str, empties: bool) -> bool:
-        """Refuse a write through a link; but one that empties a file gets a new one in its place.
+        """Refuse a write through a link, unless it empties the file: then remove the link.
 
-        :raises OSError: for a write that is refused.
+        :returns: whether the write stays in the copy.
+        :raises OSError: if the write is refused.
         """
         inside = is_within(os.path.normpath(named), self.root)
         if real in self._linked:
@@ -183,7 +181,7 @@ class CopiedFolder(PrivateFolder):
 
 
 def _is_copied(entry: os.DirEntry[str]) -> bool:
-    """Return whether a folder is more than a link: no environment, cache or keys; and readable."""
+    """Return whether to copy a folder: it is readable, and no environment, cache or keys."""
     if entry.name.startswith(".") and entry.name != ".git":
         return False
     if os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):

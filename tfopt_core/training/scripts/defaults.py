@@ -1,4 +1,4 @@
-"""Core's implementations of the hooks for a script: what its own call of `fit` does."""
+"""The default implementations of the hooks for a script: its own data, model and options."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tfopt_core.training.defaults import KerasDefaults
 
 @attrs.frozen(eq=False)
 class ScriptDefaults(KerasDefaults):
-    """What a fit does when no plugin has a say.
+    """The values of a fit that no plugin changes.
 
-    :param plans: of its data, by split.
+    :param plans: the data plans, by split.
     :param options: how the script compiled its model, and the callbacks of the call.
     """
 
@@ -26,16 +26,16 @@ class ScriptDefaults(KerasDefaults):
 
     @hookimpl
     def build_dataset(self, split: Literal["train", "validation"]) -> DataPlan:
-        """The script's data, batched and shuffled as it says."""
+        """Return the script's data, batched and shuffled as in its call."""
         return self.plans[split]
 
     @hookimpl
     def wrap_model(self) -> Any:
-        """The script's model, compiled already."""
+        """Return the script's model, which is compiled already."""
         return self.model
 
     @hookimpl
     def configure_training(self) -> TrainingOptions:
-        """What the script gave to `compile` and `fit`."""
+        """Return the options that the script passed to `compile` and `fit`."""
         assert self.options is not None
         return self.options

@@ -1,4 +1,4 @@
-"""What a script's `fit` trains on, as data plans that plugins can rewrite."""
+"""The data of a script's `fit`, as data plans that plugins can rewrite."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tfopt_core.training.scripts.call import FitCall
 class FitData:
     """The data of one call of `fit`.
 
-    Generators can be read only once, so what reads them is made once.
+    A generator can be read only once, so its reader is made once.
 
-    :param reads: whether a generator may be begun to be read, by which Keras can no longer read it
-        itself; needed by whoever rewrites or looks at the data.
-    :param seed: of the shuffles of plans over arrays, where a plugin changes them.
+    :param reads: whether to read generators here, to rewrite or inspect the data; Keras can then
+        no longer read them itself.
+    :param seed: the seed for shuffles of arrays, if a plugin changes the plan.
     """
 
     call: FitCall
@@ -31,12 +31,11 @@ class FitData:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Those that there are."""
+        """The names of the splits."""
         return tuple(self.call.splits)
 
     def plan(self, split: str) -> DataPlan:
-        """A new plan of what this split trains on; as long as nobody changes it, it is lowered to
-        what Keras itself reads."""
+        """Return a new data plan of a split. Unchanged, it is lowered to what Keras reads."""
         import keras
         import tensorflow as tf
         from keras.src.trainers.data_adapters import array_data_adapter
@@ -49,7 +48,7 @@ class FitData:
         if array_data_adapter.can_convert_arrays(parts):
             return self._of_arrays(x, y, weight, split)
         if split not in self._read_once:
-            # what reads a generator takes its first batch: it is made once, and only if needed
+            # the reader of a generator takes its first batch: make it once, and only if needed
             self._read_once[split] = Later(lambda: self._adapter(split).get_tf_dataset())
         if self.reads:
             return DataPlan.from_dataset(self._read_once[split]())
@@ -57,23 +56,23 @@ class FitData:
         return DataPlan((source,), ((source, self._read_once[split]),))
 
     def read_already(self, split: str) -> bool:
-        """Whether these data can be read only once, and something reads them already."""
+        """Return whether the data can be read only once, and are being read already."""
         return split in self._read_once and self._read_once[split].is_made
 
     def can_be_read_once(self, split: str) -> bool:
-        """Whether these data are such as can be read only once."""
+        """Return whether the data can be read only once."""
         return split in self._read_once
 
     @property
     def shuffles_arrays(self) -> bool:
-        """Whether Keras itself shuffles, in an order that no other pipeline repeats."""
+        """Whether Keras shuffles arrays, in an order that no other pipeline reproduces."""
         from keras.src.trainers.data_adapters import array_data_adapter
 
         arrays = array_data_adapter.can_convert_arrays(self.call.splits["train"])
         return arrays and bool(self.call.arguments["shuffle"])
 
     def steps_per_epoch(self) -> int | None:
-        """Of the training data as the script gives them; None where unknown."""
+        """Return the steps of an epoch of the script's own data; None if unknown."""
         import keras
         import tensorflow as tf
 
@@ -102,7 +101,7 @@ class FitData:
         )  # fmt: skip
 
     def _of_arrays(self, x: Any, y: Any, weight: Any, split: str) -> DataPlan:
-        """Keras' own pipeline over arrays, told as stages."""
+        """Return Keras' own pipeline over arrays as a data plan."""
         from keras.src import tree
 
         adapter = self._adapter(split)
@@ -123,14 +122,14 @@ class FitData:
 
 
 def ended_after(plan: DataPlan, steps: int | None) -> DataPlan:
-    """The plan of one epoch: what has no end, or a later one, ends after so many batches."""
+    """Return the plan with at most `steps` batches in an epoch."""
     if steps is None or (plan.cardinality is not None and plan.cardinality <= steps):
         return plan
     return plan.append(Take(count=steps))
 
 
 def unchanged(plan: DataPlan, before: DataPlan) -> bool:
-    """Whether nothing was rewritten."""
+    """Return whether both plans have the same stages."""
     return len(plan.stages) == len(before.stages) and all(
         one is other for one, other in zip(plan.stages, before.stages, strict=True)
     )
@@ -141,7 +140,7 @@ def _known(cardinality: int) -> int | None:
 
 
 def _as_keras_casts(array: Any) -> Any:
-    """Keras computes in its float type whatever the arrays hold."""
+    """Return the array in Keras' float type, in which Keras computes in any case."""
     import keras
     import numpy as np
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""One call of `fit` as a workload: what a stack is built on, timed with and replayed against."""
+"""A call of `fit` as a workload, which can be built, timed and replayed with a stack."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tfopt_core.training.workload import Workload, quality_direction
 
 BASELINE = "the script as it is"
 PREFERRED = ("val_accuracy", "val_loss")
-# A dry build makes no more steps than this in a call, however many a training makes.
+# The most steps of a dry build in one call of the train function.
 DRY_STEPS = 4
 
 
 class ScriptSession(Protocol):
-    """What a fit needs of the session of its script."""
+    """The part of a script's session that a fit uses."""
 
     job: Job
     precision: PrecisionPolicy
@@ -42,15 +42,14 @@ class ScriptSession(Protocol):
 
     @property
     def run(self) -> RunContext:
-        """The context that each fit's is made of."""
+        """The context from which each fit derives its own."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class FitWorkload(Workload):
     """A call of `fit`, with the script's compiled model.
 
-    Whatever is built of it is built on that very model: a stack is set on it, and taken off again
-    before the next is.
+    Every build uses that same model: the changes of one stack are removed before the next build.
     """
 
     call: FitCall
@@ -69,11 +68,11 @@ class FitWorkload(Workload):
         *,
         ended: bool = False,
     ) -> FitWorkload:
-        """The workload of a call.
+        """Return the workload of a call.
 
-        :param ended: have the data of each epoch end, as tools read them: of data that go on, as
-            many steps as `fit` is asked for.
-        :raises WorkloadError: if the installed Keras does not tell what `fit` makes of the data.
+        :param ended: whether to end endless data after the steps of an epoch, for tools that read
+            all of them.
+        :raises WorkloadError: if the installed Keras does not show what `fit` does with the data.
         """
         missing = why_without("script-fits")
         if missing:
@@ -100,8 +99,8 @@ class FitWorkload(Workload):
         )
 
     def judged_by(self, metrics: tuple[str, ...]) -> str:
-        """The metric of quality, where the recipe names none: of those that the fit reports, a
-        validation's accuracy or another of which it is known whether it is better high or low."""
+        """Return the metric of quality if the recipe names none: the validation accuracy, or
+        another metric of which it is known whether higher or lower is better."""
         known = [name for name in metrics if quality_direction(name) is not None]
         better = [name for name in known if not name.endswith("loss")]
         for names in (
@@ -118,7 +117,7 @@ class FitWorkload(Workload):
         return "loss"
 
     def warnings(self, built: Built) -> tuple[str, ...]:
-        """What is to be said of what the stack does to this fit."""
+        """Return warnings about what the stack does to this fit."""
         said = []
         cut = cut_in_words(built.job.recipe.workload)
         if cut is not None:
@@ -131,8 +130,8 @@ class FitWorkload(Workload):
         return tuple(said)
 
     def reported_metrics(self, built: Built) -> tuple[str, ...]:
-        """The names of the metrics that an epoch of this fit ends with, from one that ends after
-        its first call of the train function, which makes `DRY_STEPS` steps at most.
+        """Return the names of the metrics at the end of an epoch, from a fit of one call of the
+        train function with at most `DRY_STEPS` steps.
 
         :raises WorkloadError: if a step fails.
         """
@@ -160,11 +159,11 @@ class FitWorkload(Workload):
         return tuple(history.history)
 
     def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
-        """Call every hook of a fit, and set on the model what comes of it.
+        """Call every hook of a fit, and set the results on the model.
 
         :param overrides: fields of `TrainingOptions` that a probe sets after every plugin.
         :raises PluginError, PluginRefused: naming the plugin that failed.
-        :raises WorkloadError: for what cannot be done to a script.
+        :raises WorkloadError: for a change that is impossible in a script.
         """
         session, model = self.session, self.call.model
         self.compiled.put_back(model)
@@ -197,7 +196,7 @@ class FitWorkload(Workload):
         )
 
     def replaced(self, built: Built) -> dict[str, Any]:
-        """The data sets that the stack trains on in place of the script's own data, by split."""
+        """Return the data sets that replace the script's own data, by split."""
         before = {"train": self.train, "validation": self.validation}
         return {
             split: built.run.datasets[split]
@@ -219,7 +218,7 @@ class FitWorkload(Workload):
 
 
 class LoweredData(Mapping[str, Any]):
-    """Data sets by split, each made once it is asked for: of large arrays it would be a copy."""
+    """Data sets by split, each lowered on first access, since large arrays are copied."""
 
     def __init__(self, plans: Mapping[str, DataPlan]) -> None:
         self._plans, self._made = plans, dict[str, Any]()
@@ -266,7 +265,7 @@ def _with_data(
 
 
 def _spec(workload: FitWorkload, datasets: Mapping[str, Any]) -> Any:
-    """What a batch looks like, told from arrays without making a data set of them."""
+    """Return the spec of a batch, for arrays without making a data set of them."""
     import tensorflow as tf
 
     given = workload.call.splits["train"][0]
@@ -279,9 +278,9 @@ def _spec(workload: FitWorkload, datasets: Mapping[str, Any]) -> Any:
 
 
 def _with_short_calls(built: Built) -> Built:
-    """The same training with at most `DRY_STEPS` steps in a call of its train function.
+    """Return the same training with at most `DRY_STEPS` steps in a call of its train function.
 
-    A call of many steps may be a whole epoch: a resident loop's is.
+    A call may otherwise be a whole epoch, as in a resident loop.
     """
     steps = min(DRY_STEPS, built.training.steps_per_execution)
     if built.training.loop == "keras":
@@ -290,8 +289,8 @@ def _with_short_calls(built: Built) -> Built:
 
 
 def _whole_calls(training: Any, steps_per_epoch: int | None) -> Any:
-    """A call must not reach past an epoch that `fit` counts: then it makes as many steps as divide
-    those of an epoch."""
+    """Return the options with steps per call that divide the steps of an epoch, so that no call
+    reaches past the end of an epoch."""
     asked = training.steps_per_execution
     if steps_per_epoch is None or steps_per_epoch % asked == 0:
         return training
@@ -308,7 +307,7 @@ def _replaced(stack: Stack) -> Exception:
 
 
 def of_call(make: Callable[[], FitWorkload]) -> Callable[[Job], FitWorkload]:
-    """What stands in for `training.build.load`: the call's workload anew, under the job's seed."""
+    """Return a replacement for `training.build.load`, which seeds and makes the workload."""
 
     def load(job: Job) -> FitWorkload:
         import keras

@@ -29,11 +29,11 @@ from tfopt_core.training.timed_function import TimedFunction
 
 @attrs.frozen(kw_only=True)
 class FitOfScript:
-    """What came of one call of `fit`.
+    """The result of one call of `fit`.
 
-    :param number: of the call, counted from 1.
-    :param effects: every plugin's effect on it, by name.
-    :param diverged: what metric was no finite number, and when; None if none was.
+    :param number: the number of the call, from 1.
+    :param effects: the effect of each plugin, by name.
+    :param diverged: the metric that was not finite, and when; None if all were.
     """
 
     number: int
@@ -50,11 +50,11 @@ def train_fit(
     is_known: IsKnown | None = None,
     adapt: Adapt | None = None,
 ) -> tuple[FitOfScript, Any]:
-    """Make the script's call with what the stack sets, and take it off again.
+    """Make the script's call of `fit` with the stack, and restore the model.
 
     :param started: `perf_counter_ns` when the script called `fit`.
     :param report, is_known, adapt: as `training.fit.train` takes them.
-    :returns: what was seen, and what Keras' `fit` has returned.
+    :returns: the result, and the return value of Keras' `fit`.
     :raises PluginError: if a plugin's `on_epoch_end` fails.
     :raises Exception: whatever the call itself raises.
     """
@@ -82,7 +82,7 @@ def train_fit(
             ended = perf_counter_ns()
             timed.uninstall()
         repeated_epochs = lengthen(history, call, stopped=timer.cut_short, validate=validate)
-        seen = FitOfScript(
+        result = FitOfScript(
             number=call.number,
             outcome=attrs.evolve(
                 outcome_of(hooks, started, ended, initial_epoch=call.initial_epoch),
@@ -93,25 +93,25 @@ def train_fit(
             diverged=hooks.diverged,
         )
     finally:
-        # whatever the call has raised, the script may go on
+        # the script may continue after an exception
         workload.compiled.put_back(model)
-    return seen, history
+    return result, history
 
 
 def effects_of(fits: Sequence[FitOfScript]) -> dict[str, Effect]:
-    """Every plugin's effect on these fits together: it took effect if it did on one of them; where
-    it did not on all, it is said on which, and why."""
-    found: dict[str, Effect] = {}
+    """Return the effect of each plugin on all fits: applied if it was in any of them; the detail
+    says why it was not in another one."""
+    combined: dict[str, Effect] = {}
     for name in dict.fromkeys(name for fit in fits for name in fit.effects):
         effects = [(fit.number, fit.effects[name]) for fit in fits if name in fit.effects]
         applied = [effect for _, effect in effects if effect.applied]
         idle = [(number, effect) for number, effect in effects if not effect.applied]
         if not applied or not idle:
-            found[name] = effects[-1][1]
+            combined[name] = effects[-1][1]
             continue
         number, effect = idle[0]
-        found[name] = Effect.applied_as(
+        combined[name] = Effect.applied_as(
             f"in {len(applied)} of {len(effects)} fits: {applied[-1].detail}; not in fit {number}: "
             f"{effect.detail}"
         )
-    return found
+    return combined

@@ -1,5 +1,7 @@
-"""Acting at the moment that a script has imported a library, and not before: what a script sets
-before its imports must count as it does without tfopt. No TensorFlow."""
+"""Run an action once a script has imported a library. No TensorFlow.
+
+Not earlier: what a script sets before its imports must take effect as it does without tfopt.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ Action = Callable[[], None]
 
 
 class WhenImported(MetaPathFinder):
-    """Calls an action once a module has been imported, at once if it is there already.
+    """Calls an action once a module has been imported; at once if it already was.
 
     :param actions: by the name of a top-level module.
     """
 
     def __init__(self, actions: Mapping[str, Action]) -> None:
         self._actions = dict(actions)
-        self._asking: set[str] = set()
+        self._searching: set[str] = set()
 
     def __enter__(self) -> WhenImported:
         for name in [name for name in self._actions if name in sys.modules]:
@@ -36,17 +38,17 @@ class WhenImported(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where the module is, with a loader that tells of it."""
-        if name not in self._actions or name in self._asking:
+        """Return the spec of a module, with a loader that calls the action."""
+        if name not in self._actions or name in self._searching:
             return None
-        self._asking.add(name)
+        self._searching.add(name)
         try:
             spec = importlib.util.find_spec(name)
         finally:
-            self._asking.discard(name)
+            self._searching.discard(name)
         if spec is not None and spec.loader is not None:
-            # (some only ask whether a module is there, and never load it)
-            spec.loader = _Telling(spec.loader, lambda: self._imported(name))
+            # (the caller may only check that the module exists, and never load it)
+            spec.loader = _ActionLoader(spec.loader, lambda: self._imported(name))
         return spec
 
     def _imported(self, name: str) -> None:
@@ -55,8 +57,8 @@ class WhenImported(MetaPathFinder):
             action()
 
 
-class _Telling(Loader):
-    """A module's own loader, and an action after it."""
+class _ActionLoader(Loader):
+    """A module's own loader, followed by an action."""
 
     def __init__(self, loader: Loader, action: Action) -> None:
         self._loader, self._action = loader, action
@@ -66,7 +68,7 @@ class _Telling(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:
-            module.__spec__.loader = self._loader  # for whoever reads resources by it
+            module.__spec__.loader = self._loader  # for code that reads resources through it
         module.__loader__ = self._loader
         self._loader.exec_module(module)
         self._action()

@@ -1,4 +1,4 @@
-"""A stack applied to trainings of this very process: what notebooks and own loops use."""
+"""Apply a stack to trainings in this process, for notebooks and custom loops."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fitting import FitOfScript, effects_of, train_fit
 from tfopt_core.training.scripts.session import Session
 
-LATE = "TensorFlow has started already, and reads this only then; use `tfopt train` for a script"
+LATE = "TensorFlow reads this at its start, and has started already; use `tfopt train` for a script"
 
 
 @attrs.define(eq=False)
 class Stacked:
-    """What a stack has done to the trainings inside: one entry for each call of `fit`."""
+    """The results of the calls of `fit` under a stack."""
 
     fits: list[FitOfScript] = attrs.field(factory=list)
     late: tuple[str, ...] = ()
@@ -36,15 +36,15 @@ class Stacked:
 
 @contextmanager
 def stacked_here(job: Job, seed: int | None) -> Iterator[Stacked]:
-    """Stand in for Keras' `compile` and `fit` in this process, and leave it as it was.
+    """Replace Keras' `compile` and `fit` in this process, and restore them at the end.
 
-    :param seed: seeds everything at first, None leaves the seeds alone.
+    :param seed: the seed to set first; None sets none.
     :raises InputError: for a stack over several processes.
     """
     import keras
 
     changed = _runtime(job)
-    # what the recipe says of its own workload is none of theirs
+    # the limits of the recipe's own workload do not apply here
     whole = attrs.evolve(job.recipe.workload, max_epochs=None, max_steps=None)
     job = attrs.evolve(job, recipe=attrs.evolve(job.recipe, workload=whole))
     stacked = Stacked(late=changed)
@@ -66,7 +66,7 @@ def stacked_here(job: Job, seed: int | None) -> Iterator[Stacked]:
 
 
 def _runtime(job: Job) -> tuple[str, ...]:
-    """The plugins that set what TensorFlow reads at its start."""
+    """Return the plugins whose settings TensorFlow reads at its start only."""
     stack = Stack(job.plugins, Defaults())
     options = stack.configure_runtime(job.machine, job.recipe)
     if options.builds_strategy_first:
@@ -80,9 +80,9 @@ def _runtime(job: Job) -> tuple[str, ...]:
 
 
 def optimized_dataset(job: Job, dataset: Any, split: Any) -> Any:
-    """The data set as the stack's `build_dataset` hooks rewrite it.
+    """Return the data set as the stack's `build_dataset` hooks rewrite it.
 
-    :raises InputError: for something else than a `tf.data.Dataset`.
+    :raises InputError: for anything but a `tf.data.Dataset`.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""How a script's calls of `fit` are cut short, for a quick look. No TensorFlow."""
+"""The limits that cut a script's calls of `fit` short, for a quick look. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tfopt_core.recipe import WorkloadSpec
 class CutShort:
     """The most epochs and steps of a call of `fit`.
 
-    :param epochs: that are trained at most, None for as many as the script asks for.
-    :param steps: of an epoch, at most; None for all.
-    :param planned_steps: those of an epoch of the script's own, None where unknown.
+    :param epochs: the most epochs; None for those of the script.
+    :param steps: the most steps of an epoch; None for all.
+    :param planned_steps: the steps of an epoch in the script; None if unknown.
     """
 
     epochs: int | None = None
@@ -22,10 +22,10 @@ class CutShort:
 
 
 def cut_short(spec: WorkloadSpec, steps_per_epoch: int | None) -> CutShort | None:
-    """How a call is cut whose epochs have so many steps (None where unknown).
+    """Return the limits of a call with this many steps in an epoch (None if unknown).
 
-    Whole epochs where they fit into `max_steps`, else one epoch of as many steps: so that loops of
-    several steps a call make as many as others. None where nothing is cut.
+    They are whole epochs if those fit into `max_steps`, else one epoch of `max_steps`, so that
+    loops of several steps a call make as many as others. Return None if nothing is cut.
     """
     if spec.max_steps is None:
         return None if spec.max_epochs is None else CutShort(spec.max_epochs)
@@ -38,7 +38,7 @@ def cut_short(spec: WorkloadSpec, steps_per_epoch: int | None) -> CutShort | Non
 
 
 def cut_in_words(spec: WorkloadSpec) -> str | None:
-    """`each fit is cut to 3 epochs`; None where nothing is cut."""
+    """Return a sentence on the limits; None if nothing is cut."""
     parts = []
     if spec.max_epochs is not None:
         parts.append(f"{spec.max_epochs} epoch{'s' * (spec.max_epochs != 1)}")

@@ -15,18 +15,18 @@ from pathlib import Path
 import attrs
 
 from tfopt_core.training.scripts import overlay_mount
-from tfopt_core.training.scripts.private_folder import Change, entries_of, told
+from tfopt_core.training.scripts.private_folder import Change, describe_changes, entries_of
 from tfopt_core.training.scripts.write_watch import is_within, system_folders
 
 
 @attrs.frozen
 class OverlayMounts:
-    """What is mounted for a run before its process starts.
+    """The mounts for a run, made before its process starts.
 
     :param original: the folder in which the script runs, a real path.
-    :param folders: the overlaid ones; real paths.
-    :param place: an empty folder, or none yet, for what is written to them.
-    :param through: folders inside of them in which writes are real: those of tfopt, and caches.
+    :param folders: the folders with an overlay, real paths.
+    :param place: a folder, empty or missing, for what is written to them.
+    :param through: folders inside of them without an overlay: those of tfopt, and caches.
     """
 
     original: Path
@@ -38,8 +38,8 @@ class OverlayMounts:
     def of(cls, folder: Path, place: Path, results: Path) -> OverlayMounts:
         """Return the mounts for a script that runs in this folder.
 
-        Overlaid are the folder, or the Git checkout that it is part of; what is mounted inside; and
-        the folders of this user that symlinks in its folder lead to.
+        The folder, or the Git checkout that it is part of, gets an overlay, and so do the mounts
+        inside it and the folders of this user that symlinks in it lead to.
 
         :param results: where tfopt's own processes write.
         """
@@ -61,13 +61,13 @@ class OverlayMounts:
         return cls(folder, folders, str(place), passed)
 
     def command(self) -> list[str]:
-        """Return the command that mounts them; the program that is to find them so follows."""
+        """Return the command that mounts them; append the program to run with the mounts."""
         mounts = attrs.asdict(self, filter=attrs.filters.exclude("original"))
         return [sys.executable, "-I", "-S", overlay_mount.__file__, json.dumps(mounts)]
 
     def written(self) -> tuple[str, ...]:
-        """Return what the run has written, as `told` does; for a process without the mounts."""
-        return told(
+        """Return what the run has written; call it in a process without the mounts."""
+        return describe_changes(
             self.original,
             (
                 change
@@ -83,7 +83,7 @@ def _is_below(path: str, folders: tuple[str, ...]) -> bool:
 
 @functools.cache
 def why_no_overlay(folder: Path, results: Path) -> str | None:
-    """Return why this machine mounts no overlay for a script in this folder, None if it does.
+    """Return why this machine cannot mount an overlay for this folder; None if it can.
 
     :param results: where tfopt's own processes write.
     """
@@ -98,9 +98,9 @@ def why_no_overlay(folder: Path, results: Path) -> str | None:
 
 
 def _changes(upper: str, lower: str) -> Iterator[tuple[str, Change]]:
-    """Yield each path of the lower folder that has another file, or none, in the overlay.
+    """Yield each path of the lower folder that the overlay replaces or removes.
 
-    Marks of what was removed: https://docs.kernel.org/filesystems/overlayfs.html.
+    Marks of removed files: https://docs.kernel.org/filesystems/overlayfs.html.
     """
     seen = set()
     for entry in entries_of(upper):
@@ -119,7 +119,7 @@ def _changes(upper: str, lower: str) -> Iterator[tuple[str, Change]]:
 
 
 def _is_made_anew(upper: str) -> bool:
-    """Return whether the lower folder was removed, and another one made in its place."""
+    """Return whether the lower folder was removed and made again."""
     try:
         return os.getxattr(upper, "user.overlay.opaque") == b"y"
     except OSError:

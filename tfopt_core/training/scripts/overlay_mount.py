@@ -2,11 +2,11 @@
 
     python -I -S overlay_mount.py MOUNTS [PROGRAM...]
 
-MOUNTS is JSON: "folders", which are overlaid; "place", an empty folder for what is written to each,
-which the program does not see; and "through", the folders inside of "folders" that stay as they
-are. The mounts belong to a namespace of this process and of those that it starts, and end with
-them. Without PROGRAM it tries whether all of that works. It imports the standard library only, and
-has one thread: Linux gives no user namespace to a process that has more.
+MOUNTS is JSON: "folders" get an overlay; "place" is an empty folder for what is written to them,
+hidden from the program; "through" are folders inside of "folders" that stay as they are. The mounts
+belong to a namespace of this process and its children, and end with them. Without PROGRAM it only
+tests the mounts. It imports the standard library only, and has one thread: Linux gives no user
+namespace to a process with more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 
 
 def main(arguments: list[str]) -> int:
-    """Mount, and become the program. Return 1, with the reason on standard error, if that fails."""
+    """Run the program with the mounts. Return 1, with the reason on standard error, on failure."""
     mounts, program = json.loads(arguments[0]), arguments[1:]
     try:
         mount_overlays(**mounts)
@@ -45,7 +45,7 @@ def upper_folder(place: str, number: int) -> str:
 
 
 def mount_overlays(folders: Sequence[str], place: str, through: Sequence[str]) -> None:
-    """Mount each overlay in a namespace of this process' own.
+    """Mount each overlay in a new namespace of this process.
 
     :raises OSError: if the kernel, or a rule of this machine, refuses it.
     """
@@ -61,17 +61,17 @@ def mount_overlays(folders: Sequence[str], place: str, through: Sequence[str]) -
     for folder, lower, upper, scratch in opened:
         options = f"userxattr,lowerdir={lower},upperdir={upper},workdir={scratch}"
         _mount("overlay", folder, kind="overlay", options=options)
-        # the kernel's folder in it has no rights at all, and is to be removed by its owner
+        # the kernel's folder in it has no permissions, and its owner must be able to remove it
         os.chmod(f"{scratch}/work", 0o700)
     for original, path in passed:
         _mount(original, path, MS_BIND | MS_REC)
-    _mount(nothing, place, MS_BIND)  # or a script that collects files would find all of them twice
+    _mount(nothing, place, MS_BIND)  # else a script that collects files finds them twice
     with contextlib.suppress(FileNotFoundError):
         os.chdir(os.getcwd())
 
 
 def _enter_namespace() -> None:
-    """Enter a mount namespace; an ordinary user needs one of users for it, with the same ids."""
+    """Enter a mount namespace; an ordinary user also needs a user namespace, with equal ids."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS) == 0:
         return
@@ -87,12 +87,12 @@ def _enter_namespace() -> None:
 
 
 def _opened(path: str) -> str:
-    """Return a path of this folder that stays, whatever is mounted on it; no comma is in it."""
+    """Return a path of this folder that stays valid under a mount, and has no comma."""
     return f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_CLOEXEC)}"
 
 
 def _made(path: str) -> str:
-    """Make a folder, and return a path of it as `_opened` does."""
+    """Make a folder. Return its path as `_opened` does."""
     os.makedirs(path)
     return _opened(path)
 
@@ -113,8 +113,8 @@ def _check(status: int, what: str) -> None:
 def _try_out(folder: str) -> None:
     """Write and remove a file.
 
-    :raises OSError: if that fails, or would for a file that lies there: the kernel copies none of a
-        user or group that the namespace does not know.
+    :raises OSError: if that fails, or would fail for an existing file: the kernel copies no file of
+        a user or group that the namespace does not know.
     """
     path = f"{folder}/.tfopt-{os.getpid()}"
     open(path, "xb").close()

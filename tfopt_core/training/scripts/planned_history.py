@@ -1,7 +1,7 @@
-"""The history of a fit that was cut short, as long as the script has planned it.
+"""Extend the history of a fit that was cut short to the length that the script planned.
 
-A script that plots its metrics over the epochs that it has asked for, or goes on from
-`history.epoch[-1]`, works with a cut fit as with a whole one.
+A script that plots its metrics over the planned epochs, or continues after `history.epoch[-1]`,
+then works as after a whole fit.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ def lengthen(
     stopped: bool,
     validate: Callable[[], Mapping[str, float] | None] = lambda: None,
 ) -> int:
-    """Lengthen the history of a fit that tfopt has cut short. Return by how many epochs.
+    """Extend the history of a fit that tfopt has cut short. Return the number of epochs added.
 
     The last value of each metric is repeated. A fit that trained to its end, or was ended by a
     callback, keeps its history.
 
     :param history: the `keras.callbacks.History` that the call has returned.
-    :param stopped: whether the fit was ended before the epochs that it was to train.
-    :param validate: makes one validation, for a fit that was cut before its first one; returns the
-        metrics, None where there are no data to validate on again.
+    :param stopped: whether the fit was stopped before its last epoch.
+    :param validate: makes one validation, for a fit that was cut before its first one. Returns the
+        metrics; None if the data cannot be read again.
     """
     epochs = getattr(history, "epoch", None)
     if not epochs or not (stopped or _limited(call, epochs[-1])):
@@ -49,5 +49,5 @@ def lengthen(
 
 
 def _limited(call: FitCall, last: int) -> bool:
-    """Whether the fit has trained all that a limit on its epochs or steps has left of it."""
+    """Return whether the fit trained as far as a limit on its epochs or steps allows."""
     return call.cut is not None and last + 1 >= call.last_epoch

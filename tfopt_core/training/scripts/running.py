@@ -1,4 +1,4 @@
-"""A script run as Python itself runs it: as `__main__`, with its own arguments and status."""
+"""Run a script as Python does: as `__main__`, with its own arguments and exit status."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tfopt_core.errors import describe
 class ScriptEnd:
     """How a script ended.
 
-    :param status: its exit status, as Python would end with.
-    :param error: what it raised, with its place, None for an end that it chose.
-    :param exited: whether it called `sys.exit`, and with what: `sys.exit(3)`; None if it did not.
+    :param status: its exit status, as under Python.
+    :param error: the exception that it raised, with the line; None if it raised none.
+    :param exited: its call of `sys.exit`, such as `sys.exit(3)`; None if there was none.
     :param raised: the exception itself.
-    :param read_input: whether it asked for standard input, which it has none of.
+    :param read_input: whether it read standard input, which is empty.
     """
 
     status: int
@@ -35,15 +35,15 @@ class ScriptEnd:
 
 
 def run_script(path: Path, arguments: Sequence[str]) -> ScriptEnd:
-    """Run the script to its end, the threads that it has started included.
+    """Run the script, and the threads that it starts, to the end.
 
     A process that it forks ends with the script, as it does without tfopt, and never returns.
 
     :raises KeyboardInterrupt: as the script does.
     """
     owner = os.getpid()
-    nothing = _Nothing()
-    sys.stdin = io.TextIOWrapper(io.BufferedReader(nothing))
+    stdin = _EmptyInput()
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(stdin))
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.parent))
     module = ModuleType("__main__")
@@ -64,7 +64,7 @@ def run_script(path: Path, arguments: Sequence[str]) -> ScriptEnd:
     for thread in threading.enumerate():
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()
-    return attrs.evolve(end, read_input=nothing.asked)
+    return attrs.evolve(end, read_input=stdin.was_read)
 
 
 def _exited(error: SystemExit) -> ScriptEnd:
@@ -84,7 +84,7 @@ def _raised(error: BaseException, path: Path) -> ScriptEnd:
 
 
 def _own_frames(trace: TracebackType | None, path: Path) -> TracebackType | None:
-    """The traceback from the script's first line on, without what runs it."""
+    """Return the traceback from the script's first frame on."""
     step = trace
     while step is not None and step.tb_frame.f_code.co_filename != str(path):
         step = step.tb_next
@@ -92,7 +92,7 @@ def _own_frames(trace: TracebackType | None, path: Path) -> TracebackType | None
 
 
 def _place(error: BaseException, trace: TracebackType | None) -> str:
-    """`train.py:12: `, the innermost line of the script itself."""
+    """Return the innermost line of the script itself: `train.py:12: `."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}:{error.lineno}: "
     place, step = "", trace
@@ -105,20 +105,20 @@ def _place(error: BaseException, trace: TracebackType | None) -> str:
 
 
 def _end_fork(status: int) -> NoReturn:
-    """What a script has forked is a copy of this whole process: it must not speak for it."""
+    """End a process that the script forked: a copy of tfopt, which must not report for it."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(status)
 
 
-class _Nothing(io.RawIOBase):
-    """Standard input that has nothing to give, and knows whether somebody asked."""
+class _EmptyInput(io.RawIOBase):
+    """Empty standard input that notes whether it was read."""
 
-    asked = False
+    was_read = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: object) -> int:
-        self.asked = True
+        self.was_read = True
         return 0

@@ -1,4 +1,4 @@
-"""Seeds that a script sets itself: they would be the same in each pair of runs."""
+"""Replace the seeds that a script sets, which would be the same in each pair of runs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import attrs
 
-# Modules in which a replaced function may stand under its name; others hold it as it was.
+# Libraries in which the functions are replaced wherever they are exported, and nowhere else.
 EXPORTING = ("keras", "tensorflow")
 MODULUS = 2**31 - 1
 
 
 @attrs.define(eq=False)
 class Seeding:
-    """Replaces each global seed that a script sets by one of the run's own, drawn from both.
+    """Replaces each global seed that a script sets by one that also depends on the run's seed.
 
-    Data that are made from it differ from pair to pair then, and are the same on both sides of one.
-    Seeds that are given to a layer, a shuffle or a generator of its own stay as they are.
+    Data made from it then differ from pair to pair, and are the same on both sides of a pair. Seeds
+    of a layer, a shuffle or a generator stay as they are.
 
-    :param seen: what the script has called, in words: `keras.utils.set_random_seed(42)`.
+    :param seen: the calls of the script, as text: `keras.utils.set_random_seed(42)`.
     """
 
     seen: list[str] = attrs.field(factory=list)
@@ -31,7 +31,7 @@ class Seeding:
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
 
     def begin(self, seed: int) -> None:
-        """Seed everything, and stand in for what seeds it from now on."""
+        """Set all seeds, and replace the functions that set them."""
         import keras
         import numpy as np
         import tensorflow as tf
@@ -47,12 +47,12 @@ class Seeding:
         self._on(random, "seed", "random.seed")
 
     def end(self) -> None:
-        """Leave everything as it was."""
+        """Restore the functions."""
         while self._put_back:
             self._put_back.pop()()
 
     def in_words(self) -> str | None:
-        """What a report says of it, None where there is nothing to say."""
+        """Return a sentence for the report; None if the script set no seed."""
         if not self.seen:
             return None
         calls = ", ".join(dict.fromkeys(self.seen))
@@ -62,31 +62,31 @@ class Seeding:
         )
 
     def mixed(self, given: int) -> int:
-        """The seed in place of this one."""
+        """Return the seed to set in place of `given`."""
         return (given * 1_000_003 + self._seed) % MODULUS
 
     def _everywhere(self, name: str, function: Callable[..., Any]) -> None:
-        """Put a stand-in wherever the libraries themselves export the function."""
-        standing_in = self._standing_in(name, function)
+        """Replace the function wherever the libraries export it."""
+        replacement = self._replacement(name, function)
         for module in list(sys.modules.values()):
             top = getattr(module, "__name__", "").partition(".")[0]
             if top not in EXPORTING:
                 continue
             for key, value in list(vars(module).items()):
                 if value is function:
-                    setattr(module, key, standing_in)
+                    setattr(module, key, replacement)
                     self._put_back.append(functools.partial(setattr, module, key, function))
 
     def _on(self, module: Any, key: str, name: str) -> None:
         function = getattr(module, key)
-        setattr(module, key, self._standing_in(name, function))
+        setattr(module, key, self._replacement(name, function))
         self._put_back.append(functools.partial(setattr, module, key, function))
 
-    def _standing_in(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _replacement(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def seed(*given: Any, **named: Any) -> Any:
             values = [*given, *named.values()]
-            # (one calls another: the outermost is what the script has called)
+            # (these functions call each other: only the outermost call is the script's)
             if self._inside or len(values) != 1 or type(values[0]) is not int:
                 return function(*given, **named)
             self.seen.append(f"{name}({values[0]})")

@@ -1,4 +1,4 @@
-"""A script's training under a stack, from the moment that it has imported Keras to its end."""
+"""Apply a stack to a script's training, from its import of Keras to its end."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from tfopt_core.training.scripts.seeding import Seeding
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
 
-# Given each call of `fit`, with when it came in nanoseconds; returns what the script gets.
+# Called with each call of `fit` and its start in nanoseconds; returns the result for the script.
 OnFit = Callable[[FitWorkload, int], Any]
 
 
 @attrs.define(eq=False)
 class Session:
-    """What a stack does to a process that trains by Keras: policy, strategy, `compile` and `fit`.
+    """Applies a stack to a process that trains with Keras: policy, strategy, `compile`, `fit`.
 
     Begin it once Keras is imported and no model is built; end it to leave Keras as it was.
 
-    :param on_fit: what becomes of each call of `fit`.
-    :param seeding: what becomes of the seeds that the script sets itself; None leaves them.
+    :param on_fit: carries out each call of `fit`.
+    :param seeding: replaces the seeds that the script sets; None leaves them.
     """
 
     job: Job
@@ -59,17 +59,17 @@ class Session:
 
     @property
     def run(self) -> RunContext:
-        """The context that each fit's is made of."""
+        """The context from which each fit derives its own."""
         assert self._run is not None
         return self._run
 
     @property
     def surface(self) -> Surface:
-        """What is in the place of Keras' own methods, and what it has seen."""
+        """The replaced methods of Keras, and the counts of their calls."""
         return self._surface
 
     def begin(self) -> None:
-        """Set policy and strategy, and take the place of `compile` and `fit`.
+        """Set policy and strategy, and replace `compile` and `fit`.
 
         :raises PluginError, PluginRefused: naming the plugin that failed.
         """
@@ -106,8 +106,8 @@ class Session:
 
     @contextlib.contextmanager
     def outside_scope(self) -> Iterator[None]:
-        """Without the strategy's scope around the script: a fit over replicas is core's own, and
-        Keras must take it for a local one."""
+        """Leave the strategy's scope for a while: core distributes a fit over replicas, and Keras
+        must take it for a local one."""
         if self._scope is None:
             yield
             return
@@ -124,11 +124,11 @@ class Session:
             scope.__exit__(None, None, None)
 
     def end(self) -> None:
-        """Leave Keras, and the script's models, as they were."""
+        """Restore Keras and the script's models."""
         self.models.put_back()
         self._scopes.close()
 
-    # What stands in the place of Keras' own methods.
+    # Replacements of Keras' own methods.
 
     def _compile(self, model: Any, original: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         self.models.of(model).compiled_with(dict(arguments))
@@ -145,9 +145,8 @@ class Session:
     def _fit(
         self, model: Any, original: Callable[..., Any], given: Any, named: dict[str, Any]
     ) -> Any:
-        if getattr(
-            self._inside, "fit", False
-        ):  # a fit that this one makes, or one of its callbacks
+        # a fit within this one, by Keras or by a callback
+        if getattr(self._inside, "fit", False):
             return original(model, *given, **named)
         started = perf_counter_ns()
         call = FitCall.of(model, original, given, named, self.calls + 1)

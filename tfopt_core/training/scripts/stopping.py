@@ -1,4 +1,4 @@
-"""A fit that is only entered."""
+"""A callback that stops a fit after some batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def stopping_after(batches: int) -> Any:
-    """The Keras callback that ends a fit after so many batches."""
+    """Return a Keras callback that stops a fit after this many batches."""
     import keras
 
     class Stopping(keras.callbacks.Callback):  # type: ignore[misc]

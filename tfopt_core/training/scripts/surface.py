@@ -1,4 +1,4 @@
-"""The methods of Keras that a session stands in for, and signs of trainings that it cannot."""
+"""Replace methods of Keras for a session, and count training steps outside of `fit`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ OnFitCall = Callable[[Any, Callable[..., Any], tuple[Any, ...], dict[str, Any]],
 
 @attrs.define(eq=False)
 class Surface:
-    """Takes the place of `keras.Model.compile` and `fit`, and gives it back.
+    """Replaces `keras.Model.compile` and `fit`, and restores them.
 
-    A model with methods of its own that call `super()` passes through here too.
+    A model that overrides them and calls `super()` uses the replacements too.
 
     :param updates: how often an optimizer updated variables outside of `fit`, or was traced there.
     :param batches_alone: how often `train_on_batch` was called there.
@@ -34,7 +34,7 @@ class Surface:
     _fits: int = 0
 
     def install(self) -> None:
-        """Stand in from now on."""
+        """Replace the methods."""
         import keras
         import tensorflow as tf
 
@@ -42,22 +42,22 @@ class Surface:
         signature = inspect.signature(compile_)
 
         @functools.wraps(compile_)
-        def standing_in_for_compile(model: Any, *given: Any, **named: Any) -> Any:
+        def replaced_compile(model: Any, *given: Any, **named: Any) -> Any:
             bound = signature.bind(model, *given, **named)
             bound.apply_defaults()
             arguments = dict(list(bound.arguments.items())[1:])
             return self.on_compile(model, compile_, arguments)
 
         @functools.wraps(fit)
-        def standing_in_for_fit(model: Any, *given: Any, **named: Any) -> Any:
+        def replaced_fit(model: Any, *given: Any, **named: Any) -> Any:
             thread = threading.current_thread()
             if thread is not threading.main_thread():
                 self.threads.add(thread.name)
             with self._within_fit():
                 return self.on_fit(model, fit, given, named)
 
-        self._replace(keras.Model, "compile", standing_in_for_compile)
-        self._replace(keras.Model, "fit", standing_in_for_fit)
+        self._replace(keras.Model, "compile", replaced_compile)
+        self._replace(keras.Model, "fit", replaced_fit)
         alone, apply = keras.Model.train_on_batch, keras.optimizers.Optimizer.apply
 
         @functools.wraps(alone)
@@ -76,7 +76,7 @@ class Surface:
         self._replace(keras.optimizers.Optimizer, "apply", counted_apply)
 
     def remove(self) -> None:
-        """Give everything back."""
+        """Restore the methods."""
         while self._put_back:
             self._put_back.pop()()
 
@@ -90,8 +90,8 @@ class Surface:
             self._fits -= 1
 
     def _replace(self, owner: type[Any], name: str, method: Any) -> None:
-        # where it is defined: Keras asks whether a model has a `compile` that is not this one
-        defining = next(one for one in owner.__mro__ if name in vars(one))
+        # on the class that defines it: Keras checks whether a model overrides `compile`
+        defining = next(each for each in owner.__mro__ if name in vars(each))
         before = vars(defining)[name]
         setattr(defining, name, method)
         self._put_back.append(lambda: setattr(defining, name, before))

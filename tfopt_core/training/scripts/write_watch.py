@@ -12,11 +12,11 @@ from typing import Any
 import attrs
 
 MOST_NOTES = 50
-# Written by Python, by libraries and by tfopt for themselves, wherever they lie.
-_NOBODYS = frozenset({".tfopt", "__pycache__", "site-packages", "dist-packages"})
+# Folders in which Python, libraries and tfopt write for themselves.
+_IGNORED = frozenset({".tfopt", "__pycache__", "site-packages", "dist-packages"})
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
-# A hook can't be removed from a process. It is added once, and does nothing where nobody watches.
+# A hook cannot be removed from a process: it is added once, and does nothing without a watch.
 _watch: WriteWatch | None = None
 _is_added = False
 
@@ -34,19 +34,19 @@ def system_folders() -> tuple[str, ...]:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether a path is this folder or lies below it, by its letters."""
+    """Return whether a path is this folder or lies below it; only the texts are compared."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 @attrs.frozen(eq=False)
 class WriteWatch:
-    """What is written outside of the private folder.
+    """Notes the writes outside of the private folder.
 
     :param private: real paths of folders in which writes stay apart.
-    :param original: what is written there is noted, even in a folder of the system.
-    :param arrange: called before such a write with its path, the real one, and whether it empties a
-        file. Returns whether it stays apart after all; may raise `OSError`: nothing is written.
-    :param outside: the paths that were written, in their order.
+    :param original: the user's folder; all writes in it are noted, even in a system folder.
+    :param arrange: called before a write elsewhere with its path, its real path, and whether it
+        empties a file. Returns whether it stays apart after all; an `OSError` prevents the write.
+    :param outside: the paths that were written, in order.
     """
 
     private: tuple[str, ...]
@@ -60,7 +60,7 @@ class WriteWatch:
         """Watch this process and those that it forks."""
         global _watch, _is_added
         if not _is_added:
-            sys.addaudithook(_heard)
+            sys.addaudithook(_on_event)
             _is_added = True
         _watch = self
         try:
@@ -69,9 +69,9 @@ class WriteWatch:
             _watch = None
 
     def writing(self, named: str, real: str, *, empties: bool) -> None:
-        """Take notice of a write that is about to happen.
+        """Note a write that is about to happen.
 
-        :raises OSError: if it must not.
+        :raises OSError: if it is refused.
         """
         private = any(is_within(real, folder) for folder in self.private)
         if private or self.arrange(named, real, empties):
@@ -80,15 +80,15 @@ class WriteWatch:
             self.outside[real] = None
 
     def is_noted(self, real: str) -> bool:
-        """Return whether a write to this path is of interest to the user."""
-        if not _NOBODYS.isdisjoint(real.split("/")):
+        """Return whether to note a write to this path."""
+        if not _IGNORED.isdisjoint(real.split("/")):
             return False
         return is_within(real, self.original) or not any(
             is_within(real, folder) for folder in self.unnoted
         )
 
 
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
     watch, places = _watch, _WRITTEN.get(event)
     if watch is None or places is None:
         return
@@ -121,11 +121,11 @@ def _absolute(path: object, folder: object) -> str | None:
 
 
 def _real_entry(path: str) -> str:
-    """Return the real path of a name in a folder, not of what it leads to."""
+    """Return the path with a real folder; its last part is not followed."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
-# By event, which arguments are the path that is written and the descriptor that it is relative to.
+# By event, the indices of the written path and of the folder descriptor that it is relative to.
 # https://docs.python.org/3/library/audit_events.html
 _OF_ENTRIES = {
     "os.link": ((1, 3),),

@@ -1,1 +1,1 @@
-"""The trials of an unmodified script."""
+"""Carry out the tasks of an unmodified script."""

@@ -12,7 +12,7 @@ from tfopt_core.workers.task import LookTask, RunTask
 
 
 def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answer:
-    """Run the script for what the task asks; the final message.
+    """Run the script for the task. Return the last message.
 
     :raises WorkloadError: if the fit of the task never came.
     :raises InputError: for a stack over several processes.

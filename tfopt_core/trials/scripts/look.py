@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 AnyLook = TypeVar("AnyLook", bound=LookTask)
 
-# How many steps earlier fits make.
+# The steps of each fit before the one to examine.
 STEPS_OF_OTHERS = 2
 
 

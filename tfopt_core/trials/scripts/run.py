@@ -1,4 +1,4 @@
-"""One run of a script: its folder, the settings made in its process, and its end."""
+"""Run a script in its folder, with Keras patched, to its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import attrs
 from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.records.messages import Message
 from tfopt_core.training.job import Job
-from tfopt_core.training.scripts.complaints import Seen, why_nothing_trained
+from tfopt_core.training.scripts.complaints import TrainingCalls, why_nothing_trained
 from tfopt_core.training.scripts.importing import WhenImported
 from tfopt_core.training.scripts.running import ScriptEnd, run_script
 from tfopt_core.training.scripts.seeding import Seeding
@@ -35,7 +35,7 @@ AnyTask = TypeVar("AnyTask", bound=Task)
 class ScriptRun(abc.ABC, Generic[AnyTask]):
     """One run of the script. Subclasses define what happens at a fit.
 
-    :param tell: takes the messages, the last one too.
+    :param tell: called with the messages, including the last one.
     :param failure: the first error of tfopt itself, which the script may have caught.
     """
 
@@ -65,7 +65,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
                 stack.enter_context(self.private.watch.on())
                 folder, path = self.private.path_of(folder), self.private.path_of(path)
             os.chdir(folder)
-            # what shells, and scripts that ask the environment, take for the working directory
+            # for shells, and for scripts that read the working directory from the environment
             os.environ["PWD"] = str(folder)
             yield path
 
@@ -102,11 +102,13 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         calls = 0 if self.session is None else self.session.calls
         if number is not None and calls and end.error is None:
             return f"the script calls fit {calls} times only, and fit = {number} is asked for"
-        seen = Seen(fits=calls)
-        if self.session is not None:
-            surface = self.session.surface
-            seen = Seen(fits=calls, updates=surface.updates, batches_alone=surface.batches_alone)
-        return why_nothing_trained(end, seen)
+        if self.session is None:
+            return why_nothing_trained(end, TrainingCalls())
+        surface = self.session.surface
+        return why_nothing_trained(
+            end,
+            TrainingCalls(fits=calls, updates=surface.updates, batches_alone=surface.batches_alone),
+        )
 
     # While the script runs
 
@@ -137,13 +139,13 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     @abc.abstractmethod
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        """Do what replaces a call of `fit`. Return what the script gets back.
+        """Handle a call of `fit`. Return its result for the script.
 
         :param started: `perf_counter_ns` when the script called it.
         """
 
     def tell_in_words(self, message: Message) -> None:
-        """Send a message with the user's own paths, wherever they stand in it."""
+        """Send a message with the user's own paths in all its texts."""
         self.tell(reworded(message, self.in_words))
 
     def _end_here(self, message: Message) -> NoReturn:
@@ -169,11 +171,8 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
             self.failure = self.failure or error
             if threading.current_thread() is not threading.main_thread():
                 # the main thread may wait for this one for ever
-                self._say_failure_and_end(error)
+                self._end_here(failure_of(error))
             raise
-
-    def _say_failure_and_end(self, error: TfoptError) -> NoReturn:
-        self._end_here(failure_of(error))
 
 
 def _check_backend(backend: str) -> None:

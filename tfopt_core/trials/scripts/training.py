@@ -31,7 +31,7 @@ class ScriptTraining(ScriptRun[RunTask]):
 
     @property
     def own_seeds(self) -> bool:
-        """Whether the task asks for it."""
+        """Whether the task keeps the script's own seeds."""
         return self.task.own_seeds
 
     def report(self, end: ScriptEnd) -> RunReport:
@@ -77,7 +77,7 @@ class ScriptTraining(ScriptRun[RunTask]):
         if seeding:
             yield seeding
         if end.read_input:
-            yield "the script asked for standard input, which it does not have here"
+            yield "the script read standard input, which is empty here"
         surface = None if self.session is None else self.session.surface
         if self.empty_fits:
             yield f"{self.empty_fits} calls of fit() had no data and trained nothing"

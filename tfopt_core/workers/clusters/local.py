@@ -1,4 +1,4 @@
-"""Run a training over several processes, all of them on this machine."""
+"""Run a training over several processes on this machine."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tfopt_core.workers.clusters.roles import Role, environment_of, roles_of
 from tfopt_core.workers.spawn import ProcessOutcome, Runner, SpawnRunner
 from tfopt_core.workers.task import RunTask, Task
 
-# Between a port's choice and its use any other program may take it.
+# Another program may take a port between its choice and its use.
 PORT_ATTEMPTS = 3
-# Once a role has failed, the others may find out and name the cause themselves: TensorFlow notices
-# within some 10 s that a worker is gone.
+# Once a role has failed, the others get time to report the cause: TensorFlow notices within some
+# 10 s that a worker is gone.
 LOSS_SECONDS = 20.0
 # Once the chief has trained, the other workers save nothing and have little left to do.
 END_SECONDS = 60.0
 SERVED_SECONDS = 5.0
 POLL_SECONDS = 0.1
-# How those fail whose port was taken, by tfopt's own words and by TensorFlow's.
+# The messages of tfopt and of TensorFlow if a port was taken.
 PORT_TAKEN = ("is taken by another process", "already in use")
 SERVER_FAILED = "Could not start gRPC server"
 
@@ -37,9 +37,9 @@ SERVER_FAILED = "Could not start gRPC server"
 class RoleEnd:
     """How one role of a cluster ended.
 
-    :param metrics: of its last finished epoch.
-    :param called_off: it was ended, since another role had failed or the chief had ended.
-    :param seconds: from the start of all roles to this end.
+    :param metrics: the metrics of its last finished epoch.
+    :param called_off: whether it was ended because another role had failed or the chief had ended.
+    :param seconds: the time from the start of all roles to this end.
     """
 
     role: Role
@@ -50,7 +50,7 @@ class RoleEnd:
 
     @property
     def failed(self) -> bool:
-        """Whether it did not do what it was there for."""
+        """Whether its process failed."""
         message = self.outcome.message
         return not self.called_off and (message is None or isinstance(message, Failure))
 
@@ -74,32 +74,32 @@ class RoleEnd:
         """Whether it failed because another program listens at its address."""
         if not self.failed:
             return False
-        told = f"{self.outcome.message} {self.outcome.cause}"
-        known = any(words in told for words in PORT_TAKEN)
-        return known or SERVER_FAILED in told + self.outcome.output_tail
+        text = f"{self.outcome.message} {self.outcome.cause}"
+        known = any(words in text for words in PORT_TAKEN)
+        return known or SERVER_FAILED in text + self.outcome.output_tail
 
 
 @attrs.frozen(kw_only=True)
 class Listener:
-    """Who is told of the roles beside the chief, whose messages go the way of all runs'.
+    """The callbacks of a cluster; messages of the chief are passed on as in any run.
 
-    :param began: all roles, once they are started.
-    :param said: a message of another role than the chief.
-    :param ended: how they all ended, in the order of their ends.
+    :param on_begin: called with all roles before they start.
+    :param on_message: called with each message of a role other than the chief.
+    :param on_end: called with the ends of all roles, in order of time.
     """
 
-    began: Callable[[tuple[Role, ...]], None] = lambda roles: None
-    said: Callable[[Role, Progress], None] = lambda role, message: None
-    ended: Callable[[tuple[RoleEnd, ...]], None] = lambda ends: None
+    on_begin: Callable[[tuple[Role, ...]], None] = lambda roles: None
+    on_message: Callable[[Role, Progress], None] = lambda role, message: None
+    on_end: Callable[[tuple[RoleEnd, ...]], None] = lambda ends: None
 
 
 @attrs.frozen(kw_only=True)
 class LocalCluster:
-    """Runs the trainings that span several processes, each role in a process of its own.
+    """Runs a training over several processes, each role in its own process.
 
-    :param inner: carries out all other tasks.
+    :param inner: runs all other tasks.
     :param spawn: starts each role.
-    :param listener: told of the roles.
+    :param listener: its callbacks.
     """
 
     inner: Runner
@@ -116,17 +116,17 @@ class LocalCluster:
         ends: tuple[RoleEnd, ...] = ()
         for _ in range(PORT_ATTEMPTS):
             roles = roles_of(options)
-            self.listener.began(roles)
+            self.listener.on_begin(roles)
             begun, computed = time.perf_counter(), _computed_seconds()
-            ends = _Together(self, roles, task, environment, tell).go()
+            ends = _ClusterRun(self, roles, task, environment, tell).go()
             if not any(end.port_taken for end in ends):
                 break
-        self.listener.ended(ends)
+        self.listener.on_end(ends)
         return _outcome(ends, time.perf_counter() - begun, _computed_seconds() - computed)
 
 
-class _Together:
-    """The roles of one training, from their start to the end of the last."""
+class _ClusterRun:
+    """One training: runs its roles until the last of them has ended."""
 
     def __init__(
         self, cluster: LocalCluster, roles: Sequence[Role], task: RunTask,
@@ -134,8 +134,8 @@ class _Together:
     ) -> None:  # fmt: skip
         self._cluster, self._roles, self._task = cluster, roles, task
         self._environment, self._tell = environment, tell
-        # what the roles say is passed on by this thread alone
-        self._said: queue.SimpleQueue[tuple[Role, Any]] = queue.SimpleQueue()
+        # messages of the roles are passed on by this thread alone
+        self._messages: queue.SimpleQueue[tuple[Role, Any]] = queue.SimpleQueue()
         self._ends: list[RoleEnd] = []
         self._metrics: dict[Role, Mapping[str, float]] = {}
         self._begun = time.monotonic()
@@ -143,7 +143,7 @@ class _Together:
         self._called_off: str | None = None
 
     def go(self) -> tuple[RoleEnd, ...]:
-        """Start all, listen to all; how they ended, in the order of their ends."""
+        """Start all roles and pass on their messages. Return their ends in order of time."""
         threads = [
             threading.Thread(target=self._serve, args=(role,), daemon=True) for role in self._roles
         ]
@@ -152,7 +152,7 @@ class _Together:
                 thread.start()
             while len(self._ends) < len(self._roles):
                 with contextlib.suppress(queue.Empty):
-                    self._heed(*self._said.get(timeout=POLL_SECONDS))
+                    self._handle(*self._messages.get(timeout=POLL_SECONDS))
                 if self._deadline is not None and time.monotonic() > self._deadline:
                     self._called_off = self._called_off or "ended with the others"
         except BaseException:
@@ -165,36 +165,36 @@ class _Together:
         return self._forgiven()
 
     def _serve(self, role: Role) -> None:
-        """One role's thread: start its process and pass on what it says, and how it ended."""
+        """Run the process of a role in its thread: queue its messages and its outcome."""
         limits = attrs.evolve(self._cluster.spawn.limits, called_off=lambda: self._called_off)
         if role.serves:
-            # such a process works for the chief, and for as long as the chief does
+            # such a process works for as long as the chief does
             limits = attrs.evolve(limits, silence=None, total=None)
         job = attrs.evolve(self._task.job, folder=self._task.job.folder / role.folder)
         task = attrs.evolve(self._task, job=job, save_to=self._task.save_to if role.leads else None)
         environment = environment_of(role, self._roles, self._environment, len(job.machine.gpus))
         run = attrs.evolve(self._cluster.spawn, limits=limits)
         try:
-            said = run(task, environment, lambda message: self._said.put((role, message)))
-        except BaseException as error:  # it is the main thread's to raise
-            self._said.put((role, error))
+            outcome = run(task, environment, lambda message: self._messages.put((role, message)))
+        except BaseException as error:  # the main thread raises it
+            self._messages.put((role, error))
         else:
-            self._said.put((role, said))
+            self._messages.put((role, outcome))
 
-    def _heed(self, role: Role, said: Any) -> None:
-        if isinstance(said, BaseException):
-            raise said
-        if isinstance(said, ProcessOutcome):
-            self._heed_end(role, said)
+    def _handle(self, role: Role, message: Any) -> None:
+        if isinstance(message, BaseException):
+            raise message
+        if isinstance(message, ProcessOutcome):
+            self._handle_end(role, message)
             return
-        if isinstance(said, EpochDone):
-            self._metrics[role] = said.metrics
+        if isinstance(message, EpochDone):
+            self._metrics[role] = message.metrics
         if role.leads:
-            self._tell(said)
+            self._tell(message)
         else:
-            self._cluster.listener.said(role, said)
+            self._cluster.listener.on_message(role, message)
 
-    def _heed_end(self, role: Role, outcome: ProcessOutcome) -> None:
+    def _handle_end(self, role: Role, outcome: ProcessOutcome) -> None:
         called_off = outcome.message is None and outcome.cause == self._called_off
         end = RoleEnd(
             role=role, outcome=outcome, metrics=self._metrics.get(role, {}),
@@ -210,9 +210,9 @@ class _Together:
             self._end_others(self._cluster.served_seconds if serve else self._cluster.end_seconds)
 
     def _forgiven(self) -> tuple[RoleEnd, ...]:
-        """Return the ends, without the failures of servers that their chief's good end has caused.
+        """Return the ends, without failures of servers that the end of their chief has caused.
 
-        They may notice it before this process does.
+        A server may notice that end before this process does.
         """
         done = [end.seconds for end in self._ends if end.role.leads and not end.failed]
         after = done[0] - self._cluster.served_seconds if done else math.inf
@@ -224,7 +224,7 @@ class _Together:
         )
 
     def _end_others(self, seconds: float) -> None:
-        """Whoever still runs in so many seconds is ended; a nearer end stays."""
+        """End the roles that still run after this many seconds, unless an earlier end is set."""
         deadline = time.monotonic() + seconds
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
 

@@ -17,10 +17,10 @@ GPUS = "CUDA_VISIBLE_DEVICES"
 
 @attrs.frozen
 class Role:
-    """One process of a cluster: its job, its place in it, and where it listens.
+    """One process of a cluster: its job, its index among the processes of the job, its address.
 
     :param leads: whether it is the chief, whose figures are those of the training.
-    :param serves: whether it only does what the chief tells it to.
+    :param serves: whether it only works for the chief.
     """
 
     job: str
@@ -31,7 +31,7 @@ class Role:
 
     @property
     def name(self) -> str:
-        """`worker 1`."""
+        """The name in messages: `worker 1`."""
         return name_of(self.job, self.index)
 
     @property
@@ -60,13 +60,13 @@ def roles_of(options: ClusterOptions) -> tuple[Role, ...]:
 
 
 def free_addresses(count: int) -> tuple[str, ...]:
-    """So many different "host:port" of this machine that nobody listens at now."""
+    """Return this many different "host:port" of this machine that are free now."""
     with contextlib.ExitStack() as stack:
         # all stay open until the last is chosen, so that none is chosen twice
-        held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in held:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
             each.bind((LOOPBACK, 0))
-        return tuple(f"{LOOPBACK}:{each.getsockname()[1]}" for each in held)
+        return tuple(f"{LOOPBACK}:{each.getsockname()[1]}" for each in sockets)
 
 
 def environment_of(
@@ -74,7 +74,7 @@ def environment_of(
 ) -> dict[str, str]:
     """Return the environment of a role's process: TF_CONFIG, and its share of the GPUs.
 
-    :param gpus: how many this machine has.
+    :param gpus: the number of GPUs of this machine.
     """
     addresses: dict[str, list[str]] = {}
     for each in roles:

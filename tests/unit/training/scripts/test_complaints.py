@@ -2,25 +2,26 @@
 
 import pytest
 
-from tfopt_core.training.scripts.complaints import Seen, why_nothing_trained
+from tfopt_core.training.scripts.complaints import TrainingCalls, why_nothing_trained
 from tfopt_core.training.scripts.running import ScriptEnd
 
 
 @pytest.mark.parametrize(
     ("end", "seen", "said"),
     [
-        (ScriptEnd(status=3, exited="sys.exit(3)"), Seen(), "ended by sys.exit(3) before"),
-        (ScriptEnd(status=1, error="train.py:2: raised ValueError: x"), Seen(),
+        (ScriptEnd(status=3, exited="sys.exit(3)"), TrainingCalls(), "ended by sys.exit(3) before"),
+        (ScriptEnd(status=1, error="train.py:2: raised ValueError: x"), TrainingCalls(),
          "failed before it called fit(): train.py:2: raised ValueError: x"),
-        (ScriptEnd(status=1, error="train.py:1: raised EOFError", read_input=True), Seen(),
+        (ScriptEnd(status=1, error="train.py:1: raised EOFError", read_input=True), TrainingCalls(),
          "the script reads standard input"),
         (ScriptEnd(status=1, error="train.py:1: raised ModuleNotFoundError: No module named 'x'",
-                   raised=ModuleNotFoundError("x")), Seen(), "install what it needs"),
-        (ScriptEnd(status=0), Seen(updates=5), "optimizer.apply_gradients"),
-        (ScriptEnd(status=1, error="train.py:9: raised ValueError"), Seen(fits=2),
+                   raised=ModuleNotFoundError("x")), TrainingCalls(), "install what it needs"),
+        (ScriptEnd(status=0), TrainingCalls(updates=5), "optimizer.apply_gradients"),
+        (ScriptEnd(status=1, error="train.py:9: raised ValueError"), TrainingCalls(fits=2),
          "failed in or after fit 2: train.py:9"),
-        (ScriptEnd(status=0), Seen(fits=1), "had no data"),
-        (ScriptEnd(status=0), Seen(batches_alone=7, updates=5), "train_on_batch (7 calls)"),
+        (ScriptEnd(status=0), TrainingCalls(fits=1), "had no data"),
+        (ScriptEnd(status=0), TrainingCalls(batches_alone=7, updates=5),
+         "train_on_batch (7 calls)"),
     ],
     ids=[
         "exit", "error", "input", "missing package", "loop", "failed later", "no data",
@@ -32,6 +33,6 @@ def test_the_cause_is_named(end, seen, said):
 
 
 def test_own_loops_are_told_what_can_be_applied():
-    said = why_nothing_trained(ScriptEnd(status=0), Seen(updates=1))
+    said = why_nothing_trained(ScriptEnd(status=0), TrainingCalls(updates=1))
     assert "tfopt_core.optimize(dataset, recipe)" in said
     assert "tfopt_core.stacked(recipe)" in said

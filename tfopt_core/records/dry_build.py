@@ -51,7 +51,9 @@ class Prepared:
     `gpus` are those that TensorFlow uses, whatever else the machine has. `training_seconds` is
     about what one training without the stack takes, None where that was not asked or cannot be
     told; `stack_estimate` is about that with the stack. `not_applied` are the plugins that take no
-    effect, with the reason, as far as the first steps of a script tell. `several_processes` says
+    effect, with the reason, as far as the first steps of a script tell. `batch_size` is the global
+    batch with the stack, `baseline_batch_size` that without. `to_target` says that runs are
+    compared by their time to a target, whatever the stack changes. `several_processes` says
     that the stack spreads a training over them. `stages` are those of the data with the stack, by
     split, and `memory` what a run will take; both are found out only where detail was asked for.
     `seconds` is what it took to find all this out.
@@ -80,6 +82,8 @@ class Prepared:
     not_applied: dict[str, str] = attrs.field(factory=dict)
     stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)
     memory: MemoryPlan | None = None
+    baseline_batch_size: int | None = None
+    to_target: bool = False
     seconds: float = 0.0
 
     @property
@@ -96,6 +100,8 @@ class Prepared:
             return "the processes of one training would each find another end of it"
         if any(plugin.math == "changes" for plugin in self.plugins):
             return "the stack changes the training algorithm"
+        if self.to_target:
+            return "the runs are compared by their time to a target"
         return None
 
     @property

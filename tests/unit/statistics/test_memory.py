@@ -13,6 +13,7 @@ from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
 from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.stopping import settled
 from tfopt_core.statistics.verdicts.verdict import compare
 
@@ -309,3 +310,27 @@ def test_two_sides_that_do_not_fit_give_no_verdict():
     assert comparison.statement == (
         "no verdict: baseline and stack both ran out of memory at batch 512"
     )
+
+
+# What to try next
+
+
+def advice_on(runs: list[RunResult], **judgement) -> tuple[str, ...]:
+    return next_steps(runs, compare(runs, make_judgement(**judgement)), (), None)
+
+
+def test_advice_follows_the_headline():
+    runs = measured(1.4)  # more memory, and a time that is open or the same
+    other = "try other plugins: `tfopt plugins` says what each is for"
+    assert advice_on(runs, objective="memory") == (other,)
+    lighter = measured(0.6, noise=0.001)
+    assert advice_on(lighter, objective="memory") == ()
+    assert other in advice_on(lighter)
+
+
+def test_sides_of_which_one_does_not_fit_are_to_be_measured_at_a_size_that_fits_both():
+    assert advice_on(trained_and_not("baseline", "full")) == (
+        "to compare times, measure at a batch size that fits both",
+    )
+    [step] = advice_on(trained_and_not("full", "baseline"))
+    assert step.startswith("measure at a smaller batch size")

@@ -23,6 +23,8 @@ class composes its own message; its attributes hold the facts.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -40,6 +42,12 @@ _BOILERPLATE = re.compile(
     re.MULTILINE,
 )
 
+# What else TensorFlow calls an exhausted resource: these errors of the system, and gRPC's limit.
+_OTHER_RESOURCES = (
+    *map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOBUFS)),
+    "message larger than max",
+)
+
 
 def describe(error: BaseException) -> str:
     """An exception in one phrase: its class and the start of its message.
@@ -50,6 +58,21 @@ def describe(error: BaseException) -> str:
     if len(message) > MESSAGE_LENGTH:
         message = f"{message[:MESSAGE_LENGTH]} ..."
     return f"raised {type(error).__name__}" + (f": {message}" if message else "")
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, on the machine or a device: in the error or in its cause.
+
+    TensorFlow's ResourceExhaustedError also says that a disk is full or that files are too many.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError):
+            return True
+        if any(kind.__name__ == "ResourceExhaustedError" for kind in type(cause).__mro__):
+            return not any(words in str(cause) for words in _OTHER_RESOURCES)
+        cause = cause.__cause__
+    return False
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -142,6 +142,27 @@ BAD = [
         r'recipe\.toml:7: measure\.target: "l2" changes the training algorithm',
     ),
     (
+        "time to target without a target",
+        GOOD.replace("[measure]", '[measure]\nobjective = "time-to-target"'),
+        r'recipe\.toml:8: measure\.objective: "time-to-target" needs a target, and there is none; '
+        r"add to \[measure\]: target = ",
+    ),
+    (
+        "time to target of runs that are cut short",
+        GOOD.replace(
+            "[measure]",
+            '[measure]\nobjective = "time-to-target"\nlength = "steady"\n'
+            'target = { metric = "val_loss", at_most = 0.1 }',
+        ),
+        r'recipe\.toml:9: measure\.length: "steady" ends a run before the target, by which the '
+        r"stack is judged",
+    ),
+    (
+        "unknown objective",
+        GOOD.replace("[measure]", '[measure]\nobjective = "memroy"'),
+        r'recipe\.toml:8: measure\.objective: .*"memroy".*did you mean "memory"',
+    ),
+    (
         "two owners of the strategy",
         GOOD.replace('use = "prefetch"', 'use = "one-device"\n[[plugins]]\nuse = "mirrored"'),
         r"recipe\.toml:\d+: plugins\[\d\]\.use: .*one-device.*mirrored",

@@ -15,11 +15,12 @@ from tfopt_core.records.results import (
     Attribution,
     Comparison,
     FitResult,
+    MemoryContrast,
     Quality,
     Results,
     RunResult,
 )
-from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.style.console import make_console
 
 
@@ -79,6 +80,16 @@ def make_comparison(**changes: Any) -> Comparison:
         statement="faster: 1.25x (98% interval 1.24 to 1.26, 4 pairs)",
     )  # fmt: skip
     return attrs.evolve(comparison, **changes)
+
+
+def make_memory(**changes: Any) -> MemoryContrast:
+    """A third less memory."""
+    memory = MemoryContrast(
+        figure="peak_rss_bytes", verdict=MemoryVerdict.LIGHTER, ratio=0.61, low=0.58, high=0.64,
+        confidence=0.98, pairs=4,
+        statement="peak memory lower: 0.61x (98% interval 0.58 to 0.64, 4 pairs)",
+    )  # fmt: skip
+    return attrs.evolve(memory, **changes)
 
 
 def make_attribution(plugin: str, figure: float | None, statement: str) -> Attribution:

@@ -111,16 +111,26 @@ def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> 
                 'remove the budget, or set pairs = "auto"',
             )
         )
+    to_target = reading.value("measure.objective") == "time-to-target"
+    if to_target and reading.value("measure.target") is None:
+        problems.append(
+            reading.problem(
+                "measure.objective",
+                '"time-to-target" needs a target, and there is none',
+                'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }',
+            )
+        )
     changing = [s.name for s in plugins if math_of(s.name, s.plugin) == "changes"]
-    if changing and reading.value("measure.length") == "steady":
+    if (changing or to_target) and reading.value("measure.length") == "steady":
+        judged = f'"{changing[0]}"' if changing else "the stack"
         problems.append(
             reading.problem(
                 "measure.length",
-                f'"steady" ends a run before the target, by which "{changing[0]}" is judged',
+                f'"steady" ends a run before the target, by which {judged} is judged',
                 'use "full"',
             )
         )
-    if changing and reading.value("measure.target") is None:
+    if changing and not to_target and reading.value("measure.target") is None:
         named = ", ".join(f'"{name}"' for name in changing)
         verb = "changes" if len(changing) == 1 else "change"
         problems.append(

@@ -172,7 +172,7 @@ def keep_outcome(contact: Contact, results: Results) -> None:
     except (OSError, UnicodeDecodeError):
         return
     comparison = results.comparison
-    lines = [f"Measured as {results.id}: {comparison.statement}."]
+    lines = [f"Measured as {results.id}: {comparison.headline}."]
     if comparison.quality is not None:
         lines.append(f"{comparison.quality.statement}.")
     write_text(contact.path, contact.draft.text(lines), replace=True)

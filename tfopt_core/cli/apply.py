@@ -8,7 +8,8 @@ from typing import Any
 import rich_click as click
 
 from tfopt_core.cli.options import debug_option, json_option, save_option, set_option
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.records.results import Comparison
+from tfopt_core.records.verdict import MemoryVerdict, Verdict
 
 
 @click.command()
@@ -42,8 +43,8 @@ from tfopt_core.records.verdict import Verdict
 @save_option
 @click.option(
     "--require",
-    type=click.Choice([Verdict.FASTER.value]),
-    help="End with status 1 unless the verdict is this.",
+    type=click.Choice([Verdict.FASTER.value, MemoryVerdict.LIGHTER.value]),
+    help="End with status 1 unless the stack is this: faster, or lighter in peak memory.",
 )
 @click.option("--resume", "resuming", is_flag=True, help="Go on with what was stopped.")
 @click.option(
@@ -75,13 +76,22 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
         show(render_nothing(results.bound, results.left_out), results, asked.json_path)
         return 0 if require is None else 1
     show(render_summary(results), results, asked.json_path)
-    return exit_code(results.comparison.verdict, bool(results.failed), results.interrupted, require)
+    return exit_code(results.comparison, bool(results.failed), results.interrupted, require)
 
 
-def exit_code(verdict: Verdict, failed: bool, interrupted: bool, require: str | None) -> int:
+def exit_code(comparison: Comparison, failed: bool, interrupted: bool, require: str | None) -> int:
     """Return 0 (done), 1 (requirement not met), 3 (runs failed) or 130 (interrupted)."""
     if interrupted:
         return 130
-    if verdict is Verdict.NONE and failed:
+    if comparison.verdict is Verdict.NONE and failed:
         return 3
-    return 1 if require is not None and verdict != require else 0
+    return 0 if require is None or _is_met(comparison, require) else 1
+
+
+def _is_met(comparison: Comparison, require: str) -> bool:
+    """Return whether the stack is what is required, whatever the objective."""
+    if require == Verdict.FASTER:
+        return comparison.verdict is Verdict.FASTER
+    memory = comparison.judged_memory
+    lighter = memory is not None and memory.verdict is MemoryVerdict.LIGHTER
+    return lighter or comparison.verdict is Verdict.FITS

@@ -27,6 +27,7 @@ from tfopt_core.statistics.ratios import ratios
 from tfopt_core.statistics.timing.cutting import ENOUGH
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
+from tfopt_core.statistics.verdicts.fitting import fits_into_memory
 from tfopt_core.statistics.verdicts.observations import observations
 from tfopt_core.statistics.verdicts.scaling import scaling
 from tfopt_core.statistics.verdicts.stopping import rounds_in_a_row
@@ -59,6 +60,8 @@ def judgement_of(
         projected=any(run.ok and not run.complete for run in runs),
         per_step=any(run.ok and not_projected(run) is not None for run in runs),
         certificate=state.certificate,
+        objective=measure.objective,
+        batch_sizes=(prepared.baseline_batch_size, prepared.batch_size),
     )
 
 
@@ -89,6 +92,9 @@ def conclude(
     pairs = len(pairs_of(runs))
     fixed_pairs = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
     judged = judged_runs(runs, fixed_pairs, stop, planned)
+    # a side that does not fit takes no look: each of its runs shows it
+    if stop == "budget" and fits_into_memory(runs, judgement) is not None:
+        judged = tuple(runs)
     # failed runs are reported, whether their round is judged or not
     failed = tuple(run for run in runs if run.status == "failed" and run not in (judged or ()))
     if judged is None:

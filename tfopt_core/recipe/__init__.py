@@ -11,6 +11,7 @@ settings of plugins, and `Reading.with_problems` adds the problems that it finds
 from tfopt_core.recipe.locate import locate
 from tfopt_core.recipe.model import (
     MeasureSpec,
+    Objective,
     PluginEntry,
     QualitySpec,
     Recipe,
@@ -24,6 +25,7 @@ from tfopt_core.recipe.tree import Place
 
 __all__ = [
     "MeasureSpec",
+    "Objective",
     "Place",
     "PluginEntry",
     "QualitySpec",

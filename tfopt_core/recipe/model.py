@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import attrs
 
@@ -20,6 +20,10 @@ WORKLOAD_CHOICES = ("use", "factory", "script")
 # Only scripts have these.
 SCRIPT_KEYS = ("args", "folder", "isolate", "fit", "max_epochs", "max_steps")
 TARGET_BOUNDS = ("at_least", "at_most")
+
+
+# Which contrast is the headline of a measurement.
+Objective = Literal["time", "memory", "time-to-target"]
 
 
 def _as_float(value: float) -> float:
@@ -201,6 +205,9 @@ class MeasureSpec(Table):
     )
     quality: QualitySpec | None = attrs.field(default=None, validator=Nested(QualitySpec))
     target: TargetSpec | None = attrs.field(default=None, validator=Nested(TargetSpec))
+    objective: Objective = attrs.field(
+        default="time", validator=Checked(checks.choice(*get_args(Objective)))
+    )
 
 
 @attrs.frozen

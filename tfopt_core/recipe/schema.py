@@ -61,6 +61,7 @@ DESCRIPTIONS = {
     "measure.target.metric": "A metric as a finished epoch reports it, such as val_accuracy.",
     "measure.target.at_least": "The target is reached once the metric is this high.",
     "measure.target.at_most": "The target is reached once the metric is this low.",
+    "measure.objective": "Which contrast is the headline: of time, peak memory or time to target.",
 }
 
 # Keys of which a table has exactly one.

@@ -47,13 +47,15 @@ class PluginPlan:
 class Prepared:
     """The stack on this workload and machine, before any training.
 
-    `quality_direction` is None if neither recipe, workload nor the metric's name gives it.
-    `gpus` are those that TensorFlow uses. `training_seconds` is an estimate for a training without
-    the stack, None if it was not requested or is not possible; `stack_estimate` is one with the
-    stack. `not_applied` are the plugins without effect in the first steps of a script, with the
-    reason. `several_processes` says that the stack distributes a training over processes. `stages`
-    are those of the data with the stack, by split, and `memory` is the memory of a run; both need a
-    dry build in detail. `seconds` is the duration of the dry build.
+    `quality_direction` is None if neither recipe, workload nor the metric's name gives it. `gpus`
+    are those that TensorFlow uses. `training_seconds` is an estimate for a training without the
+    stack, None if it was not requested or is not possible; `stack_estimate` is one with the stack.
+    `not_applied` are the plugins without effect in the first steps of a script, with the reason.
+    `batch_size` is the global batch with the stack, `baseline_batch_size` that without. `to_target`
+    says that runs are compared by their time to a target. `several_processes` says that the stack
+    distributes a training over processes. `stages` are those of the data with the stack, by split,
+    and `memory` is the memory of a run; both need a dry build in detail. `seconds` is the duration
+    of the dry build.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -79,6 +81,8 @@ class Prepared:
     not_applied: dict[str, str] = attrs.field(factory=dict)
     stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)
     memory: MemoryPlan | None = None
+    baseline_batch_size: int | None = None
+    to_target: bool = False
     seconds: float = 0.0
 
     @property
@@ -95,6 +99,8 @@ class Prepared:
             return "the processes of one training would stop at different steps"
         if any(plugin.math == "changes" for plugin in self.plugins):
             return "the stack changes the training algorithm"
+        if self.to_target:
+            return "the runs are compared by their time to a target"
         return None
 
     @property

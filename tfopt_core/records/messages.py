@@ -92,11 +92,13 @@ class Failure:
     :param error: the name of the exception's class.
     :param message: what is wrong; of an unexpected exception, what it is and where it was raised.
     :param exit_code: the exit code of tfopt.
+    :param out_of_memory: whether memory ran out, on the machine or a device.
     """
 
     error: str
     message: str
     exit_code: int
+    out_of_memory: bool = False
 
 
 # The messages while a process works, and the last message, which ends them.

@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 import attrs
 
+from tfopt_core.recipe import Objective
 from tfopt_core.records.fit import FitFacts
 from tfopt_core.records.run import RunFacts
-from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # "repeated": the machine was disturbed, so the round was measured again and the run set aside.
 # "served": the process only served a training of other processes.
@@ -123,12 +124,31 @@ class Quality:
 
 
 @attrs.frozen(kw_only=True)
+class MemoryContrast:
+    """Peak memory of the full stack over that of the baseline: a `ratio` below 1 is less memory.
+
+    `figure` is a field of `RunResult`: "peak_rss_bytes" (resident memory of the run's process) or
+    "peak_device_bytes". [low, high] is the interval of the ratio over the pairs.
+    """
+
+    figure: str
+    verdict: MemoryVerdict
+    ratio: float
+    low: float
+    high: float
+    confidence: float
+    pairs: int
+    statement: str
+
+
+@attrs.frozen(kw_only=True)
 class Comparison:
     """Baseline against the full stack. `speedup` above 1 is faster; its interval is [low, high].
 
     `detectable` is the smallest speedup that so many pairs would have shown in nine of ten
     measurements. Where no verdict is possible (too few pairs, nothing applied) the figures are
-    None and the statement says why.
+    None and the statement says why. `memory` is of the process, and then of the device where there
+    is one; empty without a verdict. `objective` says which statement is the headline.
     """
 
     kind: ComparisonKind
@@ -143,6 +163,24 @@ class Comparison:
     break_even_step: int | None = None
     detectable: float | None = None
     quality: Quality | None = None
+    objective: Objective = "time"
+    memory: tuple[MemoryContrast, ...] = ()
+
+    @property
+    def judged_memory(self) -> MemoryContrast | None:
+        """The contrast of memory that is judged: of the device, where there is one."""
+        return self.memory[-1] if self.memory else None
+
+    @property
+    def headline_memory(self) -> MemoryContrast | None:
+        """That contrast if it is the headline; None if the time is, or there is none."""
+        return self.judged_memory if self.objective == "memory" else None
+
+    @property
+    def headline(self) -> str:
+        """The sentence that is printed first."""
+        memory = self.headline_memory
+        return self.statement if memory is None else memory.statement
 
 
 @attrs.frozen(kw_only=True)

@@ -17,7 +17,8 @@ class RunFacts:
     `cpu_seconds` are what all of the process computed. Of a script: `wall_seconds` are those of its
     calls of `fit` together, or of the `judged` one, which is an index of the run's fits;
     `exit_status` is the script's own; `after_fits` is what it raised, or how it exited, after the
-    last fit that is judged; `notes` are texts for the user, and `written` the files that it has
+    last fit that is judged; `out_of_memory` says that memory ran out, on the machine or a device,
+    and ended the run; `notes` are texts for the user, and `written` the files that it has
     left in its private folder.
     """
 
@@ -29,6 +30,7 @@ class RunFacts:
     judged: int | None = None
     exit_status: int | None = None
     after_fits: str | None = None
+    out_of_memory: bool = False
     notes: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
 

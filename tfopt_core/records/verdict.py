@@ -40,8 +40,34 @@ class Verdict(StrEnum):
     NOT_APPLIED  = "not applied",  "not applied",                    True,   False
     SUSPICIOUS   = "suspicious",   "suspiciously identical timings", True,   False
     VOID         = "void",         "void",                           True,   False
+    FITS         = "fits",         "fits, the baseline does not",    True,   False
+    DOES_NOT_FIT = "does not fit", "does not fit into memory",       True,   False
     NONE         = "none",         "no verdict",                     False,  False
     # fmt: on
+
+
+class MemoryVerdict(StrEnum):
+    """What may be said of the peak memory of two stacks. The value is the word in JSON and SQLite.
+
+    One that `settles` stops a measurement whose objective is memory.
+    """
+
+    settles: bool
+
+    def __new__(cls, word: str, settles: bool) -> Self:
+        """Return the member for this word."""
+        member = str.__new__(cls, word)
+        member._value_, member.settles = word, settles
+        return member
+
+    LIGHTER = "lighter", True
+    HEAVIER = "heavier", True
+    NO_DIFFERENCE = "no difference", True
+    # Less memory, and another model: as WORSE and QUALITY_OPEN of `Verdict`.
+    WORSE = "worse", True
+    QUALITY_OPEN = "quality open", False
+    INCONCLUSIVE = "inconclusive", False
+    NONE = "none", True
 
 
 class QualityVerdict(StrEnum):

@@ -8,7 +8,7 @@ from typing import Literal
 import attrs
 
 from tfopt_core.hooks.card import MATHS, Math
-from tfopt_core.recipe import TargetSpec
+from tfopt_core.recipe import Objective, TargetSpec
 from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.intervals import (
@@ -39,6 +39,8 @@ class Judgement:
     :param projected: whether some run was cut short, so that totals are projected.
     :param per_step: whether the total of some run cannot be projected, so that steps are compared.
     :param certificate: the certificate of a replay, None if none was made.
+    :param objective: which contrast is the headline.
+    :param batch_sizes: the global batch of the baseline and of the full stack, None if unknown.
     """
 
     metric: str
@@ -51,6 +53,8 @@ class Judgement:
     projected: bool = False
     per_step: bool = False
     certificate: Certificate | None = None
+    objective: Objective = "time"
+    batch_sizes: tuple[int | None, int | None] = (None, None)
 
     @property
     def level(self) -> float:
@@ -64,8 +68,9 @@ class Judgement:
 
     @property
     def kind(self) -> ComparisonKind:
-        """The kind of comparison: time to target for a stack that changes the algorithm."""
-        if self.math == "changes":
+        """The kind of comparison: time to target for a stack that changes the algorithm, or where
+        that is the objective."""
+        if self.math == "changes" or self.objective == "time-to-target":
             return ComparisonKind.TIME_TO_TARGET
         if self.per_step:
             return ComparisonKind.STEPS

@@ -65,6 +65,8 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         epochs=built.run.epochs,
         steps_per_epoch=built.run.steps_per_epoch,
         batch_size=built.run.batch_size,
+        baseline_batch_size=baseline["train"].batch_size if "train" in baseline else None,
+        to_target=job.recipe.measure.objective == "time-to-target",
         validation_examples=_validation_examples(baseline),
         trainable_parameters=sum(v.numpy().size for v in built.model.trainable_variables),
         jit_compile=bool(built.model.jit_compile),

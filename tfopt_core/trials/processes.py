@@ -60,6 +60,9 @@ OUTPUT_LINES = 12
 # TensorFlow's messages at its start, before any log level takes effect.
 _NOISE = re.compile(r"WARNING: All log messages before absl|[IWE]0000 \d\d:\d\d:|[IWE]\d{4} \d\d:")
 CRASH_LINES = 8
+NO_ESTIMATE = (
+    "the time of a training is not estimated: memory ran out while the dry build timed some steps"
+)
 
 
 @attrs.frozen
@@ -95,11 +98,14 @@ class Processes:
             job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate, detail=detail,
             quick=quick, **self._common,
         )  # fmt: skip
-        outcome = self._carry_out(task)
+        outcome, notes = self._carry_out(task), []
+        if outcome.out_of_memory and estimate:
+            # it also trains steps without the stack, which need not fit into memory
+            outcome, notes = self._carry_out(attrs.evolve(task, estimate=False)), [NO_ESTIMATE]
         prepared = outcome.message
         if not isinstance(prepared, Prepared):
             raise self.failure(outcome, "the dry build")
-        ended = (*prepared.warnings, *_ended(outcome, "the dry build"))
+        ended = (*prepared.warnings, *notes, *_ended(outcome, "the dry build"))
         return attrs.evolve(prepared, seconds=outcome.seconds, warnings=ended)
 
     def export(self, look: str, of_script: str) -> Exported:
@@ -276,7 +282,9 @@ def _with_outcome(
         return attrs.evolve(result, status="served")
     if not isinstance(report, RunReport):
         error = report.message if isinstance(report, Failure) else outcome.cause
-        return attrs.evolve(result, error=error, output_tail=tail)
+        return attrs.evolve(
+            result, error=error, output_tail=tail, out_of_memory=outcome.out_of_memory
+        )
     facts = {field.name: getattr(report, field.name) for field in attrs.fields(RunFacts)}
     facts["written"] = outcome.written or report.written
     fits = tuple(summarize(fit, target) for fit in report.fits)

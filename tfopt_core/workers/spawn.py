@@ -17,9 +17,10 @@ from typing import Literal, Protocol
 
 import attrs
 
-from tfopt_core.records.messages import Answer, Tell
+from tfopt_core.records.messages import Answer, Failure, Tell
+from tfopt_core.records.run import RunReport
 from tfopt_core.workers.process_control import ParentGone, start_process
-from tfopt_core.workers.supervise import Limits, converse, end_group
+from tfopt_core.workers.supervise import OUT_OF_MEMORY, Limits, converse, end_group
 from tfopt_core.workers.task import Task
 
 # Enough for the dump of faulthandler, whose list of modules alone takes some 3000.
@@ -36,7 +37,8 @@ class ProcessOutcome:
 
     `message` is its last message; `cause` says why there is none ("killed by SIGKILL");
     `left_behind` are the processes outside of its session that outlived it and were ended;
-    `written` the files that a script has left behind the overlay of its private folder.
+    `written` the files that a script has left behind the overlay of its private folder;
+    `out_of_memory` says that memory ran out and ended it.
     """
 
     message: Answer | None
@@ -47,6 +49,13 @@ class ProcessOutcome:
     started: Started = "spawned"
     left_behind: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
+    out_of_memory: bool = attrs.field()
+
+    @out_of_memory.default
+    def _ended_by_memory(self) -> bool:
+        if isinstance(self.message, Failure | RunReport):
+            return self.message.out_of_memory
+        return self.cause == OUT_OF_MEMORY
 
 
 class Runner(Protocol):

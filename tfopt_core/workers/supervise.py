@@ -18,6 +18,7 @@ from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.workers.channel import check_answer, decode, send_task
 from tfopt_core.workers.joining import Gathering
 from tfopt_core.workers.task import RunTask, Task
+from tfopt_core.workers.telemetry import oom_kills
 
 # The time for a process to end after SIGTERM, before it is killed.
 GRACE_SECONDS = 10.0
@@ -27,6 +28,8 @@ SILENCE_SECONDS = 1800.0
 # To write the stacks of all threads takes a moment.
 DUMP_SECONDS = 0.5
 DUMP_SIGNAL = signal.SIGUSR1
+# The cause of a process that the kernel killed for want of memory, by its own count.
+OUT_OF_MEMORY = "out of memory: killed by SIGKILL"
 
 
 class Process(Protocol):
@@ -88,6 +91,7 @@ def converse(
     :returns: the last message, or None and the cause.
     :raises NeverStarted: if there is no message within `limits.start`.
     """
+    killed_before = oom_kills()
     deadlines = _Deadlines(
         limits if isinstance(task, RunTask) else attrs.evolve(limits, total=None)
     )
@@ -121,7 +125,10 @@ def converse(
         pass  # the process died before it read its task
     finally:
         deadlines.end_joining()
-    return None, describe_exit(process.wait())
+    code = process.wait()
+    if code == -signal.SIGKILL and oom_kills() > killed_before:
+        return None, OUT_OF_MEMORY
+    return None, describe_exit(code)
 
 
 def describe_exit(code: int) -> str:

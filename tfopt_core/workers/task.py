@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from tfopt_core.errors import TfoptError, describe
+from tfopt_core.errors import TfoptError, describe, ran_out_of_memory
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Failure, OthersServed
@@ -155,4 +155,5 @@ def failure_of(error: BaseException) -> Failure:
         error=type(error).__name__,
         message=str(error) if expected else describe(error),
         exit_code=error.exit_code if isinstance(error, TfoptError) else 3,
+        out_of_memory=ran_out_of_memory(error),
     )

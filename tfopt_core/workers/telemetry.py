@@ -98,26 +98,49 @@ def parse_swapped_pages(text: str) -> int | None:
     return sum(known) if known else None
 
 
-def own_groups(text: str, mount: Path) -> tuple[Path, ...]:
+def parse_oom_kills(text: str) -> int | None:
+    """Processes killed for want of memory, of a control group's memory.events or oom_control."""
+    return _table(text).get("oom_kill")
+
+
+def own_groups(text: str, mount: Path, controller: str = "cpu") -> tuple[Path, ...]:
     """Return the folders of this process' control groups, each with its ancestors, innermost first.
 
     :param text: of /proc/self/cgroup: lines of hierarchy number, controllers and path.
+    :param controller: which hierarchy counts in version 1.
     """
     groups: dict[Path, None] = {}
     for line in text.splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         parts = [part for part in path.split("/") if part]
-        if ".." in parts or "\0" in path or not (controllers == "" or "cpu" in controllers):
+        if ".." in parts or "\0" in path or not (controllers == "" or controller in controllers):
             continue  # outside of this container, or another controller
-        base = mount / "cpu" if controllers else mount
+        base = mount / controller if controllers else mount
         for depth in range(len(parts), -1, -1):
             groups[base.joinpath(*parts[:depth])] = None
     # a container's own group is often mounted at the top, whatever the path says
-    return tuple(groups) or (mount, mount / "cpu")
+    return tuple(groups) or (mount, mount / controller)
 
 
 # Reading
+
+
+def oom_kills(root: Path = Path("/")) -> int:
+    """Return how many processes of our control group the kernel killed for want of memory so far.
+
+    0 where nothing counts them.
+
+    :param root: where `proc` and `sys` lie.
+    """
+    groups = own_groups(_text(root / "proc/self/cgroup"), root / "sys/fs/cgroup", "memory")
+    counts = (
+        parse_oom_kills(_text(group / file))
+        for group in groups
+        for file in ("memory.events", "memory.oom_control")
+    )
+    # the innermost group that counts: an ancestor may hold processes that are not ours
+    return next((count for count in counts if count is not None), 0)
 
 
 def _throttled(groups: Iterable[Path]) -> float | None:

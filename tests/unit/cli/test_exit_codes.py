@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.report_results import make_comparison, make_memory
 
 from tfopt_core.app.apply import conduct
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.cli.apply import exit_code
 from tfopt_core.cli.main import run
 from tfopt_core.errors import InputError
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.records.verdict import MemoryVerdict, Verdict
 from tfopt_core.report.terminal import Terminal
 
 
@@ -36,7 +37,31 @@ from tfopt_core.report.terminal import Terminal
 def test_the_status_follows_from_verdict_failures_and_requirement(
     verdict, failed, interrupted, require, code
 ):
-    assert exit_code(Verdict(verdict), failed, interrupted, require) == code
+    comparison = make_comparison(verdict=Verdict(verdict))
+    assert exit_code(comparison, failed, interrupted, require) == code
+
+
+@pytest.mark.parametrize("objective", ["time", "memory"])
+@pytest.mark.parametrize(
+    ("verdict", "memory", "require", "code"),
+    [
+        ("slower", "lighter", "lighter", 0),
+        ("slower", "lighter", "faster", 1),
+        ("faster", "heavier", "lighter", 1),
+        ("faster", "heavier", "faster", 0),
+        ("faster", "quality open", "lighter", 1),
+        ("faster", None, "lighter", 1),
+        ("fits", None, "lighter", 0),
+        ("fits", None, "faster", 1),
+        ("fits", None, None, 0),
+        ("does not fit", None, "lighter", 1),
+        ("does not fit", None, None, 0),
+    ],
+)
+def test_lighter_is_a_requirement_on_memory_alone(verdict, memory, require, code, objective):
+    contrasts = () if memory is None else (make_memory(verdict=MemoryVerdict(memory)),)
+    comparison = make_comparison(verdict=Verdict(verdict), memory=contrasts, objective=objective)
+    assert exit_code(comparison, verdict.endswith("fit"), False, require) == code
 
 
 @pytest.mark.parametrize("option", [{"measure_anyway": True}, {"write_to": Path("x.toml")}])

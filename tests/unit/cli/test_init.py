@@ -79,7 +79,7 @@ def test_options_say_everything(here: Path) -> None:
         "plugins": [{"use": "cache"}, {"use": "prefetch"}],
         "measure": {
             "pairs": "auto", "length": "auto", "budget": 300.0, "attribution": "auto",
-            "target": {"metric": "val_loss", "at_most": 0.5},
+            "objective": "time", "target": {"metric": "val_loss", "at_most": 0.5},
         },
     }  # fmt: skip
 

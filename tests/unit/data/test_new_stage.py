@@ -262,5 +262,8 @@ def test_a_stage_that_has_no_plain_form_is_named_by_the_export() -> None:
     workload = Workload(train=plan, build_model=lambda: None)
     names = WorkloadNames(workload, {"train": plan}, Path())
     code = Pipelines(names, None, None, (), lambda stage: "doubling")
-    with pytest.raises(NoPlainForm, match=r'its stage "twice" has none: no plain form is written for a stage of the kind'):
+    with pytest.raises(
+        NoPlainForm,
+        match=r'its stage "twice" has none: no plain form is written for a stage of the kind',
+    ):
         code.stage(plan.stages[1], "train")

@@ -133,6 +133,7 @@ def test_every_key_of_a_recipe_is_documented(table: type[Table]) -> None:
         results.RunResult,
         results.FitResult,
         results.Comparison,
+        results.MemoryContrast,
         results.Quality,
         results.Attribution,
         results.Scaling,

@@ -61,6 +61,7 @@ class FakeRunner:
         self.noise = random.Random(3), noise
         self.math = math
         self.tasks, self.environments = [], []
+        self.estimate_error = None
 
     def __call__(self, task, environment, tell):
         self.tasks.append(task)
@@ -75,6 +76,8 @@ class FakeRunner:
         wall = wall(task) if callable(wall) else wall
         if isinstance(wall, str):
             return outcome(None, cause=wall)
+        if isinstance(wall, Failure):
+            return outcome(wall)
         self.now += wall
         self.steal += 0.5 * wall if self.disturbed(self.number) else 0.0
         tell(StepDone(0, 5))
@@ -98,6 +101,8 @@ class FakeRunner:
         )  # fmt: skip
 
     def _prepared(self, task):
+        if task.estimate and self.estimate_error:
+            return outcome(self.estimate_error)
         if self.prepare_error:
             plain = {"error": "E", "message": "no", "exit_code": 3}
             return outcome(Failure(**{**plain, **self.prepare_error}))
@@ -115,6 +120,8 @@ class FakeRunner:
             policy="float32", baseline="", versions={"tensorflow": "2.21"},
             training_seconds=self.training_seconds,
             several_processes=self.several_processes,
+            baseline_batch_size=512,
+            to_target=task.job.recipe.measure.objective == "time-to-target",
         )  # fmt: skip
         return outcome(prepared)
 
@@ -288,6 +295,71 @@ def test_a_stack_that_never_runs_is_given_up(world):
     results, _ = world(FakeRunner({"full": "out of luck"}), pairs=8)
     assert len(results.runs) == 4
     assert results.comparison.verdict == "none"
+
+
+OUT_OF_MEMORY = Failure(
+    error="ResourceExhaustedError", message="raised ResourceExhaustedError: OOM", exit_code=3,
+    out_of_memory=True,
+)  # fmt: skip
+
+
+def test_a_baseline_that_never_fits_is_a_result_after_two_rounds(world):
+    results, _ = world(FakeRunner({"baseline": OUT_OF_MEMORY}))
+    assert len(results.runs) == 4
+    assert all(run.out_of_memory == (run.variant == "baseline") for run in results.runs)
+    assert results.comparison.verdict == "fits"
+    assert results.comparison.statement == (
+        "fits: the baseline ran out of memory at batch 512, the stack trained (2 runs each)"
+    )
+    assert results.comparison.speedup is None
+    assert world.store.results(results.id) == results
+    assert world.store.overview_of(results.id).verdict == "fits"
+
+
+def test_a_stack_that_never_fits_is_one_too(world):
+    results, _ = world(FakeRunner({"full": OUT_OF_MEMORY}), pairs=8)
+    assert results.comparison.statement == (
+        "does not fit: the stack ran out of memory at batch 32, the baseline trained (2 runs each)"
+    )
+
+
+def test_where_the_budget_ends_after_a_round_one_run_of_each_is_enough(world):
+    results, _ = world(FakeRunner({"baseline": OUT_OF_MEMORY}), budget_seconds=1e-9)
+    assert len(results.runs) == 2
+    assert results.comparison.statement.endswith("the stack trained (1 run each)")
+
+
+def test_a_killed_run_without_the_kernel_s_count_is_no_such_result(world):
+    cause = "killed by SIGKILL (possibly out of memory)"
+    results, _ = world(FakeRunner({"baseline": cause}))
+    assert results.comparison.verdict == "none"
+    assert not any(run.out_of_memory for run in results.runs)
+
+
+def test_a_dry_build_that_runs_out_of_memory_is_made_without_the_estimate(world):
+    runner = FakeRunner({"baseline": OUT_OF_MEMORY})
+    runner.estimate_error = OUT_OF_MEMORY
+    results, _ = world(runner)
+    prepared = [task for task in runner.tasks if isinstance(task, PrepareTask)]
+    assert [task.estimate for task in prepared] == [True, False]
+    assert results.comparison.verdict == "fits"
+    assert any("the time of a training is not estimated" in text for text in results.warnings)
+
+
+def test_memory_as_the_objective_ends_the_measuring_and_is_stored(world):
+    # the time alone would take more looks
+    results, _ = world(FakeRunner({"full": 10.0}, noise=0.2), objective="memory")
+    assert results.comparison.pairs == 4
+    assert results.comparison.headline.startswith("no measurable difference in peak memory")
+    assert world.store.results(results.id) == results
+
+
+def test_a_time_to_target_as_the_objective_takes_whole_trainings(world):
+    target = TargetSpec(metric="val_accuracy", at_least=0.85)
+    runner = FakeRunner(training_seconds=400.0)  # whole trainings do not fit the budget
+    results, _ = world(runner, objective="time-to-target", target=target)
+    assert results.comparison.kind == "time-to-target"
+    assert results.length == "full"
 
 
 def test_ctrl_c_keeps_what_is_done(world):

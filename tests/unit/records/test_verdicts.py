@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tfopt_core.records.in_run import InRunVerdict
-from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
-from tfopt_core.report.style.vocabulary import QUALITY_COLORS, VERDICT_COLORS
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
+from tfopt_core.report.style.vocabulary import MEMORY_COLORS, QUALITY_COLORS, VERDICT_COLORS
 
 ROOT = Path(__file__).parents[3]
 CORE = ROOT / "tfopt_core"
@@ -39,7 +39,11 @@ def words_of_rows(text: str) -> set[str]:
 def test_the_words_are_those_that_stored_results_hold() -> None:
     assert {verdict.value for verdict in Verdict} == {
         "faster", "slower", "steps faster", "steps slower", "unlike", "no difference", "disturbed",
-        "worse", "quality open", "inconclusive", "not applied", "void", "suspicious", "none",
+        "worse", "quality open", "inconclusive", "not applied", "void", "suspicious", "fits",
+        "does not fit", "none",
+    }  # fmt: skip
+    assert {verdict.value for verdict in MemoryVerdict} == {
+        "lighter", "heavier", "no difference", "worse", "quality open", "inconclusive", "none",
     }  # fmt: skip
     assert {verdict.value for verdict in QualityVerdict} == {
         "certified", "not worse", "worse", "not established",
@@ -62,6 +66,7 @@ def test_every_verdict_has_a_label_of_its_own() -> None:
 def test_every_verdict_has_a_color() -> None:
     assert set(VERDICT_COLORS) == set(Verdict)
     assert set(QUALITY_COLORS) == set(QualityVerdict)
+    assert set(MEMORY_COLORS) == set(MemoryVerdict)
 
 
 def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one() -> None:
@@ -72,6 +77,12 @@ def test_every_verdict_has_a_row_in_the_guide_and_every_row_is_of_one() -> None:
 @pytest.mark.parametrize("verdict", QualityVerdict)
 def test_every_verdict_on_quality_is_in_the_guide(verdict: QualityVerdict) -> None:
     assert f'"{verdict}"' in text_of("json.md")
+
+
+@pytest.mark.parametrize("verdict", MemoryVerdict)
+def test_every_verdict_on_memory_is_in_the_guide(verdict: MemoryVerdict) -> None:
+    section = text_of("json.md").partition("## `comparison.memory[]`")[2].partition("\n## ")[0]
+    assert f'"{verdict}"' in section
 
 
 @pytest.mark.parametrize("verdict", [v for v in InRunVerdict if v is not InRunVerdict.SCREENED])
@@ -95,7 +106,9 @@ def constants(node: ast.AST) -> Iterator[ast.Constant]:
 
 
 def test_no_module_spells_a_verdict_out() -> None:
-    words = {v.value for each in (Verdict, QualityVerdict, InRunVerdict) for v in each} - COMMON
+    words = {
+        v.value for each in (Verdict, MemoryVerdict, QualityVerdict, InRunVerdict) for v in each
+    } - COMMON
     found = [
         f"{path.relative_to(ROOT)}:{constant.lineno}: {constant.value!r}"
         for path in CORE.rglob("*.py")

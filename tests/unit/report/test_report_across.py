@@ -100,5 +100,5 @@ def test_long_and_hostile_names_fit_and_are_inert(name: str, width: int) -> None
 def test_the_json_holds_the_samples_of_both_sides() -> None:
     data = to_json(compared())
     assert [len(data[side]["log_ratios"]) for side in "ab"] == [4, 4]
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert data["verdict"] == "faster"

@@ -15,6 +15,7 @@ from support.report_results import (
     make_attribution,
     make_comparison,
     make_fit,
+    make_memory,
     make_quality,
     make_results,
     make_run,
@@ -23,7 +24,7 @@ from support.report_results import (
 
 from tfopt_core.hooks import Effect
 from tfopt_core.records.results import FigureRatio, Results, RunResult
-from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.results.figures import Row, figure_groups
 from tfopt_core.report.results.summary import machine_in_words, render_summary
 from tfopt_core.report.style.console import make_console
@@ -334,3 +335,44 @@ def test_runs_without_a_fit_have_a_page() -> None:
 
 def test_a_loss_that_became_nan_is_shown() -> None:
     assert "nan" in summary(runs=both(metrics={"loss": float("nan"), "data_loss": 0.5}))
+
+
+HIGHER = make_memory(
+    figure="peak_device_bytes", verdict=MemoryVerdict.HEAVIER,
+    statement="peak device memory higher: 1.30x (98% interval 1.20 to 1.41, 4 pairs)",
+)  # fmt: skip
+
+
+def verdict_section(**changes: Any) -> list[str]:
+    page = summary(comparison=make_comparison(**changes), width=120)
+    section = page.partition("\nVerdict\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in section.splitlines() if line.strip()]
+
+
+def test_verdicts_on_memory_stand_beneath_that_on_time() -> None:
+    lines = verdict_section(memory=(make_memory(), HIGHER))
+    assert lines[0].startswith("faster: 1.25x")
+    assert lines[-2:] == [make_memory().statement, HIGHER.statement]
+
+
+def test_with_memory_as_the_objective_its_verdict_on_the_device_comes_first() -> None:
+    lines = verdict_section(memory=(make_memory(), HIGHER), objective="memory")
+    assert lines[0] == HIGHER.statement
+    assert lines[-2].startswith("faster: 1.25x")
+    assert lines[-1] == make_memory().statement
+
+
+def test_without_a_verdict_on_memory_that_on_time_is_the_headline() -> None:
+    assert verdict_section(objective="memory")[0].startswith("faster: 1.25x")
+
+
+def test_runs_that_ran_out_of_memory_are_called_so() -> None:
+    failed = [
+        make_run(n, status="failed", fits=(), error="raised ResourceExhaustedError: OOM",
+                 out_of_memory=True)
+        for n in range(2)
+    ]  # fmt: skip
+    fitted = (*failed, *(make_run(n, "full") for n in (2, 3)))
+    page = summary(runs=fitted, comparison=make_comparison(verdict=Verdict.FITS, speedup=None))
+    assert "2 of 4 runs ran out of memory" in page
+    assert "out of memory: raised ResourceExhaustedError: OOM (baseline 2 times)" in page

@@ -14,6 +14,7 @@ from support.cases import few_examples
 from tfopt_core.measurement.busy import busy_causes
 from tfopt_core.statistics.disturbance import causes, disturbance
 from tfopt_core.workers.telemetry import (
+    oom_kills,
     own_groups,
     parse_cpu_ticks,
     parse_pressure,
@@ -154,3 +155,51 @@ def test_this_machine_tells_its_cpu_time():
     assert before.cpus >= 1
     assert 0 < before.cpu_seconds["busy"] <= before.cpu_seconds["total"]
     assert after.seconds >= before.seconds
+
+
+def tree_of(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "kills"),
+    [
+        ({}, 0),
+        (
+            {
+                "proc/self/cgroup": "0::/user/shell\n",
+                "sys/fs/cgroup/user/shell/memory.events": "low 0\nmax 7\noom 1\noom_kill 3\n",
+                "sys/fs/cgroup/user/memory.events": "oom_kill 99\n",
+            },
+            3,
+        ),
+        (
+            {
+                "proc/self/cgroup": "4:memory:/box\n1:cpu:/\n0::/\n",
+                "sys/fs/cgroup/memory/box/memory.oom_control": "under_oom 0\noom_kill 2\n",
+            },
+            2,
+        ),
+        (
+            # a container's own group is mounted at the top
+            {
+                "proc/self/cgroup": "0::/outside/of/it\n",
+                "sys/fs/cgroup/memory.events": "oom_kill 5\n",
+            },
+            5,
+        ),
+        (
+            {
+                "proc/self/cgroup": "0::/\n",
+                "sys/fs/cgroup/memory.events": "oom_kill many\n",
+            },
+            0,
+        ),
+    ],
+    ids=["nothing", "version 2", "version 1", "container", "no number"],
+)
+def test_the_kernel_s_kills_are_those_of_our_own_group(tmp_path, files, kills):
+    assert oom_kills(tree_of(tmp_path, files)) == kills

@@ -12,7 +12,12 @@ from tfopt_core.records.results import Comparison, Results, RunResult
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.layout import bullets, indented, paragraph, section, words
-from tfopt_core.report.style.vocabulary import QUALITY_COLORS, VERDICT_COLORS, variant_in_words
+from tfopt_core.report.style.vocabulary import (
+    MEMORY_COLORS,
+    QUALITY_COLORS,
+    VERDICT_COLORS,
+    variant_in_words,
+)
 
 # So much of the first failed run's output says what happened; the file has the rest.
 TAIL_LINES = 10
@@ -24,7 +29,8 @@ def render_failures(results: Results) -> tuple[RenderableType, ...]:
     if not failed:
         return ()
     counted = sum(run.status != "repeated" for run in results.runs)
-    title = f"{len(failed)} of {counted} runs failed"
+    ended = "ran out of memory" if all(run.out_of_memory for run in failed) else "failed"
+    title = f"{len(failed)} of {counted} runs {ended}"
     causes = bullets(
         f"{cause} ({_of_whom([run for run in failed if _cause(run) == cause])})"
         for cause in dict.fromkeys(map(_cause, failed))
@@ -33,7 +39,10 @@ def render_failures(results: Results) -> tuple[RenderableType, ...]:
 
 
 def _cause(run: RunResult) -> str:
-    return (run.error or "").strip() or "no cause is known"
+    cause = (run.error or "").strip() or "no cause is known"
+    if run.out_of_memory and not cause.startswith("out of memory"):
+        return f"out of memory: {cause}"
+    return cause
 
 
 def _of_whom(runs: list[RunResult]) -> str:
@@ -52,15 +61,20 @@ def _output(run: RunResult) -> Iterator[RenderableType]:
 
 def render_verdict(comparison: Comparison) -> RenderableType:
     """Return what was tested and the result. Only this section claims a gain."""
-    body: list[RenderableType] = [
-        paragraph(comparison.statement, f"bold {VERDICT_COLORS[comparison.verdict]}")
-    ]
+    headline = comparison.headline_memory
+    color = VERDICT_COLORS[comparison.verdict]
+    if headline is not None:
+        color = MEMORY_COLORS[headline.verdict]
+    body: list[RenderableType] = [paragraph(comparison.headline, f"bold {color}")]
     if comparison.quality is not None:
         style = QUALITY_COLORS[comparison.quality.verdict]
         body.append(paragraph(comparison.quality.statement, style))
         certificate = comparison.quality.certificate
         if certificate and certificate not in comparison.quality.statement:
             body.append(paragraph(certificate))
+    if headline is not None:
+        body.append(paragraph(comparison.statement))
+    body += (paragraph(item.statement) for item in comparison.memory if item is not headline)
     step = comparison.break_even_step
     if step is not None and f"before step {step:,}" not in comparison.statement:
         body.append(Text(f"the dearer start is repaid after step {step:,}"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import QualityVerdict, Verdict
+from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 
 # Every verdict has a color; a test checks it.
 VERDICT_COLORS = {
@@ -23,7 +23,18 @@ VERDICT_COLORS = {
     Verdict.NOT_APPLIED: "yellow",
     Verdict.SUSPICIOUS: "yellow",
     Verdict.VOID: "yellow",
+    Verdict.FITS: "green",
+    Verdict.DOES_NOT_FIT: "red",
     Verdict.NONE: "yellow",
+}
+MEMORY_COLORS = {
+    MemoryVerdict.LIGHTER: "green",
+    MemoryVerdict.HEAVIER: "red",
+    MemoryVerdict.NO_DIFFERENCE: "yellow",
+    MemoryVerdict.WORSE: "red",
+    MemoryVerdict.QUALITY_OPEN: "yellow",
+    MemoryVerdict.INCONCLUSIVE: "yellow",
+    MemoryVerdict.NONE: "yellow",
 }
 QUALITY_COLORS = {
     QualityVerdict.CERTIFIED: "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfopt_core.records.results import Attribution, Comparison, RunResult
-from tfopt_core.records.verdict import ComparisonKind, Verdict
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, Verdict
 from tfopt_core.statistics.wording import seconds_in_words
 
 # What isolating each plugin shows, by the verdict on the stack.
@@ -45,8 +45,10 @@ def next_steps(
             f"{ISOLATE[comparison.verdict]}: --set measure.attribution=leave-one-out "
             f"({_about(isolating_seconds)}{len(effects) + 2} runs a round)"
         )
-    quality = comparison.quality
-    match comparison.verdict:
+    quality, memory = comparison.quality, comparison.headline_memory
+    # the words of both vocabularies that mean the same are the same
+    judged: str = comparison.verdict if memory is None else memory.verdict
+    match judged:
         case Verdict.QUALITY_OPEN if comparison.kind.of_cut_runs:
             steps.append(
                 "settle the quality with whole trainings: --set measure.length=full, and a "
@@ -58,6 +60,10 @@ def next_steps(
                 f"settle the quality: more pairs (--pairs {more}), or a tolerance that matters "
                 f"to you (now {quality.tolerance:.4g})"
             )
+        case Verdict.FITS:
+            steps.append("to compare times, measure at a batch size that fits both")
+        case Verdict.DOES_NOT_FIT:
+            steps.append("measure at a smaller batch size, or take out what holds data in memory")
         case Verdict.WORSE:
             steps.append("take out the plugins that change the arithmetic, one at a time")
         case Verdict.INCONCLUSIVE | Verdict.DISTURBED:
@@ -67,7 +73,7 @@ def next_steps(
                 "have both sides train alike: take out what stops early or leaves examples out, or "
                 "judge by [measure.target]"
             )
-        case Verdict.NO_DIFFERENCE | Verdict.SLOWER | Verdict.STEPS_SLOWER:
+        case Verdict.NO_DIFFERENCE | Verdict.SLOWER | Verdict.STEPS_SLOWER | MemoryVerdict.HEAVIER:
             steps.append("try other plugins: `tfopt plugins` says what each is for")
     steps_made = max((run.fit.steps for run in runs if run.ok), default=0)
     repaid_at = comparison.break_even_step

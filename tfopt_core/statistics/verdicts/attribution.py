@@ -9,7 +9,7 @@ import attrs
 
 from tfopt_core.records.results import Attribution, RunResult
 from tfopt_core.records.variants import Contrast
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.records.verdict import ComparisonKind, Verdict
 from tfopt_core.statistics.disturbance import on_one_side
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import (
@@ -169,7 +169,8 @@ def _statement(
     if others:
         name += f" (with {' and '.join(others)}, which cannot stand without it)"
     figures = interval_in_words(interval)
-    unlike = None if judgement.math == "changes" else unlike_amounts(pairs)
+    to_target = judgement.kind is ComparisonKind.TIME_TO_TARGET
+    unlike = None if to_target else unlike_amounts(pairs)
     if unlike is not None:
         return f"{name}: trains another amount, {unlike}; {figures}"
     _, low, high = speedup_interval(interval)

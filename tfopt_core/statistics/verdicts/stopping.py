@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.variants import BASELINE, FULL
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.records.verdict import MemoryVerdict, Verdict
 from tfopt_core.statistics.disturbance import from_outside
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import LOOKS, log_ratios
@@ -55,10 +55,12 @@ def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> boo
     if rounds == LOOKS[-1]:
         return True
     looked_at = [run for run in runs if run.round < rounds]
-    verdict = compare(looked_at, judgement).verdict
+    comparison = compare(looked_at, judgement)
+    memory = comparison.headline_memory
+    verdict = comparison.verdict if memory is None else memory.verdict
     # runs that are cut short never establish the quality, however many there are
-    open_for_good = verdict is Verdict.QUALITY_OPEN and judgement.kind.of_cut_runs
-    return verdict.settles or open_for_good
+    is_open = verdict in (Verdict.QUALITY_OPEN, MemoryVerdict.QUALITY_OPEN)
+    return verdict.settles or (is_open and judgement.kind.of_cut_runs)
 
 
 def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:

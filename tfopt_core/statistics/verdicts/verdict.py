@@ -6,32 +6,35 @@ from collections.abc import Sequence
 
 import attrs
 
-from tfopt_core.records.results import Comparison, Quality, RunResult
-from tfopt_core.records.variants import FULL
+from tfopt_core.records.results import Comparison, RunResult
 from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
-from tfopt_core.statistics.disturbance import no_difference, on_one_side
+from tfopt_core.statistics.disturbance import no_difference
 from tfopt_core.statistics.figures import compared_seconds, total_seconds
 from tfopt_core.statistics.intervals import (
-    FIXED_LEVEL,
-    LOOKS,
     MINIMUM_PAIRS,
     Interval,
     detectable_ratio,
     log_ratios,
-    pairs_needed,
     speedup_interval,
     t_interval,
 )
 from tfopt_core.statistics.judgement import Judgement, band_in_words, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair, applied_plugins, pairs_of
-from tfopt_core.statistics.verdicts.amounts import examples, not_finite, unlike_amounts
+from tfopt_core.statistics.verdicts.amounts import examples
 from tfopt_core.statistics.verdicts.break_even import break_even_step, not_repaid
+from tfopt_core.statistics.verdicts.claims import (
+    as_good,
+    disturbed_claim,
+    fell,
+    inconclusive,
+    no_claim,
+    unlike_training,
+)
+from tfopt_core.statistics.verdicts.fitting import fits_into_memory
+from tfopt_core.statistics.verdicts.memory import compare_memory
 from tfopt_core.statistics.verdicts.quality import compare_quality
 from tfopt_core.statistics.verdicts.suspicion import identical_timings
-from tfopt_core.statistics.wording import gain_in_words, interval_in_words, seconds_in_words
-
-# More pairs would take too long, for a difference that is of no interest.
-RESOLVABLE_PAIRS = 100
+from tfopt_core.statistics.wording import interval_in_words
 
 
 def compare(
@@ -58,7 +61,11 @@ def compare(
         run_ids=tuple(run_id for pair in pairs for run_id in pair.run_ids),
         statement="",
         quality=compare_quality(pairs, judgement),
+        objective=judgement.objective,
     )
+    fitting = fits_into_memory(runs, judgement)
+    if fitting is not None:
+        return attrs.evolve(draft, verdict=fitting[0], statement=fitting[1])
     if len(pairs) < MINIMUM_PAIRS:
         why = why_too_few or f"{len(pairs)} complete pairs, and it takes {MINIMUM_PAIRS}"
         comparison = attrs.evolve(draft, statement=f"no verdict: {why}")
@@ -102,7 +109,8 @@ def _judged(
     verdict, statement = _verdict(measured, interval, pairs, runs, judgement, pair_seconds)
     if judgement.kind is ComparisonKind.END_TO_END:
         statement += not_repaid(measured.break_even_step, pairs)
-    return attrs.evolve(measured, verdict=verdict, statement=statement)
+    memory = compare_memory(measured, pairs, runs, judgement)
+    return attrs.evolve(measured, verdict=verdict, statement=statement, memory=memory)
 
 
 def _verdict(
@@ -113,14 +121,15 @@ def _verdict(
     assert measured.low is not None
     assert measured.high is not None
     figures, of_what = interval_in_words(interval), measured.kind.qualifier
-    unlike = None if judgement.math == "changes" else _unlike(pairs, judgement)
+    unlike = unlike_training(pairs, judgement)
     if unlike is not None:
         by_example = _by_example(pairs, judgement)
         return Verdict.UNLIKE, f"{unlike}; time{of_what} {figures}{by_example}"
     match verdict_on_interval(measured.low, measured.high, interval.count):
         case Verdict.FASTER:
             verdict, statement = _faster(measured, figures + band_in_words(measured.high))
-            return _no_claim(statement, pairs, runs) or (verdict, statement)
+            refused = no_claim(statement, pairs, runs) or disturbed_claim(statement, pairs)
+            return refused or (verdict, statement)
         case Verdict.SLOWER if measured.kind is ComparisonKind.STEPS:
             return Verdict.STEPS_SLOWER, f"steps are slower: {figures}"
         case Verdict.SLOWER:
@@ -129,16 +138,13 @@ def _verdict(
             judged = [run for pair in pairs for run in (pair.without, pair.with_)]
             return no_difference(judged, figures, of_what)
         case _:
-            return Verdict.INCONCLUSIVE, _inconclusive(interval, pair_seconds)
+            return Verdict.INCONCLUSIVE, inconclusive(interval, pair_seconds)
 
 
 def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
     """Return the verdict on a shorter time, by the quality of the model."""
     kind, quality = measured.kind, measured.quality
-    good = kind is ComparisonKind.TIME_TO_TARGET or (
-        quality is not None
-        and quality.verdict in (QualityVerdict.CERTIFIED, QualityVerdict.NOT_WORSE)
-    )
+    good = as_good(measured)
     if good and kind is ComparisonKind.STEPS:
         return Verdict.STEPS_FASTER, f"steps are faster: {figures}"
     if good:
@@ -146,7 +152,7 @@ def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
     if quality is not None and quality.verdict is QualityVerdict.WORSE:
         assert quality.difference is not None
         return Verdict.WORSE, (
-            f"faster but worse: {quality.metric} {_fell(quality)} by "
+            f"faster but worse: {quality.metric} {fell(quality)} by "
             f"{abs(quality.difference):.4f} ({figures})"
         )
     if kind.of_cut_runs:
@@ -157,43 +163,6 @@ def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
     reported = quality is not None and quality.baseline is not None
     why = "" if reported else " (the metric was not reported)"
     return Verdict.QUALITY_OPEN, f"training is faster; quality not established{why}: {figures}"
-
-
-def _fell(quality: Quality) -> str:
-    return "fell" if quality.direction == "max" else "rose"
-
-
-def _no_claim(
-    statement: str, pairs: Sequence[Pair], runs: Sequence[RunResult]
-) -> tuple[Verdict, str] | None:
-    """Return the verdict in place of a gain that must not be claimed; None if it may be."""
-    failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
-    if failed:
-        return Verdict.NONE, (
-            f"no verdict: {failed} of the runs with the stack failed (those that ended well: "
-            f"{statement})"
-        )
-    invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
-    if invalid is not None:
-        return Verdict.VOID, f"no verdict: {invalid} ({statement})"
-    one_sided = on_one_side(pairs)
-    if one_sided is not None:
-        return Verdict.DISTURBED, (
-            f"no verdict: {one_sided}, which may be its own doing and is not the same in every "
-            f"measurement ({statement})"
-        )
-    return None
-
-
-def _unlike(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
-    """Return how the two sides' amounts of training or data differ; None if they do not."""
-    amounts = unlike_amounts(pairs)
-    if amounts is not None:
-        return f"training of unlike length: {amounts}"
-    certificate = judgement.certificate
-    if certificate is not None and certificate.other_examples:
-        return f"training of other data: {certificate.statement}"
-    return None
 
 
 def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
@@ -207,21 +176,3 @@ def _by_example(pairs: Sequence[Pair], judgement: Judgement) -> str:
             side.append(total_seconds(run) / count)
     interval = t_interval(log_ratios(*sides), judgement.level)
     return f"; time for each example {interval_in_words(interval)}"
-
-
-def _inconclusive(interval: Interval, pair_seconds: float | None) -> str:
-    figures = interval_in_words(interval)
-    gain = gain_in_words(detectable_ratio(interval))
-    power = f"; {interval.count} pairs would have shown a gain of {gain} in 9 of 10 cases"
-    needed = pairs_needed(interval)
-    past_the_last_look = interval.level != FIXED_LEVEL and interval.count >= LOOKS[-1]
-    if past_the_last_look or needed > RESOLVABLE_PAIRS:
-        return f"inconclusive: not resolvable at this machine's noise ({figures}){power}"
-    more = needed - interval.count
-    time = f" (about {seconds_in_words(more * pair_seconds)})" if pair_seconds else ""
-    if not interval.low <= 0 <= interval.high:
-        return (
-            f"inconclusive: a difference this small takes {needed} pairs, {more} more{time}; "
-            f"so far {figures}{power}"
-        )
-    return f"inconclusive: needs about {more} more pairs{time}; so far {figures}{power}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tfopt_core.errors import WorkloadError
+from tfopt_core.errors import WorkloadError, ran_out_of_memory
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.scripts.limits import cut_in_words
 from tfopt_core.training.scripts.running import ScriptEnd
@@ -40,21 +40,24 @@ class ScriptTraining(ScriptRun[RunTask]):
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """
         if not self.fits and self.task.measured:
-            raise WorkloadError(self.in_words(self.why_nothing(end)))
+            raise WorkloadError(self.in_words(self.why_nothing(end))) from end.raised
         if self.task.save_to is not None and self._last_model is not None:
             self._last_model.save(self.task.save_to)
         trouble = end.error or (f"ended by {end.exited}" if end.status else None)
         after_fits = script_error = None
+        out_of_memory = False
         if trouble is not None and self.task.measured and self._fits_are_done():
             after_fits = self.in_words(trouble)
         elif end.error is not None:
             script_error = self.in_words(end.error)
+            out_of_memory = end.raised is not None and ran_out_of_memory(end.raised)
         written = None if self.private is None else self.private.written()
         return attrs.evolve(
             report_of(self.task.job, self.fits, end),
             notes=tuple(self.in_words(note) for note in self._notes(end)),
             after_fits=after_fits,
             script_error=script_error,
+            out_of_memory=out_of_memory,
             written=tuple(written or ()),
         )
 

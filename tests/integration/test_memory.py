@@ -1,0 +1,109 @@
+"""Real trainings: a stack that takes less memory, and a baseline that does not fit."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.real_process import environment, make_distribution, make_project, tfopt
+
+pytestmark = pytest.mark.slow
+
+# Each training takes a block of memory at its begin, unless the plugin "lean" was in the stack.
+GREEDY = """
+    import keras
+    import numpy as np
+    from tfopt_core import Workload
+
+    class Greedy(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            if not getattr(self.model, "lean", False):
+                {takes}
+
+    def build():
+        x = np.arange(80, dtype="float32").reshape(40, 2) / 80
+        def build_model():
+            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        return Workload(
+            train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
+            optimizer="sgd", loss="mse", baseline="a line through points",
+            callbacks=lambda: [Greedy()],
+        )
+"""
+LEAN = """
+    import attrs
+    from tfopt_core.plugins import Effect, hookimpl
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Lean:
+        def math(self):
+            return "exact"
+
+        @hookimpl(wrapper=True)
+        def wrap_model(self):
+            model = yield
+            model.lean = True
+            return model
+
+        @hookimpl
+        def report_effect(self, model):
+            return Effect.applied_as("no block of memory")
+"""
+RECIPE = """
+    name = "greedy"
+    [workload]
+    factory = "greedy.py:build"
+    epochs = 2
+    batch_size = 16
+    [[plugins]]
+    use = "lean"
+    [measure]
+    pairs = 4
+    attribution = "off"
+    objective = "memory"
+"""
+TAKES_A_GIB = "self.block = np.ones(2**27)"
+RAISES = "import tensorflow as tf; raise tf.errors.ResourceExhaustedError(None, None, 'OOM')"
+# of the process itself, so that what it takes fails as it does where memory is short
+LIMITED = (
+    "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**36, 2**36)); "
+    "self.block = np.ones(2**34)"
+)
+
+
+def measured(folder, takes: str, *options: str):
+    site = make_distribution(folder / "site", "lean", {"lean": "lean:Lean"}, lean=LEAN)
+    project = make_project(folder / "project", RECIPE, greedy=GREEDY.format(takes=takes))
+    done = tfopt(
+        "apply", "recipe.toml", "--quiet", "--json", "out.json", *options,
+        cwd=project, env=environment(PYTHONPATH=site),
+    )  # fmt: skip
+    return done, json.loads((project / "out.json").read_text())
+
+
+@pytest.mark.thorough
+def test_a_stack_that_takes_less_memory_is_lighter(tmp_path):
+    done, data = measured(tmp_path, TAKES_A_GIB, "--require", "lighter")
+    assert done.code == 0, done.out + done.err
+    [memory] = data["comparison"]["memory"]
+    assert memory["verdict"] == "lighter"
+    assert data["comparison"]["objective"] == "memory"
+    # a GiB beside what TensorFlow takes
+    assert 0.2 < memory["low"] <= memory["ratio"] <= memory["high"] < 0.7
+    assert memory["statement"] in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    "takes", [RAISES, pytest.param(LIMITED, marks=pytest.mark.thorough)], ids=["device", "process"]
+)
+def test_a_baseline_out_of_memory_is_a_result(tmp_path, takes):
+    done, data = measured(tmp_path, takes)
+    assert done.code == 0, done.out + done.err
+    statement = "fits: the baseline ran out of memory at batch 16, the stack trained (2 runs each)"
+    assert data["comparison"]["verdict"] == "fits"
+    assert data["comparison"]["statement"] == statement
+    assert data["comparison"]["speedup"] is None
+    marks = {(run["variant"], run["status"], run["out_of_memory"]) for run in data["runs"]}
+    assert marks == {("baseline", "failed", True), ("full", "ok", False)}
+    assert statement in " ".join(done.out.split())
+    assert "2 of 4 runs ran out of memory" in done.out

@@ -1,0 +1,336 @@
+"""The verdict on peak memory: what may be claimed of a ratio, and where a side does not fit."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import attrs
+import pytest
+from support.measure_runs import make_judgement, make_pairs, make_run
+
+from tfopt_core.recipe import TargetSpec
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.verdict import MemoryVerdict, Verdict
+from tfopt_core.statistics.certificate import Certificate
+from tfopt_core.statistics.verdicts.advice import next_steps
+from tfopt_core.statistics.verdicts.stopping import settled
+from tfopt_core.statistics.verdicts.verdict import compare
+
+GIB = 2**30
+TARGET = TargetSpec(metric="val_accuracy", at_least=0.9)
+SEED = 20
+
+
+def walls(count: int, seconds: float) -> list[float]:
+    source = random.Random(seconds)
+    return [seconds * math.exp(source.gauss(0, 0.01)) for _ in range(count)]
+
+
+def measured(
+    ratio: float, pairs: int = 8, noise: float = 0.01, figure: str = "peak_rss_bytes", **changes
+) -> list[RunResult]:
+    """Pairs whose stack takes as long, and this share of the baseline's 2 GiB."""
+    source = random.Random(SEED)
+    runs = make_pairs(walls(pairs, 10.0), walls(pairs, 10.1), **changes)
+    return [
+        attrs.evolve(
+            run,
+            **{
+                figure: int(
+                    2 * GIB * (ratio if run.variant == "full" else 1) * _factor(source, noise)
+                )
+            },
+        )
+        for run in runs
+    ]
+
+
+def _factor(source: random.Random, noise: float) -> float:
+    return math.exp(source.gauss(0, noise))
+
+
+def memory_of(runs, **judgement):
+    [contrast] = compare(runs, make_judgement(**judgement)).memory
+    return contrast
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict", "statement"),
+    [
+        (0.61, "lighter", "peak memory lower: 0.6"),
+        (1.4, "heavier", "peak memory higher: 1."),
+        (1.0, "no difference", "no measurable difference in peak memory (within 2%): 1.00x"),
+    ],
+)
+def test_a_ratio_is_told_with_its_interval(ratio, verdict, statement):
+    contrast = memory_of(measured(ratio, noise=0.002))
+    assert contrast.verdict == verdict
+    assert contrast.statement.startswith(statement)
+    assert "(95% interval " in contrast.statement
+    assert "8 pairs)" in contrast.statement
+    assert contrast.low < contrast.ratio < contrast.high
+    assert contrast.ratio == pytest.approx(ratio, rel=0.01)
+
+
+def test_the_ratio_is_the_geometric_mean_with_a_t_interval_on_logs():
+    from scipy import stats
+
+    runs = measured(0.7, noise=0.05)
+    peaks = {(run.variant, run.round): run.peak_rss_bytes for run in runs}
+    logs = [math.log(peaks["full", n] / peaks["baseline", n]) for n in range(8)]
+    test = stats.ttest_1samp(logs, 0)
+    interval = test.confidence_interval(0.95)
+    contrast = memory_of(runs)
+    assert contrast.ratio == pytest.approx(math.exp(sum(logs) / 8))
+    assert contrast.low == pytest.approx(math.exp(interval.low))
+    assert contrast.high == pytest.approx(math.exp(interval.high))
+
+
+def test_looks_widen_the_interval_and_small_savings_take_eight_pairs():
+    assert memory_of(measured(0.6, pairs=4), sequential=True).confidence == pytest.approx(0.9797)
+    small = measured(0.95, pairs=4, noise=0.001)
+    assert memory_of(small, sequential=True).verdict is MemoryVerdict.INCONCLUSIVE
+    assert memory_of(measured(0.95, noise=0.001)).verdict is MemoryVerdict.LIGHTER
+
+
+def test_equal_stacks_are_called_different_no_more_often_than_the_level():
+    source, wrong = random.Random(SEED), 0
+    base = make_pairs(walls(4, 10.0), walls(4, 10.1))
+    for _ in range(300):
+        runs = [attrs.evolve(r, peak_rss_bytes=int(GIB * _factor(source, 0.1))) for r in base]
+        wrong += memory_of(runs).verdict in (MemoryVerdict.LIGHTER, MemoryVerdict.HEAVIER)
+    assert wrong / 300 < 0.08
+
+
+def test_a_noisy_ratio_is_inconclusive():
+    contrast = memory_of(measured(0.98, noise=0.1))
+    assert contrast.verdict is MemoryVerdict.INCONCLUSIVE
+    assert contrast.statement.startswith("peak memory inconclusive: ")
+
+
+def test_less_memory_with_a_worse_model_is_no_gain():
+    contrast = memory_of(measured(0.6, metrics={"val_accuracy": 0.8}))
+    assert contrast.verdict is MemoryVerdict.WORSE
+    assert "peak memory lower but worse: val_accuracy fell by 0.1000" in contrast.statement
+
+
+def test_less_memory_of_cut_runs_leaves_the_quality_open_without_a_certificate():
+    cut = {"metrics": {}, "complete": False, "planned_epochs": 2, "steps_per_epoch": 50}
+    runs = [
+        attrs.evolve(
+            run, fits=(attrs.evolve(run.fit, projected_seconds=2 * run.wall_seconds, **cut),)
+        )
+        for run in measured(0.6)
+    ]
+    contrast = memory_of(runs, projected=True)
+    assert contrast.verdict is MemoryVerdict.QUALITY_OPEN
+    assert contrast.statement.startswith(
+        "peak memory of runs that were cut short lower; quality not established: "
+    )
+
+
+def test_runs_that_failed_with_the_stack_forbid_the_claim():
+    runs = [*measured(0.6), make_run("full", 9, 10.0, status="failed")]
+    contrast = memory_of(runs)
+    assert contrast.verdict is MemoryVerdict.NONE
+    assert "1 of the runs with the stack failed" in contrast.statement
+
+
+def test_a_shorter_training_is_not_lighter():
+    contrast = memory_of(measured(0.6, epochs=1))
+    assert contrast.verdict is MemoryVerdict.NONE
+    assert "training of unlike length" in contrast.statement
+
+
+def test_swapping_tells_nothing_of_the_memory_that_was_needed():
+    first, *rest = measured(0.6)
+    runs = [attrs.evolve(first, disturbance={"swapped_pages": 3.0}), *rest]
+    contrast = memory_of(runs)
+    assert contrast.verdict is MemoryVerdict.NONE
+    assert "swapping in 1 of 16 runs" in contrast.statement
+
+
+def test_processes_that_started_in_different_ways_are_not_compared():
+    first, *rest = measured(0.6)
+    runs = [attrs.evolve(first, started="forked"), *rest]
+    assert "started in different ways" in memory_of(runs).statement
+
+
+def test_the_device_is_compared_too_and_is_the_one_that_is_judged():
+    sizes = {run.id: run.peak_device_bytes for run in measured(0.5, figure="peak_device_bytes")}
+    runs = [attrs.evolve(run, peak_device_bytes=sizes[run.id]) for run in measured(1.4)]
+    comparison = compare(runs, make_judgement(objective="memory"))
+    assert [item.verdict for item in comparison.memory] == ["heavier", "lighter"]
+    assert comparison.headline.startswith("peak device memory lower: 0.50x")
+
+
+def test_a_figure_that_some_run_lacks_is_not_compared():
+    first, *rest = measured(0.6)
+    assert compare([attrs.evolve(first, peak_rss_bytes=None), *rest], make_judgement()).memory == ()
+
+
+@pytest.mark.parametrize(
+    ("objective", "headline"), [("time", "slower: "), ("memory", "peak memory lower: ")]
+)
+def test_the_objective_chooses_the_headline(objective, headline):
+    runs = [
+        attrs.evolve(run, wall_seconds=run.wall_seconds * (1.5 if run.variant == "full" else 1))
+        for run in measured(0.6)
+    ]
+    comparison = compare(runs, make_judgement(objective=objective))
+    assert comparison.headline.startswith(headline)
+    assert comparison.verdict is Verdict.SLOWER
+
+
+def test_the_objective_decides_what_settles_a_measurement():
+    # the time is open for long, the memory is not
+    runs = make_pairs([10.0, 14.0, 9.0, 11.0], [11.0, 9.5, 13.0, 10.1])
+    runs = [
+        attrs.evolve(run, peak_rss_bytes=(GIB if run.variant == "full" else 2 * GIB) + 4096 * n)
+        for n, run in enumerate(runs)
+    ]
+    assert not settled(runs, make_judgement(sequential=True), 4)
+    assert settled(runs, make_judgement(sequential=True, objective="memory"), 4)
+
+
+def test_memory_that_is_open_goes_on_though_the_time_is_settled():
+    runs = measured(0.97, pairs=4, noise=0.1)
+    runs = [
+        attrs.evolve(run, wall_seconds=run.wall_seconds * (2 if run.variant == "full" else 1))
+        for run in runs
+    ]
+    assert settled(runs, make_judgement(sequential=True), 4)
+    assert not settled(runs, make_judgement(sequential=True, objective="memory"), 4)
+
+
+def test_without_an_effect_there_is_no_verdict_on_memory():
+    comparison = compare(_unapplied(), make_judgement())
+    assert comparison.verdict is Verdict.NOT_APPLIED
+    assert comparison.memory == ()
+
+
+def _unapplied() -> list[RunResult]:
+    return [
+        attrs.evolve(
+            run, effects={n: attrs.evolve(e, applied=False) for n, e in run.effects.items()}
+        )
+        for run in measured(0.6)
+    ]
+
+
+def test_an_exact_stack_may_be_judged_by_its_time_to_the_target():
+    runs = make_pairs(walls(8, 10.0), walls(8, 9.9), epochs=1)
+    runs = [
+        attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=0.5 * run.wall_seconds),))
+        if run.variant == "full"
+        else attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))
+        for run in runs
+    ]
+    rules = {"math": "exact", "target": TARGET}
+    # of another length than the baseline, which the way to a target may be
+    assert compare(runs, make_judgement(**rules)).verdict is Verdict.UNLIKE
+    comparison = compare(runs, make_judgement(objective="time-to-target", **rules))
+    assert comparison.kind == "time-to-target"
+    assert comparison.statement.startswith("faster to the target: 2.0")
+
+
+def test_other_examples_are_still_no_like_training_on_the_way_to_a_target():
+    certificate = Certificate(
+        kind="diverges", statement="a tenth of the examples is missing", other_examples=True
+    )
+    runs = [
+        attrs.evolve(run, fits=(attrs.evolve(run.fit, seconds_to_target=run.wall_seconds),))
+        for run in make_pairs(walls(8, 10.0), walls(8, 5.1))
+    ]
+    judgement = make_judgement(
+        math="exact", target=TARGET, objective="time-to-target", certificate=certificate
+    )
+    assert compare(runs, judgement).verdict is Verdict.UNLIKE
+
+
+# A side that does not fit
+
+
+def out_of_memory(variant: str, round_: int) -> RunResult:
+    return attrs.evolve(make_run(variant, round_, 1.0, status="failed"), out_of_memory=True)
+
+
+SIZED = make_judgement(batch_sizes=(512, 256))
+
+
+def trained_and_not(too_large: str, fits: str) -> list[RunResult]:
+    return [run for n in range(2) for run in (out_of_memory(too_large, n), make_run(fits, n, 10.0))]
+
+
+def test_a_baseline_that_runs_out_of_memory_is_a_result():
+    comparison = compare(trained_and_not("baseline", "full"), SIZED)
+    assert comparison.verdict is Verdict.FITS
+    assert comparison.statement == (
+        "fits: the baseline ran out of memory at batch 512, the stack trained (2 runs each)"
+    )
+    assert comparison.speedup is None
+    assert comparison.memory == ()
+
+
+def test_a_stack_that_runs_out_of_memory_does_not_fit():
+    comparison = compare(trained_and_not("full", "baseline"), SIZED)
+    assert comparison.verdict is Verdict.DOES_NOT_FIT
+    assert comparison.statement == (
+        "does not fit: the stack ran out of memory at batch 256, the baseline trained (2 runs each)"
+    )
+
+
+def test_an_unknown_batch_is_left_out_of_the_statement():
+    statement = compare(trained_and_not("baseline", "full"), make_judgement()).statement
+    assert statement == "fits: the baseline ran out of memory, the stack trained (2 runs each)"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        make_run("baseline", 2, 10.0),
+        make_run("baseline", 2, 10.0, status="failed"),
+        make_run("full", 2, 10.0, status="failed"),
+        make_run("full", 2, 10.0, history={"val_accuracy": (0.5, math.nan)}),
+        make_run("full", 2, 10.0, applied=False),
+    ],
+    ids=["fits once", "failed otherwise", "stack failed", "diverged", "no effect"],
+)
+def test_one_run_that_ended_otherwise_makes_it_no_such_result(other):
+    comparison = compare([*trained_and_not("baseline", "full"), other], SIZED)
+    assert comparison.verdict is Verdict.NONE
+    assert comparison.statement.startswith("no verdict: ")
+
+
+def test_two_sides_that_do_not_fit_give_no_verdict():
+    runs = [out_of_memory(side, n) for n in range(2) for side in ("baseline", "full")]
+    comparison = compare(runs, SIZED)
+    assert comparison.verdict is Verdict.NONE
+    assert comparison.statement == (
+        "no verdict: baseline and stack both ran out of memory at batch 512"
+    )
+
+
+# What to try next
+
+
+def advice_on(runs: list[RunResult], **judgement) -> tuple[str, ...]:
+    return next_steps(runs, compare(runs, make_judgement(**judgement)), (), None)
+
+
+def test_advice_follows_the_headline():
+    runs = measured(1.4)  # more memory, and a time that is open or the same
+    other = "try other plugins: `tfopt plugins` says what each is for"
+    assert advice_on(runs, objective="memory") == (other,)
+    lighter = measured(0.6, noise=0.001)
+    assert advice_on(lighter, objective="memory") == ()
+    assert other in advice_on(lighter)
+
+
+def test_sides_of_which_one_does_not_fit_are_to_be_measured_at_a_size_that_fits_both():
+    assert advice_on(trained_and_not("baseline", "full")) == (
+        "to compare times, measure at a batch size that fits both",
+    )
+    [step] = advice_on(trained_and_not("full", "baseline"))
+    assert step.startswith("measure at a smaller batch size")

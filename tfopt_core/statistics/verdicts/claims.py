@@ -1,0 +1,104 @@
+"""Decide what may be claimed of a gain, in time or in memory, besides its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfopt_core.records.results import Comparison, Quality, RunResult
+from tfopt_core.records.variants import FULL
+from tfopt_core.records.verdict import ComparisonKind, QualityVerdict, Verdict
+from tfopt_core.statistics.disturbance import on_one_side
+from tfopt_core.statistics.intervals import (
+    FIXED_LEVEL,
+    LOOKS,
+    Interval,
+    detectable_ratio,
+    pairs_needed,
+)
+from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.pairs import Pair
+from tfopt_core.statistics.verdicts.amounts import not_finite, unlike_amounts
+from tfopt_core.statistics.wording import gain_in_words, interval_in_words, seconds_in_words
+
+# More pairs would take too long, for a difference that is of no interest.
+RESOLVABLE_PAIRS = 100
+
+
+def as_good(measured: Comparison) -> bool:
+    """Return whether the stack's model is shown to be as good, or its runs reached the target."""
+    quality = measured.quality
+    return measured.kind is ComparisonKind.TIME_TO_TARGET or (
+        quality is not None
+        and quality.verdict in (QualityVerdict.CERTIFIED, QualityVerdict.NOT_WORSE)
+    )
+
+
+def fell(quality: Quality) -> str:
+    """Return which way the metric of a worse model moved."""
+    return "fell" if quality.direction == "max" else "rose"
+
+
+def no_claim(
+    statement: str, pairs: Sequence[Pair], runs: Sequence[RunResult]
+) -> tuple[Verdict, str] | None:
+    """Return the verdict in place of a gain that the runs do not support; None if they do."""
+    failed = sum(run.status == "failed" and run.variant == FULL for run in runs)
+    if failed:
+        return Verdict.NONE, (
+            f"no verdict: {failed} of the runs with the stack failed (those that ended well: "
+            f"{statement})"
+        )
+    invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
+    if invalid is not None:
+        return Verdict.VOID, f"no verdict: {invalid} ({statement})"
+    return None
+
+
+def disturbed_claim(statement: str, pairs: Sequence[Pair]) -> tuple[Verdict, str] | None:
+    """Return the verdict in place of a shorter time if only one side was disturbed; else None."""
+    one_sided = on_one_side(pairs)
+    if one_sided is not None:
+        return Verdict.DISTURBED, (
+            f"no verdict: {one_sided}, which may be its own doing and is not the same in every "
+            f"measurement ({statement})"
+        )
+    return None
+
+
+def unlike_training(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
+    """Return how the two sides' amounts of training or data differ; None if they may, or do not.
+
+    The way to a target may be of any length.
+    """
+    if judgement.math == "changes":
+        return None
+    to_target = judgement.kind is ComparisonKind.TIME_TO_TARGET
+    amounts = None if to_target else unlike_amounts(pairs)
+    if amounts is not None:
+        return f"training of unlike length: {amounts}"
+    certificate = judgement.certificate
+    if certificate is not None and certificate.other_examples:
+        return f"training of other data: {certificate.statement}"
+    return None
+
+
+def inconclusive(interval: Interval, pair_seconds: float | None = None) -> str:
+    """Return the statement on an interval that shows nothing yet, with what it would take.
+
+    :param pair_seconds: the seconds of another pair, None if unknown.
+    """
+    figures = interval_in_words(interval)
+    gain = gain_in_words(detectable_ratio(interval))
+    power = f"; {interval.count} pairs would have shown a gain of {gain} in 9 of 10 cases"
+    needed = pairs_needed(interval)
+    past_the_last_look = interval.level != FIXED_LEVEL and interval.count >= LOOKS[-1]
+    if past_the_last_look or needed > RESOLVABLE_PAIRS:
+        return f"inconclusive: not resolvable at this machine's noise ({figures}){power}"
+    more = needed - interval.count
+    time = f" (about {seconds_in_words(more * pair_seconds)})" if pair_seconds else ""
+    if not interval.low <= 0 <= interval.high:
+        return (
+            f"inconclusive: a difference this small takes {needed} pairs, {more} more{time}; "
+            f"so far {figures}{power}"
+        )
+    return f"inconclusive: needs about {more} more pairs{time}; so far {figures}{power}"

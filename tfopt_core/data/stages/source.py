@@ -28,7 +28,9 @@ class Source(Stage):
 
     `batched` sources yield batches; `random_access` ones hold all examples, so shuffling
     them costs nothing but the references. `signature` is the `tf.TypeSpec` structure of an
-    element, where the value does not tell it. The `layout` of a "zip" is the structure of an
+    element, where the value does not tell it. Of a PyDataset, `redrawn` says whether Keras draws
+    the order of its batches anew each epoch. A data set that is `read_once` goes on where it was
+    left, as one of a generator that is running does. The `layout` of a "zip" is the structure of an
     element, with the index of the part that stands there as each leaf; None is a flat tuple.
     """
 
@@ -43,6 +45,8 @@ class Source(Stage):
     batched: bool = False
     signature: Any = None
     layout: Any = None
+    redrawn: bool = False
+    read_once: bool = False
 
     @property
     def random_access(self) -> bool:

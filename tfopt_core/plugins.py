@@ -30,6 +30,7 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.report import LoopReport, loop_report
+from tfopt_core.training.replay.digests import example_digests
 
 __all__ = [
     # the hooks, and what they take and return
@@ -69,6 +70,7 @@ __all__ = [
     "why_without",
     # settings and messages
     "describe",
+    "example_digests",
     "did_you_mean",
     "number_or",
     "size_in_words",

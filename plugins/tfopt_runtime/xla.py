@@ -1,25 +1,36 @@
-"""XLA: the training step is compiled into fused kernels."""
+"""XLA: the training step is compiled into fused kernels, or is not."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import attrs
+from attrs import field, validators
 
 from tfopt_core.plugins import (
     Diagnosis,
     Effect,
+    Machine,
+    Probe,
     RunContext,
+    RuntimeOptions,
     TrainingOptions,
     ValueHook,
     hookimpl,
     nested_layers,
     why_without,
 )
+from tfopt_runtime.loops import LEAST_GAIN
 
 # On a CPU convolutions become many times slower, and the plugins that time XLA find that out; what
 # is dominated by starting kernels gains in any case.
 DISPATCH_SHARE = 0.2
+CACHE_FLAG = "--tf_xla_persistent_cache_directory"
 
 
 def blocking_layers(model: Any) -> tuple[str, ...]:
@@ -28,7 +39,7 @@ def blocking_layers(model: Any) -> tuple[str, ...]:
 
 
 def why_not(replicas: int, options: TrainingOptions) -> str:
-    """Why XLA is left alone, "" if it is not."""
+    """Why XLA is not switched on, "" if it is."""
     if replicas > 1:
         # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first step (keras#21366)
         return f"Keras cannot compile a step by XLA over {replicas} replicas"
@@ -37,18 +48,41 @@ def why_not(replicas: int, options: TrainingOptions) -> str:
     return ""
 
 
+def cache_folder(machine: Machine, environment: Mapping[str, str]) -> Path:
+    """Return the user's folder of programs that XLA compiled, one for each TensorFlow and CPU."""
+    given = environment.get("XDG_CACHE_HOME", "")
+    base = Path(given) if Path(given).is_absolute() else Path.home() / ".cache"
+    of_machine = f"{machine.cpu_model} {sorted(machine.cpu_flags)} {machine.gpus}"
+    digest = hashlib.blake2b(of_machine.encode(), digest_size=6).hexdigest()
+    return base / "tfopt" / "xla" / f"tensorflow-{metadata.version('tensorflow')}-{digest}"
+
+
+def with_persistent_cache(
+    options: RuntimeOptions, folder: Path, environment: Mapping[str, str]
+) -> RuntimeOptions:
+    """Return the options with TensorFlow's flag that keeps compiled programs in this folder."""
+    own = options.environment.get("TF_XLA_FLAGS", environment.get("TF_XLA_FLAGS")) or ""
+    flags = f"{own} {CACHE_FLAG}={folder}".strip()
+    return attrs.evolve(options, environment={**options.environment, "TF_XLA_FLAGS": flags})
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class Xla:
-    """Compiles the training step by XLA.
+    """Compiles the training step by XLA, or keeps Keras from doing so.
 
-    What it does: passes jit_compile=True to compile, where Keras' own choice is no XLA on a CPU
-    and under a distribution strategy. It has no settings.
+    What it does: passes jit_compile=True or False to compile. Keras' own choice is no XLA on a CPU
+    and under a distribution strategy, else XLA where every layer supports it. The mode auto times
+    both before the runs. With persistent_cache compiled programs are kept in the user's cache
+    folder (XDG_CACHE_HOME or ~/.cache, below tfopt/xla), so that later processes load them.
 
     Why it helps: XLA fuses operations, so that fewer kernels are started and less memory is read.
 
     When it does not: compiling costs seconds for each new input shape; convolutions on a CPU become
     many times slower; one layer without XLA support turns it off for the whole model. On a GPU
-    Keras compiles by XLA on its own, so nothing is left to gain.
+    Keras compiles by XLA on its own: on gains nothing there, off may. With persistent_cache every
+    run but the first of all starts faster, so a comparison holds no cost of compiling; the step is
+    still traced. The folder is never emptied, and TensorFlow 2.21 prints "Error parsing
+    text-format" for each program that it loads.
 
     Mixes with: mixed-precision, steps-per-execution. Not with mirrored: Keras fails there.
 
@@ -56,6 +90,20 @@ class Xla:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "dispatch")
+
+    mode: Literal["on", "off", "auto"] = field(
+        default="on",
+        validator=validators.in_(("on", "off", "auto")),
+        metadata={"help": "Whether XLA compiles the step; auto times both."},
+    )
+    persistent_cache: bool = field(
+        default=False,
+        metadata={"help": "Whether compiled programs are kept for later processes."},
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.persistent_cache and self.mode == "off":
+            raise ValueError('persistent_cache needs mode = "on" or "auto": "off" compiles nothing')
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
         """Worth it where Keras does not compile, could, and starting kernels takes its time."""
@@ -72,11 +120,37 @@ class Xla:
         """Fused sums are taken in another order."""
         return "rounding"
 
+    def resolve(self, probe: Probe) -> Xla:
+        """Time steps with XLA and without, in turns, where the mode is auto."""
+        if self.mode != "auto":
+            return self
+        still = attrs.evolve(self, mode="off", persistent_cache=False)
+        plain, compiled = probe.loop_seconds(still, [("keras", 1, False), ("keras", 1, True)])
+        if compiled < plain * (1 - LEAST_GAIN):
+            return attrs.evolve(self, mode="on")
+        return still
+
+    @hookimpl(wrapper=True)
+    def configure_runtime(self, machine: Machine) -> ValueHook[RuntimeOptions]:
+        """Tell TensorFlow where compiled programs are kept."""
+        options = yield
+        if not self.persistent_cache:
+            return options
+        folder = cache_folder(machine, os.environ)
+        folder.mkdir(parents=True, exist_ok=True)
+        return with_persistent_cache(options, folder, os.environ)
+
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
-        """Ask `compile` for XLA."""
+        """Ask `compile` for XLA, or for none."""
         options = yield
-        reason = run.state_of(self)["reason"] = why_not(run.replicas, options)
+        state = run.state_of(self)
+        if self.mode == "off":
+            if options.jit_compile is False:
+                state["reason"] = "the workload sets jit_compile=False itself"
+            state["on_before"] = options.jit_compile is True
+            return attrs.evolve(options, jit_compile=False)
+        reason = state["reason"] = why_not(run.replicas, options)
         return options if reason else attrs.evolve(options, jit_compile=True)
 
     @hookimpl
@@ -84,6 +158,8 @@ class Xla:
         """Read back whether Keras kept XLA on, or name the layer that blocks it."""
         if run.state_of(self).get("reason"):
             return Effect.not_applied(run.state_of(self)["reason"])
+        if self.mode == "off":
+            return _effect_of_off(model, on_before=run.state_of(self).get("on_before", False))
         if not model.jit_compile:
             if why_without("nested-layers"):
                 return Effect.not_applied(f"Keras turned XLA off; {why_without('nested-layers')}")
@@ -94,9 +170,33 @@ class Xla:
             return Effect.not_applied("Keras turned XLA off: jit_compile reads False")
         missing = why_without("xla-choice")
         if missing:
-            return Effect.applied_as(f"model.jit_compile is True; {missing}")
+            return Effect.applied_as(f"model.jit_compile is True; {missing}{self._kept()}")
         if model._resolve_auto_jit_compile():
             return Effect.not_applied(
                 'Keras compiles this model by XLA anyway (jit_compile="auto")'
             )
-        return Effect.applied_as("model.jit_compile is True")
+        return Effect.applied_as(f"model.jit_compile is True{self._kept()}")
+
+    def _kept(self) -> str:
+        """What the folder of compiled programs holds, read back; "" where none are kept."""
+        if not self.persistent_cache:
+            return ""
+        flags = os.environ.get("TF_XLA_FLAGS", "").split()
+        folders = [flag.partition("=")[2] for flag in flags if flag.startswith(f"{CACHE_FLAG}=")]
+        if not folders:
+            return "; compiled programs are not kept: TensorFlow was started without the flag"
+        folder = Path(folders[-1])
+        return f"; {len(list(folder.glob('*.pb')))} compiled programs are kept in {folder}"
+
+
+def _effect_of_off(model: Any, *, on_before: bool) -> Effect:
+    if model.jit_compile:
+        return Effect.not_applied("model.jit_compile reads True")
+    missing = why_without("xla-choice")
+    if missing:
+        return Effect.applied_as(f"model.jit_compile is False; {missing}")
+    if not on_before and not model._resolve_auto_jit_compile():
+        return Effect.not_applied(
+            'Keras does not compile this model by XLA anyway (jit_compile="auto")'
+        )
+    return Effect.applied_as("model.jit_compile is False")

@@ -12,6 +12,7 @@ from support.in_process import InProcessRunner
 from support.real_process import make_project
 from tfopt_data.autotune import Autotune
 from tfopt_data.cache import Cache
+from tfopt_data.materialize import Materialize
 from tfopt_data.parallel_map import ParallelMap
 from tfopt_data.prefetch import Prefetch
 from tfopt_model.l2 import L2
@@ -259,6 +260,14 @@ def test_a_pydataset_is_certified_without_its_data(replayed):
     assert certificate.certified, certificate.statement
     assert "Keras itself reads the PyDataset" in certificate.statement
     assert certificate.batches == 100
+
+
+def test_a_pydataset_that_is_read_once_is_certified_with_its_examples(replayed):
+    plugin = Materialize(order="batches", storage="memory")
+    certificate = replayed("pydataset", plugin, math="order")
+    assert certificate.certified, certificate.statement
+    assert "same training up to the order of examples" in certificate.statement
+    assert certificate.examples
 
 
 @pytest.mark.parametrize(

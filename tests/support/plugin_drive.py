@@ -34,12 +34,18 @@ class FakeProbe:
     epochs: int = 3
     steps_per_epoch: int | None = 100
     sizes: dict[str, tuple[float, int | None]] = attrs.field(factory=dict)
+    plans: dict[str, DataPlan] = attrs.field(factory=dict)
     free: int = 2**30
     disk: int = 2**40
     seconds: dict[int, float] = attrs.field(factory=dict)
     asked: list[int] = attrs.field(factory=list)
     loops: dict[tuple[str, int, Any], float] = attrs.field(factory=dict)
     loops_asked: list[Any] = attrs.field(factory=list)
+
+    def plan(self, split: str = "train") -> DataPlan:
+        if split not in self.plans:
+            raise ValueError(f"the workload has no {split} data")
+        return self.plans[split]
 
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
         if split not in self.sizes:

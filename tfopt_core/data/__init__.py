@@ -52,7 +52,7 @@ from tfopt_core.data.stages import (
 )
 from tfopt_core.data.stages.parts import rows_of
 from tfopt_core.data.stages.resident import COMPUTED_FROM, why_not_gathered
-from tfopt_core.data.stages.selecting import NEW_SEED
+from tfopt_core.data.stages.selecting import NEW_SEED, UNKNOWN_COUNT_BUFFER
 
 __all__ = [
     "COMPUTED_FROM",
@@ -91,6 +91,7 @@ __all__ = [
     "StageFacts",
     "Take",
     "TakeWhile",
+    "UNKNOWN_COUNT_BUFFER",
     "Unbatch",
     "Window",
     "Yields",

@@ -102,14 +102,18 @@ class DataPlan:
         )
 
     @classmethod
-    def from_pydataset(cls, dataset: Any) -> DataPlan:
-        """Return a plan over a `keras.utils.PyDataset`, which yields batches."""
+    def from_pydataset(cls, dataset: Any, *, redrawn: bool = False) -> DataPlan:
+        """Return a plan over a `keras.utils.PyDataset`, which yields batches.
+
+        :param redrawn: whether Keras draws the order of the batches anew each epoch.
+        """
         source = Source(
             value=dataset,
             origin="pydataset",
             count=dataset.num_batches,
             batched=True,
             deterministic=False,
+            redrawn=redrawn,
         )
         return cls((source,))
 

@@ -26,6 +26,12 @@ class Probe(Protocol):
     def steps_per_epoch(self) -> int | None:
         """Steps of one epoch of the training data, None if unknown."""
 
+    def plan(self, split: str = "train") -> Any:
+        """Return the `DataPlan` of a split as they are without any plugin.
+
+        :raises ValueError: if the workload has no data for the split.
+        """
+
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
         """Return the mean bytes of one example after the workload's deterministic stages, and the
         number of examples (None if unknown).

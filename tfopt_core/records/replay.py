@@ -33,8 +33,8 @@ class ReadEpoch:
 class Replayed:
     """One side's short training.
 
-    :param epochs: the training data of the first epochs; empty for a PyDataset, which Keras reads
-        itself. `unread` says why they could not be compared whole, None if they can.
+    :param epochs: the training data of the first epochs; empty for a stack that leaves a PyDataset
+        to Keras. `unread` says why they could not be compared whole, None if they can.
     :param shortened_to: how many elements of its source each epoch was cut down to, None for all.
     :param reproducible: whether the data, built anew under the same seed, were the same again;
         None if not checked.

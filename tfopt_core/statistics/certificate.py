@@ -63,7 +63,7 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
         statement="",
         max_relative_loss_difference=loss,
         max_weight_difference=weight,
-        examples=baseline.epochs[0].examples if baseline.epochs else None,
+        examples=baseline.epochs[0].examples if baseline.epochs and stack.epochs else None,
         batches=stack.steps,
     )
     difference = data_difference(math, baseline.epochs, stack.epochs)
@@ -90,7 +90,7 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
         return _concluded(drawn, "impossible", f"no certificate: {gap}")
     same = "same training up to the order of examples" if math == "order" else "same training"
     replayed = f"{drawn.batches} steps replayed, {_apart(drawn, 'differ by at most')}"
-    scope = _scope(baseline) + (f"; {UNDECLARED}" if math == "unknown" else "")
+    scope = _scope(baseline, stack) + (f"; {UNDECLARED}" if math == "unknown" else "")
     return _concluded(drawn, "certified", f"{same}, certified: {replayed}{scope}")
 
 
@@ -171,9 +171,9 @@ def _not_shown(baseline: Replayed, stack: Replayed) -> str | None:
     return None
 
 
-def _scope(baseline: Replayed) -> str:
+def _scope(baseline: Replayed, stack: Replayed) -> str:
     """Return which data were compared, in words."""
-    if not baseline.epochs:
+    if not (baseline.epochs and stack.epochs):
         return "; Keras itself reads the PyDataset, on both sides"
     examples = f"{baseline.epochs[0].examples:,} examples"
     if baseline.shortened_to is not None:

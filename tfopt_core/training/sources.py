@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from tfopt_core.data import Batch, DataPlan, Shuffle
 from tfopt_core.errors import WorkloadError
 
@@ -63,6 +65,9 @@ def batched_plan(
                 f"the {split} data are batched already, so workload.batch_size would have no "
                 "effect; remove it, or return unbatched data"
             )
+        if plan.source.origin == "pydataset" and shuffle and split == "train":
+            redrawn = attrs.evolve(plan.source, redrawn=True)  # by Keras, as `fit` is asked to
+            return plan.with_stages((redrawn, *plan.stages[1:]))
         return plan
     plan = plan.keeping_prefetch()
     if shuffle and split == "train" and not _shuffles(plan):

@@ -17,7 +17,7 @@ from tfopt_core.data.sampling import element_bytes, overhead_bytes, still
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.training.build import Built, build
+from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.train_functions import loop_of
@@ -65,6 +65,18 @@ class ProcessProbe:
         size = self.job.recipe.workload.batch_size or self.workload.batch_size
         return None if plan.count is None else math.ceil(plan.count / size)
 
+    def plan(self, split: str = "train") -> DataPlan:
+        """Return the data of a split as they are without any plugin.
+
+        :raises ValueError: if the workload has no data for the split.
+        """
+        data = self.workload.train if split == "train" else self.workload.validation
+        if data is None:
+            raise ValueError(f"the workload has no {split} data")
+        if isinstance(self.workload, BuildsItself):
+            return as_plan(data, split)
+        return baseline_plans(self.job, self.workload)[split]
+
     def element_bytes(self, split: str = "train") -> tuple[float, int | None]:
         """Return the mean bytes of an example after the deterministic stages, and the number of
         examples.
@@ -75,6 +87,8 @@ class ProcessProbe:
         if data is None:
             raise ValueError(f"the workload has no {split} data")
         plan = as_plan(data, split)
+        if plan.count is None and self.index:
+            plan = self._built_before(split)
         sizes = list(_sizes(plan))
         return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.count
 
@@ -120,6 +134,15 @@ class ProcessProbe:
         )  # fmt: skip
         self.not_timed |= {time.loop.name: time.why_not for time in timed if time.why_not}
         return [time.step_seconds for time in timed]
+
+    def _built_before(self, split: str) -> DataPlan:
+        """Return the data that the plugins before this one make, who may have counted them."""
+        folder = Path(self.job.folder) / "probe"
+        folder.mkdir(parents=True, exist_ok=True)
+        job = attrs.evolve(self.job, plugins=self.job.plugins[: self.index], folder=folder)
+        plan = build(job, self.workload).plans[split]
+        place = plan.find(Batch)
+        return plan if place is None else plan.upto(place)
 
     def _built(self, plugin: Any, overrides: Mapping[str, Any]) -> Built:
         stack = list(self.job.plugins)

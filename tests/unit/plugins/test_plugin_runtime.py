@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.threads import Threads, tensorflow_default, thread_counts
 from tfopt_runtime.xla import Xla, why_not
 
-from tfopt_core import TrainingOptions
+from tfopt_core import RuntimeOptions, TrainingOptions
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.testing import drive as drive_hook
+from tfopt_core.testing import make_run
 
 
 @pytest.mark.tensorflow
@@ -45,6 +48,55 @@ def test_xla_names_the_layer_that_blocks_it(train: Callable[..., Driven]) -> Non
     effect = train(Xla(), model=blocked).effect
     assert not effect.applied
     assert 'layer "turn"' in effect.detail
+
+
+@pytest.mark.tensorflow
+def test_xla_that_keras_would_not_use_is_not_switched_off(train: Callable[..., Driven]) -> None:
+    driven = train(Xla(mode="off"))
+    assert driven.model.jit_compile is False
+    assert not driven.effect.applied
+    assert "does not compile this model by XLA anyway" in driven.effect.detail
+
+
+@pytest.mark.tensorflow
+def test_xla_of_the_workload_is_switched_off() -> None:
+    import keras
+
+    options = TrainingOptions(optimizer="sgd", jit_compile=True)
+    plugin, run = Xla(mode="off"), make_run()
+    after = drive_hook(plugin, "configure_training", options, run=run)
+    assert after.jit_compile is False
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=after.jit_compile)
+    assert plugin.report_effect(run, model).applied
+    model.jit_compile = True
+    assert "reads True" in plugin.report_effect(run, model).detail
+
+
+@pytest.mark.parametrize(("compiled", "mode"), [(0.5, "on"), (0.98, "off"), (30.0, "off")])
+def test_xla_auto_takes_what_the_probe_timed_as_faster(compiled: float, mode: str) -> None:
+    probe = FakeProbe(loops={("keras", 1, False): 1.0, ("keras", 1, True): compiled})
+    plugin = Xla(mode="auto", persistent_cache=True).resolve(probe)
+    assert (plugin.mode, plugin.persistent_cache) == (mode, mode == "on")
+
+
+def test_compiled_programs_are_kept_beside_flags_that_are_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_auto_jit=0")
+    options = drive_hook(Xla(persistent_cache=True), "configure_runtime", RuntimeOptions())
+    own, flag = options.environment["TF_XLA_FLAGS"].split()
+    assert own == "--tf_xla_auto_jit=0"
+    folder = Path(flag.removeprefix("--tf_xla_persistent_cache_directory="))
+    assert folder.is_dir()
+    assert folder.is_relative_to(tmp_path / "tfopt" / "xla")
+    assert drive_hook(Xla(), "configure_runtime", RuntimeOptions()) == RuntimeOptions()
+
+
+def test_programs_of_no_compiler_cannot_be_kept() -> None:
+    with pytest.raises(ValueError, match='"off" compiles nothing'):
+        Xla(mode="off", persistent_cache=True)
 
 
 def test_xla_is_left_alone_over_replicas() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from tfopt_workloads import (
     clipart_jpeg,
+    fashion_gradients,
     fashion_mnist,
     flights,
     locations,
@@ -39,6 +40,18 @@ def test_fashion_mnist_examples_fit_its_model():
     assert (image.shape, image.dtype, label.dtype) == ((28, 28, 1), "float32", "uint8")
     assert 0 <= float(image.numpy().min()) < float(image.numpy().max()) <= 1
     assert workload.build_model()(image[None]).shape == (1, 10)
+
+
+def test_gradients_are_the_same_from_the_pydataset_and_as_arrays():
+    fed = fashion_gradients.build(examples=40)
+    arrays = fashion_gradients.build(examples=40, feed="arrays")
+    batches = [fed.train[index] for index in range(len(fed.train))]
+    assert [len(labels) for _, labels in batches] == [32, 8]
+    features, labels = arrays.train
+    assert (features.shape, features.dtype) == ((40, 441), "float32")
+    assert (features[32:] == batches[1][0]).all()
+    assert (labels[32:] == batches[1][1]).all()
+    assert fed.build_model()(features).shape == (40, 10)
 
 
 def test_examples_cut_the_training_data_and_keep_the_validation_data():

@@ -28,7 +28,9 @@ class Source(Stage):
 
     `batched` sources yield batches; `random_access` ones hold all examples, so shuffling
     them costs nothing but the references. `signature` is the `tf.TypeSpec` structure of an
-    element, if the value does not determine it. The `layout` of a "zip" is the structure of an
+    element, if the value does not determine it. `redrawn` says of a PyDataset whether Keras draws
+    the order of its batches anew each epoch. A data set that is `read_once` continues where it was
+    left, such as one of a running generator. The `layout` of a "zip" is the structure of an
     element with indices of parts as its leaves; None is a flat tuple.
     """
 
@@ -43,6 +45,8 @@ class Source(Stage):
     batched: bool = False
     signature: Any = None
     layout: Any = None
+    redrawn: bool = False
+    read_once: bool = False
 
     @property
     def random_access(self) -> bool:

@@ -61,7 +61,13 @@ def shuffles_as_lowered(stages: Sequence[Any], lowered: Any) -> tuple[Shuffle, .
     """
     planned = tuple(stage for stage in stages if isinstance(stage, Shuffle))
     seeded = tuple(s for s in DataPlan.from_dataset(lowered).stages if isinstance(s, Shuffle))
-    return seeded if len(seeded) == len(planned) else planned
+    if len(seeded) != len(planned):
+        return planned
+    # a kind of shuffle of its own is lowered to more than one stage, and takes the seed alone
+    return tuple(
+        found if type(own) is Shuffle else attrs.evolve(own, seed=found.seed)
+        for own, found in zip(planned, seeded, strict=True)
+    )
 
 
 def _orders(count: int, shuffles: Sequence[Shuffle], skipped: int) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import DataPlan
-from tfopt_core.data.lower import lower, lower_stages
+from tfopt_core.data.lower import lower_plan
 from tfopt_core.records.replay import ReadEpoch
 from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
 from tfopt_core.training.sources import as_plan
@@ -33,7 +33,7 @@ Clock = Callable[[], float]
 class ReplayData:
     """The data that were read: the epochs' digests, why they are incomplete, the first batches.
 
-    There are no digests of a PyDataset, which Keras reads itself.
+    There are no digests of a PyDataset that Keras reads itself on the other side.
     """
 
     epochs: tuple[ReadEpoch, ...]
@@ -51,16 +51,13 @@ def read_first(workload: Workload, plan: DataPlan, rebuilt: Callable[[Workload],
     """
     first = _FirstBatches()
     source = plan.source
-    if _untouched_pydataset(plan):
-        dataset = lower_stages((source,))
-        read_epoch(dataset, keep=first, most_batches=FIRST_BATCHES)
-        return ReplayData((), None, first.dataset(dataset))  # Keras reads it itself
-    dataset, shortened_to = lower(plan), None
+    # of a PyDataset the batches in their own order, which Keras may draw anew
+    dataset, shortened_to = lower_plan(plan), None
     epochs = _epochs(dataset, EPOCH_SECONDS, first, now)
     if not epochs[-1].whole:
         read = epochs[0].batches if source.batched else epochs[0].examples
         first, shortened_to = _FirstBatches(), max(1, int(read * SHORTENED_SHARE))
-        dataset = lower(rebuilt(shortened(workload, shortened_to)))
+        dataset = lower_plan(rebuilt(shortened(workload, shortened_to)))
         epochs = _epochs(dataset, EPOCH_SECONDS, first, now)
     return ReplayData(epochs, _unread(epochs), first.dataset(dataset), shortened_to)
 
@@ -70,11 +67,9 @@ def read_other(plan: DataPlan, first_source: Any, now: Clock = monotonic) -> Rep
 
     :param first_source: the first side's source.
     """
-    if first_source.origin == "pydataset":
-        touched = not _untouched_pydataset(plan) or plan.source.value is not first_source.value
-        unread = "the stack reads the PyDataset differently" if touched else None
-        return ReplayData((), unread, None)
-    epochs = _epochs(lower(plan), PATIENCE * EPOCH_SECONDS, _forget, now)
+    if _untouched_pydataset(plan) and plan.source.value is first_source.value:
+        return ReplayData((), None, None)
+    epochs = _epochs(lower_plan(plan), PATIENCE * EPOCH_SECONDS, _forget, now)
     return ReplayData(epochs, _unread(epochs), None)
 
 

@@ -94,8 +94,8 @@ def _cut(workload: Any, count: int | None) -> Any:
 
 def _same_again(data: ReplayData, built: Built) -> bool | None:
     """Return whether the first batches, built anew under the same seed, are the same."""
-    if not data.epochs:
-        return None
+    if not data.epochs or built.plans["train"].source.origin == "pydataset":
+        return None  # which was read already, and may have changed its order
     first = data.epochs[0].first
     again = read_epoch(lower(built.plans["train"]), most_batches=FIRST_BATCHES).first
     count = min(len(first), len(again))  # fewer, if reading ran out of time
@@ -123,12 +123,13 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
     :param begin: called with the model once it is built, before the first step.
     """
     model, wrap = built.model, built.training.wrap_train_step
-    with built.run.strategy.scope():
-        add_data_loss(model, built.run.element_spec)  # as a run does
-    if wrap is not None:
-        model.train_step = wrap(model.train_step)
     recorder = _recorder(begin)
     stored = data = _stored_batches(folder)
+    with built.run.strategy.scope():
+        # as a run does; of a PyDataset only the stored batches tell what they look like
+        add_data_loss(model, built.run.element_spec or stored.element_spec)
+    if wrap is not None:
+        model.train_step = wrap(model.train_step)
     class_weight = built.workload.class_weight
     distribution = distribution_of(built)
     if isinstance(distribution, Synchronous):

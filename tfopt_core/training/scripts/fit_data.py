@@ -44,14 +44,15 @@ class FitData:
         if isinstance(x, tf.data.Dataset):
             return DataPlan.from_dataset(x)
         if isinstance(x, keras.utils.PyDataset):
-            return DataPlan.from_pydataset(x)
+            redrawn = split == "train" and bool(self.call.arguments["shuffle"])
+            return DataPlan.from_pydataset(x, redrawn=redrawn)
         if array_data_adapter.can_convert_arrays(parts):
             return self._of_arrays(x, y, weight, split)
         if split not in self._read_once:
             # the reader of a generator takes its first batch: make it once, and only if needed
             self._read_once[split] = Later(lambda: self._adapter(split).get_tf_dataset())
         if self.reads:
-            return DataPlan.from_dataset(self._read_once[split]())
+            return _of_generator(self._read_once[split]())
         source = Source(value=None, origin="dataset", batched=True, deterministic=False)
         return DataPlan((source,), ((source, self._read_once[split]),))
 
@@ -133,6 +134,15 @@ def unchanged(plan: DataPlan, before: DataPlan) -> bool:
     return len(plan.stages) == len(before.stages) and all(
         one is other for one, other in zip(plan.stages, before.stages, strict=True)
     )
+
+
+def _of_generator(dataset: Any) -> DataPlan:
+    """Return the plan of a data set over a generator that is running."""
+    plan = DataPlan.from_dataset(dataset)
+    # Keras takes batches of a generator, though their size may be unknown
+    source = attrs.evolve(plan.source, read_once=True, batched=True)
+    given = ((source, plan.given[0][1]), *plan.given[1:])
+    return DataPlan((source, *plan.stages[1:]), given)
 
 
 def _known(cardinality: int) -> int | None:

@@ -1,0 +1,110 @@
+"""The examples of one epoch, kept in memory or in files that are read at any place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tfopt_data.python_source import Rows
+
+# Rows for which memory is taken first; it is doubled whenever they do not suffice.
+FIRST_ROWS = 1024
+
+
+@attrs.frozen(eq=False)
+class KeptRows:
+    """Arrays (rows, ...) of all leaves of the examples, and how many belong to a batch.
+
+    :param arrays: in memory, or mapped from files.
+    :param structure: of an example; its leaves stand in the order of `arrays`.
+    """
+
+    arrays: tuple[Any, ...]
+    structure: Any
+    count: int
+    batch_size: int
+
+    @property
+    def value(self) -> Any:
+        """The arrays in the structure of an example."""
+        import tensorflow as tf
+
+        return tf.nest.pack_sequence_as(self.structure, self.arrays)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all arrays."""
+        return sum(array.nbytes for array in self.arrays)
+
+    def at(self, places: Any) -> Any:
+        """Return the examples at these places, in a graph: read by Python from the arrays.
+
+        :param places: an int64 tensor of any shape, whose axes come first in the result.
+        """
+        import numpy as np
+        import tensorflow as tf
+
+        def read(places: Any) -> list[Any]:
+            return [np.asarray(array[places]) for array in self.arrays]
+
+        types = [tf.as_dtype(array.dtype) for array in self.arrays]
+        leaves = tf.numpy_function(read, [places], types, stateful=False)
+        for leaf, array in zip(leaves, self.arrays, strict=True):
+            leaf.set_shape(places.shape.concatenate(array.shape[1:]))
+        return tf.nest.pack_sequence_as(self.structure, leaves)
+
+
+def in_memory(rows: Rows) -> KeptRows:
+    """Return all rows as arrays in memory."""
+    import numpy as np
+
+    arrays: list[Any] = []
+    for start, leaves in _placed(rows):
+        end = start + len(leaves[0])
+        if not arrays:
+            first = max(FIRST_ROWS, end)
+            arrays = [np.empty((first, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        if end > len(arrays[0]):
+            for array in arrays:
+                # not filled with zeros: rows beyond the last are never read
+                array.resize((2 * end, *array.shape[1:]), refcheck=False)
+        for array, leaf in zip(arrays, leaves, strict=True):
+            array[start:end] = leaf
+    return _kept(rows, tuple(array[: rows.count] for array in arrays))
+
+
+def in_files(rows: Rows, folder: Path) -> KeptRows:
+    """Return all rows as arrays that are mapped from files, one for each leaf of an example."""
+    import numpy as np
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    with ExitStack() as opened:
+        files: list[Any] = []
+        for leaves in rows:
+            if not files:
+                paths = [folder / f"leaf-{number}.bin" for number in range(len(leaves))]
+                files = [opened.enter_context(path.open("xb")) for path in paths]
+            for file, leaf in zip(files, leaves, strict=True):
+                file.write(np.ascontiguousarray(leaf).tobytes())
+    arrays = tuple(
+        np.memmap(path, dtype, mode="r", shape=(rows.count, *shape))
+        for path, (dtype, shape) in zip(paths, rows.specs, strict=True)
+    )
+    return _kept(rows, arrays)
+
+
+def _placed(rows: Rows) -> Iterator[tuple[int, list[Any]]]:
+    start = 0
+    for leaves in rows:
+        yield start, leaves
+        start += len(leaves[0])
+
+
+def _kept(rows: Rows, arrays: tuple[Any, ...]) -> KeptRows:
+    assert rows.batch_size is not None
+    return KeptRows(arrays, rows.structure, rows.count, rows.batch_size)

@@ -1,0 +1,281 @@
+"""Materialize: what Python yields the same in each epoch is read once and kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core.data import (
+    UNKNOWN_COUNT_BUFFER,
+    Interleave,
+    MapBatches,
+    MapExamples,
+    Source,
+    Stage,
+    datasets,
+    has_stage,
+)
+from tfopt_core.data import Batch as BatchStage
+from tfopt_core.data import Shuffle as ShuffleStage
+from tfopt_core.plugins import (
+    DataPlan,
+    Diagnosis,
+    Effect,
+    PlainCode,
+    PluginRefused,
+    Probe,
+    RunContext,
+    Split,
+    ValueHook,
+    hookimpl,
+    size_in_words,
+)
+from tfopt_data.cache_storage import DISK_SHARE
+from tfopt_data.kept_rows import KeptRows, in_files, in_memory
+from tfopt_data.python_source import PythonSource, Rows, python_source
+from tfopt_data.repeating import (
+    Order,
+    compared_epochs,
+    remember_first_epoch,
+    rows_of_first_epoch,
+)
+from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, splits_setting
+from tfopt_data.whole_batches import ShuffleBatches
+
+# The arrays grow by doubling, and TensorFlow makes tensors of them: three times their size for a
+# moment, beside the model and its gradients.
+MEMORY_SHARE = 0.25
+
+
+def with_rows(
+    plan: DataPlan, python: PythonSource, kept: KeptRows, order: Order, seed: int, *, mapped: bool
+) -> DataPlan:
+    """Return the plan that reads what is kept instead of its source.
+
+    Batches of the source are made again of the same examples. All later stages stay.
+
+    :param order: "kept", or what is drawn anew each epoch.
+    :param mapped: whether the rows are read by their number from files.
+    """
+    count, size = kept.count, kept.batch_size
+    source = Source(value=kept.value, origin="arrays", count=count)
+    if mapped:
+        source = Source(value=(0, count, 1), origin="range", count=count)
+    stages: list[Stage] = [source]
+    behind = [_as_before(stage, count, python) for stage in python.behind]
+    if python.source.batched:
+        if order == "batches":
+            stages.append(ShuffleBatches(size=size, seed=seed))
+        elif order == "examples":
+            stages.append(ShuffleStage(seed=seed))
+        stages.append(BatchStage(size=size))
+        if mapped:
+            stages.append(MapBatches(function=kept.at, deterministic=True))
+    else:
+        if mapped:
+            stages.append(MapExamples(function=kept.at, deterministic=True))
+        if order == "examples" and not any(isinstance(stage, ShuffleStage) for stage in behind):
+            stages.append(ShuffleStage(seed=seed))
+    return plan.with_stages((*stages, *behind))
+
+
+def _as_before(stage: Stage, count: int, python: PythonSource) -> Stage:
+    """Return a shuffle with the buffer that it had while nobody knew the number of examples."""
+    if not isinstance(stage, ShuffleStage) or stage.buffer_size is not None:
+        return stage
+    if python.source.count is not None or count <= UNKNOWN_COUNT_BUFFER:
+        return stage
+    return attrs.evolve(stage, buffer_size=UNKNOWN_COUNT_BUFFER)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Materialize:
+    """Reads a PyDataset or Python generator once, where each of its epochs holds the same examples.
+
+    What it does: two epochs are compared by digests of their examples before anything is timed. If
+    they are the same, each run reads one epoch into memory, or into a file for each array, and
+    tf.data takes the batches from there. Batches hold the examples that they held; their order is
+    drawn anew where Keras draws it. Where the PyDataset itself exchanges examples between batches
+    in on_epoch_end, single examples are shuffled. Epochs of other examples are refused.
+
+    Why it helps: Python computes an example once instead of once an epoch, and the loops that need
+    tf.data or data in memory (chunked, resident) can stand on it.
+
+    When it does not: for one epoch, and where a step waits for the model rather than for its input.
+    Random augmentation in Python is refused. Two equal epochs are no proof of a third one. Only
+    examples of one shape are kept. on_epoch_begin and on_epoch_end are not called in training.
+
+    Mixes with: resident, chunked, prefetch and cache, all of which stand behind it. Not with a
+    generator that `fit` is given without steps_per_epoch: it is read once in any case. Files are
+    read by Python, which XLA cannot compile into a resident loop.
+
+    Reference: https://keras.io/api/utils/python_utils/#pydataset-class
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("input", "dispatch")
+    before: ClassVar[tuple[str, ...]] = (
+        "batch", "cache", "chunked", "data-service", "prefetch", "prefetch-to-device", "resident",
+        "shard", "shuffle",
+    )  # fmt: skip
+
+    storage: Literal["auto", "memory", "disk"] = field(
+        default="auto",
+        validator=validators.in_(("auto", "memory", "disk")),
+        metadata={
+            "help": "Where examples are kept; disk is the run's own folder; auto takes memory if "
+            "they take at most a quarter of what is free, else the disk."
+        },
+    )
+    order: Literal["auto", "kept", "batches", "examples"] = field(
+        default="auto",
+        validator=validators.in_(("auto", "kept", "batches", "examples")),
+        metadata={
+            "help": "What is drawn anew each epoch: nothing (kept), the order of whole batches or "
+            "that of single training examples; auto does what the source and Keras do."
+        },
+    )
+    splits: tuple[Split, ...] = splits_setting(
+        ("train", "validation"),
+        "Which data are materialized: the training data, the validation data or both.",
+    )
+
+    def math(self) -> Literal["exact", "order"]:
+        """The same examples; in the same order where nothing is drawn anew."""
+        return "exact" if self.order == "kept" else "order"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Where Python yields the examples in more than one epoch, and the steps wait for it."""
+        plan = diagnosis.plans.get("train")
+        if plan is None or diagnosis.epochs < 2 or not input_matters(diagnosis):
+            return None
+        python = diagnosis.found("python-generator") or plan.source.origin == "generator"
+        return {} if python or plan.source.origin == "pydataset" else None
+
+    def resolve(self, probe: Probe) -> Materialize:
+        """Compare two epochs of each split, and decide where one of them is kept.
+
+        :raises PluginRefused: if the epochs differ, or one fits nowhere.
+        """
+        needed, order = 0, self.order
+        for split in self.splits:
+            try:
+                plan = probe.plan(split)
+            except ValueError:
+                continue
+            python = python_source(plan, None)
+            if isinstance(python, str):
+                continue
+            repeats = compared_epochs(python)
+            needed += repeats.size_bytes
+            if split == "train" and order == "auto":
+                order = _drawn(python, repeats.order)
+        storage = self.storage
+        free, room = probe.available_memory_bytes(), probe.available_disk_bytes()
+        if storage == "auto":
+            storage = "memory" if needed <= MEMORY_SHARE * free else "disk"
+        _check_room(storage, needed, free, room)
+        return attrs.evolve(self, storage=storage, order="kept" if order == "auto" else order)
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+        """Read the split once if it is among `splits`."""
+        plan = yield
+        if split not in self.splits:
+            return remember(self, run, split, Rewrite(plan, reason='not among "splits"'))
+        steps = run.steps_per_epoch if split == "train" else None
+        python = python_source(plan, steps)
+        if isinstance(python, str):
+            return remember(self, run, split, Rewrite(plan, reason=python))
+        return remember(self, run, split, self._materialized(plan, python, run, split))
+
+    def _materialized(
+        self, plan: DataPlan, python: PythonSource, run: RunContext, split: Split
+    ) -> Rewrite:
+        order: Order = "kept"
+        if split == "train":
+            # a hook that is called without `resolve` (tfopt_core.optimize) finds it out itself
+            found = compared_epochs(python).order if self.order == "auto" else self.order
+            order = _drawn(python, found) if self.order == "auto" else found
+        began = perf_counter()
+        kept = self._read(python, run, split)
+        seconds = perf_counter() - began
+        place = "on disk" if self.storage == "disk" else "in memory"
+        done = (
+            f"{place}, {kept.count:,} examples of {python.name} ({size_in_words(kept.size_bytes)}) "
+            f"read once in {seconds:.2g} s, {_IN_WORDS[order]}"
+        )
+        return Rewrite(
+            with_rows(plan, python, kept, order, run.seed, mapped=self.storage == "disk"),
+            done=done,
+            confirmed=lambda dataset: _is_off_python(dataset, python),
+        )
+
+    def _read(self, python: PythonSource, run: RunContext, split: Split) -> KeptRows:
+        kept = rows_of_first_epoch(python)
+        if kept is None:
+            rows = Rows(python, next(python.epochs()))
+            in_file = self.storage == "disk"
+            kept = in_files(rows, _private_folder(run, split)) if in_file else in_memory(rows)
+            remember_first_epoch(python, kept)
+        return kept
+
+    def export(self, code: PlainCode) -> None:
+        """What was compared and read has no plain form."""
+        code.no_plain_form("it reads one epoch of Python's examples before the training begins")
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back from the lowered data whether Python still yields them."""
+        found = effect_if(self, run, lambda dataset: True, "what Python yields")
+        if found.applied and run.epochs == 1:
+            return Effect.not_applied("trained one epoch, so nothing was read twice")
+        return found
+
+
+_IN_WORDS: dict[Order, str] = {
+    "kept": "in their order",
+    "batches": "whole batches shuffled anew each epoch",
+    "examples": "examples shuffled anew each epoch",
+}
+
+
+def _drawn(python: PythonSource, found: Order) -> Order:
+    """What is to be drawn anew: what the source does itself, and what Keras does to its batches."""
+    return "batches" if found == "kept" and python.source.redrawn else found
+
+
+def _check_room(storage: str, needed: int, free: int, room: int) -> None:
+    if storage == "memory" and needed > MEMORY_SHARE * free:
+        raise PluginRefused(
+            f"the examples need {size_in_words(needed)}, more than {MEMORY_SHARE:.0%} of the "
+            f'{size_in_words(free)} of memory that are free; set storage = "auto" or "disk"'
+        )
+    if storage == "disk" and needed > DISK_SHARE * room:
+        raise PluginRefused(
+            f"the examples need {size_in_words(needed)}, and {size_in_words(room)} are free on the "
+            "disk of the runs; leave materialize out of the stack"
+        )
+
+
+def _private_folder(run: RunContext, split: str) -> Path:
+    """Return a folder for this build alone: a replay builds twice in one process."""
+    build = 1
+    while (folder := run.folder / f"rows-{split}" / f"fit-{run.fit_index}-{build}").exists():
+        build += 1
+    return folder
+
+
+def _is_off_python(dataset: Any, python: PythonSource) -> bool:
+    """Whether a lowered data set no longer reads the source."""
+    import tensorflow as tf
+
+    if not isinstance(dataset, tf.data.Dataset):
+        return False
+    if any(part is python.source.value for part in datasets(dataset)):
+        return False
+    own = any(isinstance(stage, Interleave) for stage in python.behind)
+    return own or not has_stage(dataset, "FlatMap")  # which a generator is lowered to

@@ -1,0 +1,274 @@
+"""Materialize: what repeats is read once, in the same batches; what does not is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from support.in_process import train_here
+from support.plugin_drive import FakeProbe
+from tfopt_data.materialize import Materialize
+from tfopt_runtime.resident import Resident
+
+from tfopt_core import DataPlan, PluginRefused, Workload
+from tfopt_core.data import Take, lower_plan
+from tfopt_core.testing import drive, make_run
+
+pytestmark = pytest.mark.tensorflow
+
+X = np.random.default_rng(0).random((22, 3), dtype="float32")
+Y = X.sum(1, keepdims=True)
+
+
+def sequence(change: str = "", size: int = 4, workers: int = 1) -> Any:
+    """A PyDataset over `X` and `Y` that is random, or whose on_epoch_end changes the order."""
+    import keras
+
+    class Rows(keras.utils.PyDataset):
+        def __init__(self) -> None:
+            super().__init__(workers=workers)
+            self.order, self.read = np.arange(len(X)), 0
+            self.rng = np.random.default_rng(3)
+
+        def __len__(self) -> int:
+            return -(-len(X) // size)
+
+        def __getitem__(self, index: int) -> Any:
+            self.read += 1
+            rows = self.order[index * size : (index + 1) * size]
+            noise = self.rng.random() if change == "random" else 0
+            return (X[rows] + noise).astype("float32"), Y[rows]
+
+        def on_epoch_end(self) -> None:
+            if change == "examples":
+                self.rng.shuffle(self.order)
+            elif change == "batches":
+                full = self.order[:20].reshape(5, 4)
+                self.rng.shuffle(full)
+
+    return Rows()
+
+
+def examples() -> Any:
+    # lists of floats, which are float64 in NumPy
+    yield from ((row.tolist(), total) for row, total in zip(X, Y, strict=True))
+
+
+def resolved(plan: DataPlan, **settings: Any) -> Materialize:
+    return Materialize(**settings).resolve(FakeProbe(plans={"train": plan}))
+
+
+def built(plan: DataPlan, folder: Path, **settings: Any) -> DataPlan:
+    plugin = resolved(plan, **settings)
+    after = drive(plugin, "build_dataset", plan, run=make_run(folder=folder, steps_per_epoch=None))
+    assert isinstance(after, DataPlan)
+    return after
+
+
+def epoch(dataset: Any) -> list[Any]:
+    return [tuple(np.asarray(leaf) for leaf in batch) for batch in dataset]
+
+
+def same(ours: list[Any], theirs: list[Any]) -> bool:
+    return len(ours) == len(theirs) and all(
+        np.array_equal(a, b)
+        for one, other in zip(ours, theirs, strict=True)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "redrawn", "order", "math"),
+    [
+        ("", False, "kept", "exact"),
+        ("", True, "batches", "order"),
+        ("batches", True, "batches", "order"),
+        ("examples", False, "examples", "order"),
+    ],
+)
+def test_order_is_what_the_pydataset_and_keras_draw(
+    change: str, redrawn: bool, order: str, math: str
+) -> None:
+    plugin = resolved(DataPlan.from_pydataset(sequence(change), redrawn=redrawn))
+    assert (plugin.order, plugin.math(), plugin.storage) == (order, math, "memory")
+
+
+def test_epochs_of_other_examples_are_refused_by_the_name_of_the_pydataset() -> None:
+    with pytest.raises(PluginRefused, match='PyDataset "Rows" yields other examples in each epoch'):
+        resolved(DataPlan.from_pydataset(sequence("random")))
+
+
+def test_generator_of_random_examples_is_refused_by_its_name() -> None:
+    rng = np.random.default_rng(1)
+
+    def noise() -> Any:
+        yield from rng.random((5, 2))
+
+    with pytest.raises(PluginRefused, match=r"noise.* yields other examples"):
+        resolved(DataPlan.from_generator(noise))
+
+
+@pytest.mark.parametrize("storage", ["memory", "disk"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_batches_are_those_of_the_pydataset(tmp_path: Path, storage: str, workers: int) -> None:
+    data = sequence(workers=workers)
+    lowered = lower_plan(built(DataPlan.from_pydataset(data), tmp_path, storage=storage))
+    read = data.read
+    assert same(epoch(lowered), [data[index] for index in range(len(data))])
+    assert same(epoch(lowered), epoch(lowered))
+    assert data.read == read + len(data)  # by this test alone
+    assert int(lowered.cardinality()) == 6
+
+
+@pytest.mark.parametrize("storage", ["memory", "disk"])
+def test_drawn_batches_hold_what_they_held_and_come_in_another_order(
+    tmp_path: Path, storage: str
+) -> None:
+    data = sequence()
+    plan = DataPlan.from_pydataset(data, redrawn=True)
+    lowered = lower_plan(built(plan, tmp_path, storage=storage))
+    own = [data[index][0].tobytes() for index in range(len(data))]
+    first, second = ([x.tobytes() for x, _ in epoch(lowered)] for _ in range(2))
+    assert sorted(first) == sorted(second) == sorted(own)
+    assert first != second
+    assert first[-1] == second[-1] == own[-1]  # the smaller batch
+
+
+@pytest.mark.parametrize("storage", ["memory", "disk"])
+def test_generator_keeps_types_and_the_order_of_the_shuffle_behind_it(
+    tmp_path: Path, storage: str
+) -> None:
+    import tensorflow as tf
+
+    signature = (tf.TensorSpec((3,), "float32"), tf.TensorSpec((1,), "float32"))
+    plan = DataPlan.from_generator(examples, signature=signature).shuffle(seed=5).batch(4)
+    after = built(plan, tmp_path, storage=storage)
+    stock, ours = lower_plan(plan), lower_plan(after)
+    assert same(epoch(stock), epoch(ours))
+    assert same(epoch(stock), epoch(ours))  # the second epoch of each
+    assert next(x.dtype for x, _ in epoch(ours)) == "float32"
+
+
+def test_running_generator_is_read_on_for_its_steps(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    def for_ever() -> Any:
+        while True:
+            yield from ((X[i : i + 4], Y[i : i + 4]) for i in range(0, 20, 4))
+
+    running = for_ever()
+    spec = (tf.TensorSpec((None, 3)), tf.TensorSpec((None, 1)))
+    dataset = tf.data.Dataset.from_generator(lambda: running, output_signature=spec)
+    plan = DataPlan.from_dataset(dataset)
+    source = attrs.evolve(plan.source, read_once=True, batched=True)
+    plan = DataPlan((source,), ((source, dataset),))
+    plugin = resolved(plan.append(Take(count=5)))
+    assert plugin.order == "kept"
+    run = make_run(folder=tmp_path, steps_per_epoch=5)
+    after = drive(plugin, "build_dataset", plan, run=run)
+    assert same(epoch(lower_plan(after)), [(X[i : i + 4], Y[i : i + 4]) for i in range(0, 20, 4)])
+    with pytest.raises(PluginRefused, match="the generator that fit is given yields other"):
+        resolved(plan.append(Take(count=3)))
+
+
+def test_batches_of_uneven_size_are_refused_by_their_number() -> None:
+    import keras
+
+    class Uneven(keras.utils.PyDataset):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> Any:
+            return X[: 4 - index], Y[: 4 - index]
+
+    with pytest.raises(PluginRefused, match='batch 1 of the PyDataset "Uneven" is smaller'):
+        resolved(DataPlan.from_pydataset(Uneven()))
+
+
+def test_examples_of_other_shapes_are_refused() -> None:
+    def growing() -> Any:
+        yield from (np.zeros(size) for size in (1, 2))
+
+    with pytest.raises(PluginRefused, match=r"example 1 of the generator .* another shape"):
+        resolved(DataPlan.from_generator(growing))
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (lambda: DataPlan.from_arrays(X).batch(4), "no Python yields the examples"),
+        (
+            lambda: DataPlan.from_generator(examples).filter(lambda x, y: True).take(3),
+            '"take: 3" may end an epoch of data that have no end',
+        ),
+    ],
+)
+def test_plan_is_unchanged_with_the_reason(plan: Any, reason: str, tmp_path: Path) -> None:
+    given, run = plan(), make_run(folder=tmp_path, steps_per_epoch=None)
+    plugin = resolved(given)
+    assert drive(plugin, "build_dataset", given, run=run) is given
+    effect = plugin.report_effect(run)
+    assert not effect.applied
+    assert reason in effect.detail
+
+
+def test_memory_that_does_not_suffice_is_refused_with_both_sizes() -> None:
+    probe = FakeProbe(plans={"train": DataPlan.from_pydataset(sequence())}, free=1000)
+    assert Materialize().resolve(probe).storage == "disk"
+    with pytest.raises(PluginRefused, match=r'352 bytes, more than 25% of the 1000 bytes.*"disk"'):
+        Materialize(storage="memory").resolve(probe)
+
+
+def line() -> Any:
+    import keras
+
+    return keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+
+
+def fed(shuffle: bool) -> Workload:
+    return Workload(
+        train=sequence(), validation=sequence(), build_model=line, optimizer="sgd", loss="mse",
+        shuffle=shuffle,
+    )  # fmt: skip
+
+
+def test_training_has_the_losses_of_plain_keras_and_says_what_was_read(tmp_path: Path) -> None:
+    import keras
+
+    keras.utils.set_random_seed(7)
+    model = line()
+    model.compile(optimizer="sgd", loss="mse")
+    data = sequence()
+    plain = model.fit(data, validation_data=data, epochs=2, shuffle=False, verbose=0).history
+
+    plugin = Materialize(order="kept", storage="memory")
+    built, outcome = train_here(fed(shuffle=False), plugin, folder=tmp_path, batch_size=None)
+    assert outcome.history["loss"] == pytest.approx(plain["loss"], rel=1e-6)
+    assert outcome.history["val_loss"] == pytest.approx(plain["val_loss"], rel=1e-6)
+    effect = plugin.report_effect(built.run)
+    assert effect.applied
+    assert 'train: in memory, 22 examples of the PyDataset "Rows"' in effect.detail
+
+
+def test_resident_loop_gathers_the_batches_that_the_stock_loop_reads(tmp_path: Path) -> None:
+    plugin = Materialize(order="batches", storage="memory")
+    stock, resident = (
+        train_here(fed(shuffle=True), plugin, *loop, folder=tmp_path, batch_size=None)[1]
+        for loop in ((), (Resident(xla=False),))
+    )
+    assert resident.history["loss"] == pytest.approx(stock.history["loss"], rel=1e-6)
+
+
+def test_one_epoch_and_a_pydataset_that_still_feeds_keras_are_not_applied(tmp_path: Path) -> None:
+    plugin = Materialize(order="kept", storage="memory")
+    built, _ = train_here(fed(shuffle=False), plugin, folder=tmp_path, batch_size=None, epochs=1)
+    assert "trained one epoch" in plugin.report_effect(built.run).detail
+    run = attrs.evolve(
+        built.run, epochs=2, datasets={split: sequence() for split in ("train", "validation")}
+    )
+    effect = plugin.report_effect(run)
+    assert not effect.applied
+    assert "what Python yields" in effect.detail

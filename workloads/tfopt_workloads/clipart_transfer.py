@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfopt_core import DataPlan, Workload
-from tfopt_workloads import folders, locations
+from tfopt_workloads import bundled, folders, locations
 from tfopt_workloads.clipart_jpeg import BUNDLED, decoder
 from tfopt_workloads.options import whole_number, yes_or_no
 
@@ -69,12 +69,11 @@ def build(examples: int | None = None, train_base: bool = False) -> Workload:
 def transfer_model(classes: int, train_base: bool = False) -> Any:
     """The trained base, frozen unless it is to be trained, with a new head."""
     import keras
-    import numpy as np
     from keras import layers
 
     base = mobile_net()
-    with np.load(WEIGHTS, allow_pickle=False) as file:
-        base.set_weights([file[name].astype(np.float32) for name in sorted(file.files)])
+    weights = bundled.load("clipart_base")
+    base.set_weights([weights[name].astype("float32") for name in sorted(weights)])
     base.trainable = train_base
     pictures = keras.Input((SIZE, SIZE, 3), name="picture")
     # negatives from -1 to 1: clip art lies on white

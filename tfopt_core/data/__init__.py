@@ -8,7 +8,7 @@ from tfopt_core.data.autotune_model import tuning_of
 from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import datasets, has_stage, stage_names
 from tfopt_core.data.functions import function_name
-from tfopt_core.data.graphs import all_ops
+from tfopt_core.data.graphs import all_ops, changing_ops
 from tfopt_core.data.lower import element_spec, lower_plan
 from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.plan import DataPlan
@@ -25,6 +25,7 @@ from tfopt_core.data.stages import (
     Map,
     MapBatches,
     MapExamples,
+    ModelStage,
     Opaque,
     Options,
     Order,
@@ -69,6 +70,7 @@ __all__ = [
     "Map",
     "MapBatches",
     "MapExamples",
+    "ModelStage",
     "Opaque",
     "Options",
     "Order",
@@ -96,6 +98,7 @@ __all__ = [
     "Window",
     "Yields",
     "all_ops",
+    "changing_ops",
     "datasets",
     "element_spec",
     "function_graph",

@@ -17,6 +17,7 @@ from tfopt_core.data.stages import (
     Interleave,
     MapBatches,
     MapExamples,
+    ModelStage,
     Opaque,
     Parallelism,
     Prefetch,
@@ -233,6 +234,29 @@ class DataPlan:
             return self
         inside = attrs.evolve(last, inside=True)
         return DataPlan((*self.stages[:-1], inside), (*self.given[:-1], (inside, dataset)))
+
+    # Stages that compute with the model
+
+    @property
+    def model_stages(self) -> tuple[ModelStage, ...]:
+        """The stages that compute with the model of the run."""
+        return tuple(stage for stage in self.stages if isinstance(stage, ModelStage))
+
+    def for_model(self, model: Any) -> DataPlan:
+        """Return the plan whose stages compute with this model, without those that cannot."""
+        if not self.model_stages:
+            return self
+        found = (
+            stage.for_model(model) if isinstance(stage, ModelStage) else stage
+            for stage in self.stages
+        )
+        return self.with_stages(stage for stage in found if stage is not None)
+
+    def without_model(self) -> DataPlan:
+        """Return the plan without the stages that compute with the model."""
+        if not self.model_stages:
+            return self
+        return self.with_stages(s for s in self.stages if not isinstance(s, ModelStage))
 
     # Building, for authors of workloads
 

@@ -17,10 +17,11 @@ class RunContext:
     """One fit of one run, as the hooks see it.
 
     `epochs` and `batch_size` (global: over all replicas) are what the recipe asks for; a
-    `batch_size` of None means that the workload batches its data itself. `steps_per_epoch` is
-    None until the training data are built, and where their cardinality is unknown.
-    `element_spec` is the `tf.TypeSpec` structure of one training batch, None until it is known;
-    `datasets` are the lowered data by split and `strategy` the one in use, once they are built.
+    `batch_size` of None means that the workload batches its data itself. The data
+    are lowered behind `wrap_model`, since a stage may compute with the model: `datasets` (by
+    split), `element_spec` (the `tf.TypeSpec` structure of one training batch) and `steps_per_epoch`
+    (None too where the cardinality is unknown) are known from `configure_training` on. `strategy`
+    is the one in use, once it is built.
     `folder` is private to the run, and `directory` is where the recipe lies.
     `settings` are the resolved settings of every plugin of the stack, by plugin name.
     `cluster` is what `build_strategy` joined by `join`, None for a training of one process and in

@@ -226,6 +226,15 @@ FEATURES: tuple[Feature, ...] = (
         members={"keras.src.ops.node:Node": "_keras_history"},
     ),
     Feature(
+        name="model-cut",
+        lost="the frozen part of a model is not found, so frozen-features is not applied",
+        members={
+            "keras.src.ops.node:Node": "_keras_history",
+            "keras.src.ops.operation:Operation": "_inbound_nodes",
+            "keras.src.backend.common.masking": "get_keras_mask",
+        },
+    ),
+    Feature(
         name="data-loss",
         lost="the metric data_loss, the loss without its penalties, is not reported",
         members={"keras.src.layers.layer:Layer": "_metrics"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -105,17 +106,33 @@ def build(
     run = attrs.evolve(run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
 
     plans = {split: stack.build_dataset(run, split) for split in _splits(workload)}
-    run = _with_data(run, {split: lower(plan) for split, plan in plans.items()}, plans)
-
     # Seed again, so that random numbers drawn for the data do not change the initial weights.
     keras.utils.set_random_seed(job.seed)
     with strategy.scope():
         model = stack.wrap_model(run)
         float32_layers = keep_in_float32(model, precision)
         check_loss_scaling(model, precision)
+    # A stage may compute with the model, so plans are lowered behind `wrap_model`.
+    plans = {split: plan.for_model(model) for split, plan in plans.items()}
+    run = _with_data(run, _lowered(plans, job.seed), plans)
+    with strategy.scope():
         training = attrs.evolve(stack.configure_training(run, model), **(overrides or {}))
         compile_model(model, training, precision)
     return Built(job, workload, stack, run, plans, model, precision, float32_layers, training)
+
+
+def _lowered(plans: Mapping[str, DataPlan], seed: int) -> dict[str, Any]:
+    """Return the data by split. Their seeds do not depend on what the model has drawn, and what
+    the training draws later does not depend on them."""
+    import keras
+    import numpy as np
+
+    drawn = random.getstate(), np.random.get_state()
+    keras.utils.set_random_seed(seed)
+    datasets = {split: lower(plan) for split, plan in plans.items()}
+    random.setstate(drawn[0])
+    np.random.set_state(drawn[1])
+    return datasets
 
 
 def _strategy(job: Job, stack: Stack, run: RunContext, joined: Joined | None) -> Any:

@@ -16,6 +16,7 @@ from tfopt_workloads import bundled, folders, idx, locations, stdlib_source
 _FASHION = "fashion-mnist"
 _FLIGHTS = "flights"
 _CLIPART = "clipart-jpeg"
+_TRANSFER = "clipart-transfer"
 _WEATHER = "weather"
 _STDLIB = "stdlib-text"
 
@@ -61,6 +62,9 @@ def data_sources() -> tuple[DataSource, ...]:
         ),
         _source(_FLIGHTS, "bundled", locations.BUNDLED / "flights.npz", _flights, "CC0-1.0"),
         _source(_CLIPART, "bundled", locations.BUNDLED / "clipart", _pictures, "public domain"),
+        _source(
+            _TRANSFER, "bundled", locations.BUNDLED / "clipart_base.npz", _base, "public domain"
+        ),
         _source(_WEATHER, "bundled", locations.BUNDLED / "weather.npz", _weather, "CC0-1.0"),
         _source(
             _STDLIB, "python", stdlib_source.stdlib_folder(), _source_text, "PSF-2.0",
@@ -112,6 +116,10 @@ def _pictures(folder: Path) -> str:
     held_out = sum(len(folders.split(paths)[1]) for paths in found.values())
     train = sum(map(len, found.values())) - held_out
     return f"{train:,} training and {held_out:,} validation JPEG files"
+
+
+def _base(path: Path) -> str:
+    return f"{len(bundled.lengths(path))} arrays of weights, beside the pictures of {_CLIPART}"
 
 
 def _weather(path: Path) -> str:

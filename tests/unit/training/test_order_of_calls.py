@@ -47,13 +47,13 @@ class Writes:
     @hookimpl(wrapper=True)
     def wrap_model(self, run):
         model = yield
-        self._note("wrap_model", run.steps_per_epoch)
+        self._note("wrap_model")
         return model
 
     @hookimpl(wrapper=True)
     def configure_training(self, run, model):
         options = yield
-        self._note("configure_training", type(model).__name__)
+        self._note("configure_training", type(model).__name__, run.steps_per_epoch)
         return options
 
     @hookimpl
@@ -118,8 +118,8 @@ def test_the_whole_order_of_calls(tmp_path):
         "b build_strategy",
         *(f"{name} build_dataset train 1" for name in both),
         *(f"{name} build_dataset validation 1" for name in both),
-        *(f"{name} wrap_model 3" for name in both),
-        *(f"{name} configure_training Sequential" for name in both),
+        *(f"{name} wrap_model" for name in both),
+        *(f"{name} configure_training Sequential 3" for name in both),
         *(f"{name} on_epoch_end 0 {metrics}" for name in both),
         *(f"{name} on_epoch_end 1 {metrics}" for name in both),
         "a report_effect 6",

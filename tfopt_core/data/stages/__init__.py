@@ -2,6 +2,7 @@
 
 from tfopt_core.data.functions import function_name
 from tfopt_core.data.stages.base import (
+    ModelStage,
     Order,
     Parallelism,
     ParallelStage,
@@ -44,6 +45,7 @@ __all__ = [
     "Map",
     "MapBatches",
     "MapExamples",
+    "ModelStage",
     "Opaque",
     "Options",
     "Order",

@@ -130,3 +130,30 @@ class ParallelStage(Stage):
             return {}
         calls = tf.data.AUTOTUNE if self.parallel == "auto" else self.parallel
         return {"num_parallel_calls": calls, "deterministic": self.ordered}
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ModelStage(Stage):
+    """A stage that computes with the model of the run.
+
+    A plan is made before the model is built. Until `for_model` was called, `lower` hands its
+    elements on as they are: plugins look at plans without a model.
+    """
+
+    @abstractmethod
+    def for_model(self, model: Any) -> Stage | None:
+        """Return the stage that computes with this model; None if it can do nothing for it.
+
+        Core calls this once for each fit, after `wrap_model` and before the plan is lowered.
+        """
+
+    @abstractmethod
+    def on_batches(self, dataset: Any) -> Any:
+        """Return a data set of batches with what the stage computes of each.
+
+        The certificate trains on batches that were read before this stage.
+        """
+
+    @abstractmethod
+    def release(self, model: Any) -> None:
+        """Undo what `for_model` changed in the model, if it changed anything."""

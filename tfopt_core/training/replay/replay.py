@@ -74,7 +74,7 @@ def _other(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
     shortened_to = json.loads((folder / FACTS).read_text(encoding="utf-8"))["shortened_to"]
     workload = _cut(load(job), shortened_to)
     built = build(job, workload)
-    data = read_other(built.plans["train"], as_plan(workload.train, "train").source)
+    data = read_other(built.plans["train"].without_model(), as_plan(workload.train, "train").source)
     trained = _train_from_stored(built, folder)
     difference = weight_difference(folder / FINAL, built.model.weights)
     return attrs.evolve(
@@ -130,11 +130,14 @@ def _train(built: Built, folder: Path, begin: Callable[[Any], None]) -> Replayed
         add_data_loss(model, built.run.element_spec or stored.element_spec)
     if wrap is not None:
         model.train_step = wrap(model.train_step)
+    for stage in built.plans["train"].model_stages:
+        # the data were compared without this stage, so it computes on the same batches here
+        data = stage.on_batches(data)
     class_weight = built.workload.class_weight
     distribution = distribution_of(built)
     if isinstance(distribution, Synchronous):
         distribution.install()
-        data, class_weight = distribution.train_on(stored), None
+        data, class_weight = distribution.train_on(data), None
     else:
         _use_loop(built)
     model.fit(

@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 import attrs
 
+from tfopt_core.data import ModelStage
 from tfopt_core.errors import WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
 from tfopt_core.private_api import why_without
@@ -27,10 +28,12 @@ class Compiled:
     :param given: the arguments of `compile`; None if the call was not seen (the model was compiled
         before, or loaded).
     :param function_cache: the train functions of its earlier fits.
+    :param model_stages: the stages of the data that compute with the model in this fit.
     """
 
     given: Mapping[str, Any] | None = None
     function_cache: FunctionCache = attrs.field(factory=FunctionCache)
+    model_stages: tuple[ModelStage, ...] = ()
     _own_optimizer: Any = None
     _made_optimizer: Any = None
     _before: tuple[Any, int] | None = None
@@ -86,6 +89,9 @@ class Compiled:
 
     def put_back(self, model: Any) -> None:
         """Restore the model as the script compiled it; an optimizer that has trained stays."""
+        for stage in self.model_stages:
+            stage.release(model)
+        self.model_stages = ()
         if self._before is None:
             return
         jit_compile, steps = self._before

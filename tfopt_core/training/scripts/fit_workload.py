@@ -175,13 +175,16 @@ class FitWorkload(Workload):
         stack = Stack(job.plugins, defaults, session.changes)
         run = self._context(job, stack)
         plans = {split: stack.build_dataset(run, split) for split in before}
-        run = _with_data(run, self, plans, before)
         with run.strategy.scope():
             wrapped = stack.wrap_model(run)
             if wrapped is not model:
                 raise _replaced(stack)
             float32_layers = keep_in_float32(model, session.precision)
             check_loss_scaling(model, session.precision)
+        plans = {split: plan.for_model(model) for split, plan in plans.items()}
+        self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
+        run = _with_data(run, self, plans, before)
+        with run.strategy.scope():
             training = stack.configure_training(run, model)
             training = attrs.evolve(training, **(overrides or {}))
             if training.steps_per_execution != options.steps_per_execution:

@@ -1,0 +1,198 @@
+"""Frozen features: compute the frozen part of a model once for each example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core.data import Batch, Resident, Stage
+from tfopt_core.plugins import (
+    DataPlan,
+    Effect,
+    PlainCode,
+    Probe,
+    RunContext,
+    Split,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
+from tfopt_data.cache import TRAIN_SHARE
+from tfopt_data.cache_storage import MEMORY_SHARE, private_path
+from tfopt_data.frozen_prefix import KEY, without_head
+from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
+from tfopt_data.frozen_stage import FrozenPart, Storage
+from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, unsteady
+from tfopt_data.rewrite import Rewrite
+
+# Where neither the recipe nor the data tell the size of a batch.
+BATCH_SIZE = 32
+
+
+def with_features(plan: DataPlan, stage: Callable[[DataPlan], Stage]) -> Rewrite:
+    """The plan with a stage of features behind its longest deterministic prefix.
+
+    Deterministic maps that stand behind a shuffle or repeat are moved before it. Nothing behind
+    the features may change the inputs, or stop reading before all features are kept.
+
+    :param stage: makes the stage of the plan before it.
+    """
+    source = plan.source
+    if source.origin == "pydataset":
+        return Rewrite(plan, reason="a PyDataset is read by Keras itself, not by tf.data")
+    if plan.find(Resident) is not None:
+        return Rewrite(plan, reason="the data are held on the device already")
+    if source.parts:
+        if reason := unsteady(plan.with_stages((source,))):
+            return Rewrite(plan, reason=reason)
+    elif not source.deterministic:
+        return Rewrite(
+            plan, reason=f"the {source.origin} is not known to yield the same examples each time"
+        )
+    prefix = deterministic_prefix(plan)
+    rest = tuple(one for one in plan.stages if one not in prefix.head)
+    for one in rest:
+        if not (one.neutral or one.yields in ("same", "some") or type(one) is Batch):
+            why = prefix.stopped or f'"{one.describe()}" may change the inputs of the model'
+            return Rewrite(plan, reason=why)
+        if one.stops_early:
+            return Rewrite(
+                plan, reason=f'"{one.describe()}" stops reading before all features are kept'
+            )
+    head = plan.with_stages(prefix.head)
+    by_chance = out_of_order(plan, prefix.head)
+    if by_chance and (head.batched or not is_reshuffled(rest)):
+        return Rewrite(plan, reason=f"{by_chance}, and the first epoch's would be kept for all")
+    made = stage(head)
+    return Rewrite(plan.with_stages((*prefix.head, made, *rest)), done=made.describe())
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class FrozenFeatures:
+    """Computes the frozen part of a model once for each example, and trains the rest on that.
+
+    What it does: cuts the model behind its frozen prefix: the layers without trainable weights
+    that draw nothing and change no state in training mode. What they make of an example is kept
+    in memory or on the disk in the first epoch; later epochs train and validate the rest of the
+    model on it. The model stays the same object, and is saved whole.
+
+    Why it helps: in transfer learning almost all of a step is the frozen network, whose outputs
+    are the same in each epoch. Reading and decoding the inputs are saved as well.
+
+    When it does not: for one epoch; where the model or the data augment the inputs (augmentation
+    inside the model, dropout or batch normalization in training mode end the prefix, and the layer
+    is named; a training=False with which a nested network was called does not reach its dropout in
+    Keras 3.15); where features are much larger than inputs. A nested network is frozen whole or not
+    at all. The first epoch computes on the CPUs within tf.data; with a GPU, by calls of Python.
+
+    Mixes with: resident and chunked, which train the small rest many steps a call; prefetch;
+    parallel-map for the first epoch. A cache would keep inputs that are no longer read. Not under
+    a strategy of several replicas, nor with a train_step of the model's own.
+
+    Reference: https://keras.io/guides/transfer_learning/
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("input", "compute")
+    model_change: ClassVar[Literal["in-place"]] = "in-place"
+    before: ClassVar[tuple[str, ...]] = ("chunked", "resident")
+    after: ClassVar[tuple[str, ...]] = ("augment", "cache", "parallel-map", "vectorize-map")
+
+    storage: Storage = field(
+        default="auto",
+        validator=validators.in_(("auto", "memory", "disk")),
+        metadata={
+            "help": "Where features are kept; disk is the run's own folder; auto takes memory if "
+            "they fit, else the disk."
+        },
+    )
+    memory_mib: int | Literal["auto"] = number_or(
+        "auto", "Memory for features in MiB; auto takes half of what is free."
+    )
+
+    def math(self) -> Literal["exact"]:
+        """The rest is trained on what the frozen part would have computed again."""
+        return "exact"
+
+    def resolve(self, probe: Probe) -> FrozenFeatures:
+        """Set the memory that may be used, by what is free."""
+        if self.memory_mib != "auto":
+            return self
+        free = probe.available_memory_bytes()
+        return attrs.evolve(self, memory_mib=max(1, int(MEMORY_SHARE * free / 2**20)))
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+        """Put the stage into the split's plan; it finds out about the model once that is built."""
+        plan = yield
+        part: FrozenPart = run.state_of(self).setdefault("part", FrozenPart())
+
+        def stage(before: DataPlan) -> FeaturesStage:
+            size = plan.batch_size or run.batch_size or BATCH_SIZE
+            return FeaturesStage(
+                split=split,
+                part=part,
+                before=before,
+                batch_size=None if before.batched else size,
+                path=private_path(run, f"features-{split}"),
+                storage=self.storage,
+                budget_bytes=self._budget_bytes(run, split),
+                in_python=bool(run.machine.gpus),
+            )
+
+        if run.replicas > 1:
+            part.reasons[split] = f"the training is shared among {run.replicas} replicas"
+            return plan
+        if run.cluster is not None:
+            part.reasons[split] = "the training is shared among several processes"
+            return plan
+        if split != "train" and "train" in part.reasons:
+            part.reasons[split] = "the training data have none"
+            return plan
+        rewrite = with_features(plan, stage)
+        if not rewrite.done:
+            part.reasons[split] = rewrite.reason
+        return rewrite.plan
+
+    def _budget_bytes(self, run: RunContext, split: Split) -> float:
+        """The bytes that this split may keep; the training data get most of them."""
+        if self.memory_mib == "auto":  # a dry use of the hook, without a probe
+            total = MEMORY_SHARE * run.machine.memory_bytes
+        else:
+            total = self.memory_mib * 2**20
+        return total * (TRAIN_SHARE if split == "train" else 1 - TRAIN_SHARE)
+
+    def unwrap(self, model: Any) -> Any:
+        """Return the whole model, which takes its own inputs only."""
+        without_head(model)
+        return model
+
+    def export(self, code: PlainCode) -> None:
+        """Plain code would have to build the two halves by name."""
+        if any(isinstance(stage, FeaturesStage) for stage in code.all_stages()):
+            code.no_plain_form("features of a frozen part are computed with the built model")
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back from the lowered data that they hold features, and that the head took them."""
+        part: FrozenPart = run.state_of(self).get("part", FrozenPart())
+        reasons = [f"{split}: {reason}" for split, reason in part.reasons.items()]
+        if "train" not in part.done:
+            return Effect.not_applied("; ".join(reasons) or "no data set was built")
+        if run.epochs == 1:
+            return Effect.not_applied("trained one epoch, so no feature was read back")
+        for split in part.done:
+            inputs, *_ = run.datasets[split].element_spec
+            if not isinstance(inputs, dict) or KEY not in inputs:
+                return Effect.not_applied(f"{split}: the lowered data hold no features")
+        if not part.traced:
+            return Effect.not_applied("no step was traced on features")
+        if changed := part.changed():
+            return Effect.not_applied(
+                f'the frozen weight "{changed}" changed in the training, so it was trained on '
+                "features of other weights; leave this plugin out"
+            )
+        done = [f"{split}: {where}" for split, where in part.done.items()]
+        return Effect.applied_as("; ".join([*done, *reasons]))

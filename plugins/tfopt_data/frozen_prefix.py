@@ -1,0 +1,319 @@
+"""The frozen part of a model: the longest prefix that computes the same in each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import all_ops, changing_ops
+from tfopt_core.plugins import nested_layers, why_without
+
+# The key under which the features stand in the place of the model's inputs.
+KEY = "tfopt_frozen_features"
+# Methods by which a model may read its inputs elsewhere than in its graph.
+OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
+# So many of the reasons that end the prefix are named.
+MOST_NAMED = 3
+
+
+@attrs.frozen(eq=False)
+class Halves:
+    """A model cut in two, which share their layers with it.
+
+    :param prefix: from the model's inputs to the features, a list of tensors.
+    :param traced: the prefix in training mode, as a `tf.function`: traced once for all who call it.
+    :param head: from the features to the model's outputs.
+    :param last: the names of the operations that make the features.
+    :param weights: the frozen weights of the prefix.
+    :param ends: why the prefix ends where it does.
+    """
+
+    prefix: Any
+    traced: Any
+    head: Any
+    last: tuple[str, ...]
+    weights: tuple[Any, ...]
+    ends: tuple[str, ...]
+
+    def features(self, inputs: Any) -> tuple[Any, ...]:
+        """Return the features of a batch, as the model computes them while it trains."""
+        import tensorflow as tf
+
+        given, own = tf.nest.flatten(inputs), tf.nest.flatten(_specs(self.prefix))
+        if len(given) == len(own):
+            # as Keras casts the inputs of a model
+            cast = [tf.cast(part, spec.dtype) for part, spec in zip(given, own, strict=True)]
+            inputs = tf.nest.pack_sequence_as(inputs, cast)
+        return tuple(self.traced(inputs))
+
+
+def halves(model: Any) -> Halves | str:
+    """Return the model cut behind its frozen prefix, or why it cannot be cut.
+
+    An operation belongs to the prefix if all before it does, it has no trainable weights and adds
+    no loss, and its trace in training mode holds no operation that draws, assigns or prints.
+    """
+    import keras
+
+    reason = _why_not_cut(model)
+    if reason:
+        return reason
+    outputs = keras.tree.flatten(model.outputs)
+    nodes = list(_in_order(outputs))
+    ended = {node: why for node in nodes if (why := _why_it_ends(node))}
+    # a layer with a seed mostly draws: looked at first, so that the rest is traced once
+    seeded = [node for node in nodes if node in _frozen(nodes, ended) and _has_seed(node)]
+    ended.update({node: why for node in seeded if (why := _changes(node))})
+    while True:
+        frozen = _frozen(nodes, ended)
+        cut = _cut(nodes, outputs, frozen)
+        layers = [node.operation for node in nodes if node in frozen and not node.is_input]
+        weights = tuple(w for layer in layers for w in getattr(layer, "weights", ()))
+        ends = _reasons(nodes, frozen, ended)
+        if not weights:
+            return f"nothing with weights is frozen at the model's begin: {' and '.join(ends)}"
+        if not any(node.operation.trainable_weights for node in nodes if _is_layer(node)):
+            return "no layer of the model is trainable"
+        prefix = keras.Model(_inputs(model), cut)
+        function, ops, masked = _traced(prefix)
+        if not ops:
+            break
+        # what is traced alone tells which operation it is
+        found = {node: why for node in nodes if node in frozen and (why := _changes(node))}
+        if not found:
+            return f"its frozen part holds operations that change ({', '.join(ops)})"
+        ended.update(found)
+    if masked:
+        return f'"{_made_by(cut)[0]}", where the frozen part ends, hands a mask on'
+    if prefix.losses:
+        return "a layer of its frozen part adds a loss"
+    head = keras.Model(cut, model.outputs[0] if _is_sequential(model) else model.output)
+    return Halves(prefix, function, head, _made_by(cut), weights, ends)
+
+
+def mixes_examples(cut: Halves, inputs: Any) -> bool:
+    """Return whether the features of an example depend on which others share its batch.
+
+    :param inputs: of a real batch, of which the order is changed and a part taken.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    def rows(indices: Any) -> Any:
+        return tf.nest.map_structure(lambda part: tf.gather(part, indices), inputs)
+
+    count = int(tf.shape(tf.nest.flatten(inputs)[0])[0])
+    whole = cut.features(inputs)
+    for indices in (list(range(count))[::-1], list(range(0, count, 2))):
+        for feature, part in zip(whole, cut.features(rows(indices)), strict=True):
+            ours, theirs = np.asarray(feature)[indices], np.asarray(part)
+            if ours.dtype.kind not in "fiub":
+                ours, theirs = ours.astype("float32"), theirs.astype("float32")
+            # kernels may sum in another order for another number of rows
+            if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(np.abs(ours).max())):
+                return True
+    return False
+
+
+def with_head(model: Any, cut: Halves, on_traced: Any) -> None:
+    """Have the model take features, under `KEY`, as well as its own inputs. `without_head` undoes
+    it. The model, its layers and its variables stay the same objects.
+
+    :param on_traced: called when the head is traced on features.
+    """
+    own = type(model)
+
+    class Headed(own):  # type: ignore[misc, valid-type]
+        tfopt_own_class = own
+
+        @property
+        def input_spec(self) -> None:
+            return None
+
+        @input_spec.setter
+        def input_spec(self, value: Any) -> None:
+            """Keep none: there are two kinds of inputs."""
+
+        def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+            if isinstance(inputs, dict) and KEY in inputs:
+                on_traced()
+                return cut.head(list(inputs[KEY]), training=training)
+            return super().call(inputs, training=training, mask=mask)
+
+    # a checkpoint of the training names the class by these
+    Headed.__name__, Headed.__qualname__ = own.__name__, own.__qualname__
+    Headed.__module__ = own.__module__
+    model.__class__ = Headed
+
+
+def without_head(model: Any) -> None:
+    """Undo `with_head`, if it was done."""
+    own = vars(type(model)).get("tfopt_own_class")
+    if own is not None:
+        model.__class__ = own
+
+
+def _why_not_cut(model: Any) -> str:
+    missing = why_without("model-cut") or why_without("nested-layers")
+    if missing:
+        return missing
+    name = type(model).__name__
+    if not type(model).__module__.startswith("keras."):
+        return f'the class "{name}" may read its inputs elsewhere than in its layers'
+    own = [method for method in OWN_STEPS if method in vars(model)]
+    if own:
+        return f'the model has a "{own[0]}" of its own, which may read its inputs'
+    if _is_sequential(model) and not model.built:
+        return "the model is not built yet; begin it with keras.Input(...)"
+    if not getattr(model, "inputs", None):
+        return f'the layers of "{name}" are no graph; make it with keras.Model(inputs, outputs)'
+    return ""
+
+
+def _inputs(model: Any) -> Any:
+    """Return the model's inputs in the structure in which it takes them."""
+    return model.inputs[0] if _is_sequential(model) else model.input
+
+
+def _is_sequential(model: Any) -> bool:
+    import keras
+
+    return isinstance(model, keras.Sequential)
+
+
+def _node(tensor: Any) -> Any:
+    history = tensor._keras_history
+    return history.operation._inbound_nodes[history.node_index]
+
+
+def _in_order(outputs: Sequence[Any]) -> Iterator[Any]:
+    """Yield the nodes of a graph, each behind all that it reads."""
+    seen: set[Any] = set()
+    stack = [(_node(tensor), False) for tensor in reversed(outputs)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(parent, False) for parent in _parents(node) if parent not in seen]
+
+
+def _parents(node: Any) -> Iterator[Any]:
+    return (_node(tensor) for tensor in node.input_tensors)
+
+
+def _is_layer(node: Any) -> bool:
+    import keras
+
+    return isinstance(node.operation, keras.Layer)
+
+
+def _why_it_ends(node: Any) -> str:
+    """Return why an operation is not frozen by what it says of itself, "" if it may be."""
+    if node.is_input or not _is_layer(node):
+        return ""
+    layer = node.operation
+    if layer.trainable_weights:
+        return f'the layer "{layer.name}" is trainable'
+    if any(
+        getattr(one, "activity_regularizer", None) is not None
+        for one in [layer, *nested_layers(layer)]
+    ):
+        return f'the layer "{layer.name}" adds a loss for its activity'
+    return ""
+
+
+def _has_seed(node: Any) -> bool:
+    """Return whether the layer has state beside its weights, as the seed of what it draws."""
+    return _is_layer(node) and len(node.operation.variables) > len(node.operation.weights)
+
+
+def _frozen(nodes: Iterable[Any], ended: dict[Any, str]) -> set[Any]:
+    frozen: set[Any] = set()
+    for node in nodes:
+        if node not in ended and all(parent in frozen for parent in _parents(node)):
+            frozen.add(node)
+    return frozen
+
+
+def _cut(nodes: Sequence[Any], outputs: Sequence[Any], frozen: set[Any]) -> list[Any]:
+    """Return the frozen tensors that the rest of the model reads, or that are outputs."""
+    read = [tensor for node in nodes if node not in frozen for tensor in node.input_tensors]
+    found = {id(tensor): tensor for tensor in [*read, *outputs] if _node(tensor) in frozen}
+    return list(found.values())
+
+
+def _made_by(cut: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tensor._keras_history.operation.name for tensor in cut))
+
+
+def _reasons(nodes: Sequence[Any], frozen: set[Any], ended: dict[Any, str]) -> tuple[str, ...]:
+    """Return why the prefix ends, for the first operations behind it."""
+    first = [
+        ended[node]
+        for node in nodes
+        if node in ended and all(parent in frozen for parent in _parents(node))
+    ]
+    return tuple(dict.fromkeys(first))[:MOST_NAMED]
+
+
+def _changes(node: Any) -> str:
+    """Return why an operation is not frozen by its trace, "" if it is."""
+    import keras
+
+    if node.is_input:
+        return ""
+    _, ops, _ = _traced(keras.Model(list(node.input_tensors), list(node.outputs)))
+    if not ops:
+        return ""
+    kind = "layer" if _is_layer(node) else "operation"
+    name = f'the {kind} "{node.operation.name}"'
+    if _normalizes_batches(node.operation):
+        return f"{name} normalizes its batches: batch normalization in training mode"
+    if any("Random" in op for op in ops):
+        return f"{name} draws at random"
+    return f"{name} changes its state ({', '.join(ops)})"
+
+
+def _normalizes_batches(operation: Any) -> bool:
+    import keras
+
+    if not isinstance(operation, keras.Layer):
+        return False
+    return any(
+        isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+        for layer in [operation, *nested_layers(operation)]
+    )
+
+
+def _traced(part: Any) -> tuple[Any, tuple[str, ...], bool]:
+    """Return a part in training mode as a `tf.function`, the operations of its trace that may
+    change, and whether its outputs have masks."""
+    import keras
+    import tensorflow as tf
+    from keras.src.backend.common.masking import get_keras_mask
+
+    masked: list[bool] = []
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def trained(inputs: Any) -> Any:
+        outputs = keras.tree.flatten(part(inputs, training=True))
+        masked.extend(get_keras_mask(output) is not None for output in outputs)
+        return outputs
+
+    graph = trained.get_concrete_function(_specs(part)).graph
+    changing = set(changing_ops(graph)) - {"ReadVariableOp"}
+    if changing:  # stateless draws from a state that moves on
+        changing |= {op for op in all_ops(graph) if op.startswith("StatelessRandomU")}
+    return trained, tuple(sorted(changing)), any(masked)
+
+
+def _specs(part: Any) -> Any:
+    """Return the `tf.TypeSpec` structure of what a part takes."""
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda one: tf.TensorSpec(one.shape, one.dtype), _inputs(part))

@@ -1,0 +1,239 @@
+"""The stage that computes the frozen part of a model once and keeps what comes of it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import attrs
+
+from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
+from tfopt_core.plugins import DataPlan, size_in_words
+from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
+from tfopt_data.frozen_prefix import KEY, Halves, halves, mixes_examples, with_head, without_head
+
+# So many examples of a batch are computed to see that they do not depend on each other.
+CHECKED_EXAMPLES = 8
+
+Storage = Literal["auto", "memory", "disk"]
+
+
+@attrs.define(eq=False)
+class FrozenPart:
+    """What the stages of one fit share: the cut model, and what came of each split.
+
+    :param done: by split, where and how much is kept.
+    :param reasons: by split, why nothing is.
+    :param traced: how many times the head was traced on features.
+    """
+
+    done: dict[str, str] = attrs.field(factory=dict)
+    reasons: dict[str, str] = attrs.field(factory=dict)
+    traced: int = 0
+    _model: Any = None
+    _cut: Halves | str = ""
+    _begin: list[Any] = attrs.field(factory=list)
+
+    def of(self, model: Any) -> Halves | str:
+        """Return the halves of the model, or why it has none."""
+        if self._model is not model:
+            without_head(model)  # an earlier build of the same model
+            self._model, self._cut = model, halves(model)
+        return self._cut
+
+    def use(self, cut: Halves) -> None:
+        """Have the model take features."""
+        import keras
+
+        self._begin = [keras.ops.convert_to_numpy(weight).copy() for weight in cut.weights]
+        without_head(self._model)
+        with_head(self._model, cut, self._count)
+
+    def changed(self) -> str:
+        """Return which frozen weight is not what it was when the features were made, "" if none."""
+        import keras
+        import numpy as np
+
+        if isinstance(self._cut, str):
+            return ""
+        for weight, begin in zip(self._cut.weights, self._begin, strict=True):
+            if not np.array_equal(keras.ops.convert_to_numpy(weight), begin):
+                return str(weight.path)
+        return ""
+
+    def _count(self) -> None:
+        self.traced += 1
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class FrozenFeatures(ModelStage):
+    """Replaces the inputs of each example by the features of the frozen part, computed once.
+
+    :param part: what the stages of this fit share.
+    :param before: the plan up to this stage.
+    :param batch_size: how many examples are computed at once; None where elements are batches.
+    :param path: the file for features that are kept on the disk.
+    :param budget_bytes: what may be kept in memory.
+    :param in_python: whether the features are computed outside of tf.data, whose functions cannot
+        use the variables of a GPU.
+    :param cut: the halves of the model; None until it is built.
+    """
+
+    kind: ClassVar[str] = "frozen_features"
+    yields: ClassVar[Yields] = "mapped"
+    order: ClassVar[Order] = "kept"
+    computes: ClassVar[bool] = True
+    chooses: ClassVar[bool] = False
+    stops_early: ClassVar[bool] = False
+    deterministic: bool | None = True
+
+    split: str
+    part: FrozenPart = attrs.field(repr=False)
+    before: DataPlan = attrs.field(repr=False)
+    batch_size: int | None
+    path: Path
+    storage: Storage = "auto"
+    budget_bytes: float = math.inf
+    in_python: bool = False
+    cut: Halves | None = attrs.field(default=None, repr=False)
+
+    @property
+    def fills(self) -> bool:
+        return self.cut is not None
+
+    @property
+    def holds(self) -> int | None:
+        return None if self.storage == "memory" else 0
+
+    def count_after(self, before: Count) -> Count:
+        return before
+
+    def describe(self) -> str:
+        if self.cut is None:
+            return "frozen features: where the model has a frozen part"
+        where = "on disk" if self.storage == "disk" else "in memory"
+        return f"frozen features: up to {_quoted(self.cut.last)}, {where}"
+
+    def for_model(self, model: Any) -> FrozenFeatures | None:
+        """Return the stage with the halves of the model; None, with the reason, if it has none."""
+        if self.split != "train" and "train" not in self.part.done:
+            self.part.reasons[self.split] = "the training data have none"
+            return None
+        cut = self.part.of(model)
+        reason = cut if isinstance(cut, str) else self._why_not(cut)
+        if isinstance(cut, str) or reason:
+            self.part.reasons[self.split] = reason
+            return None
+        needed = self._needed_bytes(cut)
+        storage = self._place(needed)
+        too_large = self._shortage(storage, needed)
+        if too_large:
+            self.part.reasons[self.split] = too_large
+            return None
+        if self.split == "train":
+            self.part.use(cut)
+        stage = attrs.evolve(self, cut=cut, storage=storage)
+        size = "of unknown size" if needed is None else f"about {size_in_words(needed)}"
+        self.part.done[self.split] = f"{stage.describe().partition(': ')[2]}, {size}"
+        return stage
+
+    def release(self, model: Any) -> None:
+        """Have the model take its own inputs only."""
+        without_head(model)
+
+    def lower(self, dataset: Any) -> Any:
+        """Return the data set with features in the place of inputs, kept after the first epoch."""
+        import tensorflow as tf
+
+        if self.cut is None:
+            return dataset
+        count = dataset.cardinality()
+        if self.batch_size is None:
+            data = self.on_batches(dataset)
+        else:
+            data = self.on_batches(dataset.batch(self.batch_size)).unbatch()
+            if int(count) >= 0:
+                # or `fit` takes the number for unknown, and counts one step too many an epoch
+                data = data.apply(tf.data.experimental.assert_cardinality(count))
+        return data.cache(str(self.path) if self.storage == "disk" else "")
+
+    def on_batches(self, dataset: Any) -> Any:
+        """Return a data set of batches with features in the place of inputs."""
+        cut = self.cut
+        if cut is None:
+            return dataset
+        compute = _in_python(cut) if self.in_python else cut.features
+
+        def with_features(inputs: Any, *rest: Any) -> Any:
+            return ({KEY: compute(inputs)}, *rest)
+
+        return dataset.map(with_features)
+
+    def _why_not(self, cut: Halves) -> str:
+        """Return why the features of these data cannot take the place of their inputs."""
+        data = lower_plan(self.before)
+        if not isinstance(data.element_spec, tuple):
+            return "its elements are no tuples of inputs and targets"
+        if self.split != "train":
+            return ""
+        batches = data if self.batch_size is None else data.batch(CHECKED_EXAMPLES)
+        for inputs, *_ in batches.take(1):
+            if mixes_examples(cut, inputs):
+                return "its frozen part computes with the other examples of a batch"
+        return ""
+
+    def _needed_bytes(self, cut: Halves) -> float | None:
+        import tensorflow as tf
+
+        shapes = [(tensor.shape[1:], tensor.dtype) for tensor in cut.head.inputs]
+        count = self.before.count
+        if count is None or any(None in shape for shape, _ in shapes):
+            return None
+        if self.before.source.batched:
+            return None
+        return count * float(
+            sum(math.prod(shape) * tf.as_dtype(dtype).size for shape, dtype in shapes)
+        )
+
+    def _place(self, needed: float | None) -> Literal["memory", "disk"]:
+        """Return where the features are kept."""
+        if self.storage != "auto":
+            return self.storage
+        return "memory" if needed is not None and needed <= self.budget_bytes else "disk"
+
+    def _shortage(self, storage: str, needed: float | None) -> str:
+        """Return why the features cannot be kept there, "" if they can or nobody knows."""
+        if needed is None:
+            return ""
+        if storage == "memory":
+            free = self.budget_bytes
+            where, mend = "of memory may be used", '; set storage = "auto" or "disk"'
+        else:
+            free = DISK_SHARE * free_disk_bytes(self.path.parent)
+            where, mend = f"may be used on the disk of {self.path.parent}", ""
+        if needed <= free:
+            return ""
+        return f"the features need {size_in_words(needed)} and {size_in_words(free)} {where}{mend}"
+
+
+def _in_python(cut: Halves) -> Any:
+    """Return what computes features by a call of Python, on whatever device holds the weights."""
+    import tensorflow as tf
+
+    types = [tensor.dtype for tensor in cut.head.inputs]
+
+    def features(inputs: Any) -> tuple[Any, ...]:
+        def call(*flat: Any) -> Any:
+            return list(cut.features(tf.nest.pack_sequence_as(inputs, flat)))
+
+        found = tf.py_function(call, tf.nest.flatten(inputs), types)
+        for feature, tensor in zip(found, cut.head.inputs, strict=True):
+            feature.set_shape(tensor.shape)
+        return tuple(found)
+
+    return features
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

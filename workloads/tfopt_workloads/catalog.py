@@ -15,6 +15,7 @@ from tfopt_workloads import bundled, folders, idx, locations, stdlib_source
 
 _FASHION = "fashion-mnist"
 _FLIGHTS = "flights"
+_GRADIENTS = "fashion-gradients"
 _CLIPART = "clipart-jpeg"
 _TRANSFER = "clipart-transfer"
 _WEATHER = "weather"
@@ -60,6 +61,7 @@ def data_sources() -> tuple[DataSource, ...]:
             _FASHION, "keras", keras_folder, _idx_images, "MIT",
             'option source = "keras" downloads it',
         ),
+        _source(_GRADIENTS, "bundled", locations.BUNDLED / "fashion_mnist.npz", _images, "MIT"),
         _source(_FLIGHTS, "bundled", locations.BUNDLED / "flights.npz", _flights, "CC0-1.0"),
         _source(_CLIPART, "bundled", locations.BUNDLED / "clipart", _pictures, "public domain"),
         _source(

@@ -54,6 +54,7 @@ def test_a_folder_without_pictures_is_listed_as_not_readable(tmp_path, monkeypat
 def test_each_source_states_its_licence():
     assert {(one.name, one.licence) for one in data_sources()} == {
         ("fashion-mnist", "MIT"),
+        ("fashion-gradients", "MIT"),
         ("flights", "CC0-1.0"),
         ("clipart-jpeg", "public domain"),
         ("clipart-transfer", "public domain"),

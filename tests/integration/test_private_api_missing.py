@@ -457,6 +457,14 @@ def test_a_disabled_feature_that_was_asked_for_is_a_warning_of_the_measurement(w
     assert sentence in given.warnings
 
 
+def test_without_the_graph_of_layers_no_model_is_cut_into_its_frozen_part_and_the_rest(without):
+    from tfopt_data.frozen_prefix import halves
+
+    sentence = without("model-cut")
+    assert halves(small_model()) == sentence
+    assert disabled_so_far() == (sentence,)
+
+
 def test_every_feature_is_simulated_here():
     text = Path(__file__).read_text(encoding="utf-8")
     steps = {f"data-step-{step}" for step in STEPS}

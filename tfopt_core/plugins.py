@@ -15,6 +15,7 @@ from tfopt_core.hooks import (
     Machine,
     PrecisionPolicy,
     Probe,
+    ProbedTraining,
     RunContext,
     RuntimeOptions,
     Serve,
@@ -30,6 +31,7 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.report import LoopReport, loop_report
+from tfopt_core.training.loss_scaling import overflow_steps
 from tfopt_core.training.replay.digests import example_digests
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "Diagnosis",
     "Finding",
     "Probe",
+    "ProbedTraining",
     # for `export`
     "PlainCode",
     "call",
@@ -67,6 +70,7 @@ __all__ = [
     "batch_callbacks",
     "loop_report",
     "nested_layers",
+    "overflow_steps",
     "why_without",
     # settings and messages
     "describe",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from glob import escape
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -19,34 +20,16 @@ from tfopt_core.plugins import (
     ValueHook,
     hookimpl,
     nested_layers,
+    overflow_steps,
     why_without,
 )
+from tfopt_precision.hardware import Policy, choose_policy
+from tfopt_precision.layer_probe import ProbedLayers, probe_layers
 
-# CUDA compute capability from which tensor cores do float16 (Volta) and bfloat16 (Ampere).
-FLOAT16_CAPABILITY = (7, 0)
-BFLOAT16_CAPABILITY = (8, 0)
 # A model that reaches less of the matrix-product peak computes little that 16 bits make faster.
 LEAST_MATMUL_SHARE = 0.02
 # Where the machine's own products gain less, a model's casts eat it up.
 LEAST_PEAK_RATIO = 1.1
-
-Policy = Literal["auto", "mixed_bfloat16", "mixed_float16", "float32"]
-
-
-def choose_policy(machine: Machine) -> tuple[Policy, str]:
-    """The fastest policy that the hardware computes natively, and the reason for it."""
-    if machine.gpus:
-        weakest = min(machine.gpus, key=lambda gpu: gpu.compute_capability)
-        capability = ".".join(map(str, weakest.compute_capability))
-        gpu = f"{weakest.name} has compute capability {capability}"
-        if weakest.compute_capability >= BFLOAT16_CAPABILITY:
-            return "mixed_bfloat16", f"{gpu}: bfloat16 on tensor cores"
-        if weakest.compute_capability >= FLOAT16_CAPABILITY:
-            return "mixed_float16", f"{gpu}: float16 on tensor cores, no bfloat16"
-        return "float32", f"{gpu}: it has no tensor cores"
-    if machine.has_bfloat16_cpu:
-        return "mixed_bfloat16", "no GPU, and the CPU multiplies bfloat16 natively"
-    return "float32", "no GPU, and the CPU computes neither bfloat16 nor float16 natively"
 
 
 def _positive_or_dynamic(_: Any, __: Any, value: Any) -> None:
@@ -54,21 +37,36 @@ def _positive_or_dynamic(_: Any, __: Any, value: Any) -> None:
         raise ValueError(f'loss_scale must be above 0 or "dynamic", got {value}')
 
 
+def _auto_or_tuple(names: Any) -> Any:
+    return names if isinstance(names, str) else tuple(names)
+
+
+def _auto_or_names(_: Any, __: Any, value: Any) -> None:
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f'float32_layers must be "auto" or an array of names, got "{value}"')
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class MixedPrecision:
     """Computes in 16 bits what may be, and keeps variables and outputs in float32.
 
     What it does: sets Keras' dtype policy to mixed_bfloat16 or mixed_float16. Output layers stay
-    in float32, and float16 gets loss scaling.
+    in float32, and so do layers named by float32_layers and float32_types, with those within them.
+    float32_layers = "auto" compares the gradients of a batch with each layer alone in 16 bits, and
+    keeps those that fail or whose error is out of line: above 20% and five times the median. With
+    scope = "layers" the model is built in float32 and its layers change when training starts, for
+    scripts that compute eagerly before. float16 gets loss scaling, in a custom train_step too.
 
     Why it helps: tensor cores, and CPUs with native bfloat16, multiply 16-bit numbers several
     times faster; activations take half of the memory.
 
     When it does not: without such hardware it is slower, float16 on a CPU many times. Small models
     that wait for their input or for Python gain nothing. Depthwise convolutions may lose in
-    float16: keep them by float32_layers.
+    float16: float32_types = ["DepthwiseConv2D"]. A fixed loss scale skips no step that overflows.
 
-    Mixes with: xla, large batches. A custom train_step must scale its loss itself for float16.
+    Mixes with: xla, large batches. Loss scaling for a custom train_step needs one optimizer, and
+    one replica unless the step calls optimizer.scale_loss. A training loop without fit needs
+    scope = "global".
 
     Reference: Micikevicius et al., Mixed Precision Training, https://arxiv.org/abs/1710.03740
     """
@@ -89,10 +87,23 @@ class MixedPrecision:
         default=False,
         metadata={"help": "Whether float16 is allowed without a GPU, where it is very slow."},
     )
-    float32_layers: tuple[str, ...] = field(
+    float32_layers: Literal["auto"] | tuple[str, ...] = field(
+        default=(),
+        converter=_auto_or_tuple,
+        validator=_auto_or_names,
+        metadata={
+            "help": "Names of layers that stay in float32, shell patterns allowed; auto: a probe."
+        },
+    )
+    float32_types: tuple[str, ...] = field(
         default=(),
         converter=tuple,
-        metadata={"help": "Names of layers that stay in float32; shell patterns are allowed."},
+        metadata={"help": "Classes of layers that stay in float32; shell patterns are allowed."},
+    )
+    scope: Literal["global", "layers"] = field(
+        default="global",
+        validator=validators.in_(("global", "layers")),
+        metadata={"help": "Whether the model is built in the policy, or its layers get it after."},
     )
 
     def math(self) -> Literal["rounding"]:
@@ -110,14 +121,26 @@ class MixedPrecision:
         low, full = peaks.get(policy.removeprefix("mixed_")), peaks.get("float32")
         if low is not None and full is not None and low < LEAST_PEAK_RATIO * full:
             return None
-        return {"policy": policy}
+        # a script may compute before `fit`, and its layers may not all work in 16 bits
+        return {"policy": policy, "scope": "layers", "float32_layers": "auto"}
 
     def resolve(self, probe: Probe) -> MixedPrecision:
-        """Choose the policy by the hardware.
+        """Choose the policy by the hardware, and the layers that stay in float32 by a probe.
 
         :raises PluginRefused: for float16 without a GPU, unless `force` is set.
         """
-        return attrs.evolve(self, policy=self._policy(probe.machine))
+        chosen = attrs.evolve(self, policy=self._policy(probe.machine))
+        if self.float32_layers != "auto":
+            return chosen
+        if chosen.policy == "float32":
+            return attrs.evolve(chosen, float32_layers=())
+        training = probe.training(attrs.evolve(chosen, float32_layers=()))
+        found = probe_layers(training.model, training.train_step, training.batch, chosen.policy)
+        for reason in reasons(found):
+            probe.explain(reason)
+        if found.refused:
+            return attrs.evolve(chosen, policy="float32", float32_layers=())
+        return attrs.evolve(chosen, float32_layers=tuple(escape(one.name) for one in found.kept))
 
     @hookimpl(wrapper=True)
     def configure_precision(self, run: RunContext) -> ValueHook[PrecisionPolicy]:
@@ -129,8 +152,14 @@ class MixedPrecision:
         return attrs.evolve(
             before,
             policy=policy,
+            scope=self.scope,
             loss_scale=self.loss_scale if policy == "mixed_float16" else None,
-            float32_layers=(*before.float32_layers, *self.float32_layers),
+            # before the probe none is known
+            float32_layers=(
+                *before.float32_layers,
+                *(() if self.float32_layers == "auto" else self.float32_layers),
+            ),
+            float32_types=(*before.float32_types, *self.float32_types),
         )
 
     @hookimpl
@@ -182,10 +211,28 @@ def layers_with_weights(model: Any) -> Iterator[Any]:
             yield layer
 
 
+def reasons(found: ProbedLayers) -> list[str]:
+    """Return what a probe found in sentences without a full stop."""
+    said = [f'layer "{one.name}" stays in float32: {one.reason}' for one in found.kept]
+    if found.refused:
+        return [*said, f"nothing is computed in 16 bits: {found.refused}"]
+    if found.left_out:
+        said.append(f"{found.left_out} layers were not looked at alone: the time was used up")
+    if found.together is not None:
+        rest = "the other layers" if said else f"all of {len(found.errors)} layers"
+        said.append(f"{rest} together put the gradients of a batch off by {found.together:.1%}")
+    return said
+
+
 def _loss_scale(optimizer: Any) -> str:
     import keras
 
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        return f"dynamic loss scale, now {float(optimizer.dynamic_scale.numpy()):g}"
-    factor = optimizer.loss_scale_factor
-    return "no loss scale" if factor is None else f"loss scale {factor:g}"
+    if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        factor = optimizer.loss_scale_factor
+        return "no loss scale" if factor is None else f"loss scale {factor:g}"
+    scale = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
+    said = f"dynamic loss scale, now {float(keras.ops.convert_to_numpy(scale)):g}"
+    skipped = overflow_steps(optimizer)
+    if skipped is None:
+        return said
+    return f"{said}; {skipped} {'step' if skipped == 1 else 'steps'} skipped by overflow"

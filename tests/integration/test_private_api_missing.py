@@ -29,7 +29,7 @@ from tfopt_core.errors import PluginRefused, WorkloadError
 from tfopt_core.export import script_look
 from tfopt_core.hooks import PrecisionPolicy
 from tfopt_core.private_api import FEATURES, Lookup, all_missing, disabled_so_far, lookup
-from tfopt_core.training import penalties, precision
+from tfopt_core.training import loss_scaling, penalties, precision
 from tfopt_core.training.callbacks import unset_initial_epoch
 from tfopt_core.training.checkpoints import random_state
 from tfopt_core.training.distributed import models
@@ -292,6 +292,28 @@ def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(wi
     _, outcome = train_here(workload(), folder=tmp_path)
     assert outcome.epochs == 2
     assert set(outcome.history) == {"loss", "data_loss"}
+
+
+def test_without_layer_names_each_build_numbers_its_layers_on(without, tmp_path):
+    def names(given: Workload) -> list[str]:
+        return [layer.name for layer in build_here(given, folder=tmp_path).model.layers[1:]]
+
+    same = workload()
+    assert names(same) == names(same)
+    without("layer-names")
+    assert names(same) != names(same)
+
+
+def test_without_overflow_count_float16_still_scales(without):
+    import keras
+
+    model = small_model()
+    model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()), "mse")
+    without("overflow-count")
+    loss_scaling.prepare_scaling(
+        model, PrecisionPolicy(policy="mixed_float16", loss_scale="dynamic"), 1
+    )
+    assert loss_scaling.overflow_steps(model.optimizer) is None
 
 
 def test_without_nested_layers_the_effect_of_mixed_precision_says_so(

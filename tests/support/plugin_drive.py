@@ -12,6 +12,7 @@ from tfopt_core import Control, DataPlan, Effect, Machine, RunContext, TrainingO
 from tfopt_core.data.lower import lower
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.machine import Gpu
+from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 
 CPU = Machine(
@@ -41,6 +42,15 @@ class FakeProbe:
     asked: list[int] = attrs.field(factory=list)
     loops: dict[tuple[str, int, Any], float] = attrs.field(factory=dict)
     loops_asked: list[Any] = attrs.field(factory=list)
+    probed: ProbedTraining | None = None
+    reasons: list[str] = attrs.field(factory=list)
+
+    def training(self, plugin: Any) -> ProbedTraining:
+        assert self.probed is not None
+        return self.probed
+
+    def explain(self, reason: str) -> None:
+        self.reasons.append(reason)
 
     def plan(self, split: str = "train") -> DataPlan:
         if split not in self.plans:
@@ -143,14 +153,15 @@ def drive(
     import keras
 
     from tfopt_core.training.compile import compile_model
-    from tfopt_core.training.precision import keep_in_float32
+    from tfopt_core.training.loss_scaling import prepare_scaling
+    from tfopt_core.training.precision import apply_precision, set_policy
 
     keras.utils.set_random_seed(1)
     stacked = [StackedPlugin("beside", beside)] if beside is not None else []
     stack = Stack([*stacked, StackedPlugin("it", plugin)], SmallTraining(**training))
     run = make_run(folder, machine, epochs)
     precision = stack.configure_precision(run)
-    keras.config.set_dtype_policy(precision.policy)
+    default = set_policy(precision)
     strategy = stack.build_strategy(run)
     plan = stack.build_dataset(run, "train")
     data = lower(plan)
@@ -163,9 +174,10 @@ def drive(
     )
     with strategy.scope():
         model = stack.wrap_model(run)
-        keep_in_float32(model, precision)
+        apply_precision(model, precision, default)
         options = stack.configure_training(run, model)
         compile_model(model, options, precision)
+        prepare_scaling(model, precision, run.replicas)
 
     def on_epoch_end(epoch: int, logs: dict[str, float]) -> None:
         control = Control()

@@ -122,7 +122,7 @@ class _ScriptWriter:
     def _block(self, start: list[str]) -> list[str]:
         """Return the lines to insert after the script's imports."""
         lines, policy = start, self.built.precision.policy
-        if policy != "float32":
+        if policy != "float32" and self.built.precision.scope == "global":
             lines.append(f"keras.config.set_dtype_policy({literal(policy)})")
         if self.written.strategy is not None:
             lines.append(f"tf.distribute.experimental_set_strategy({self.written.strategy})")

@@ -14,11 +14,12 @@ from tfopt_core.hooks.code.plain_code import NoPlainForm, Written
 from tfopt_core.hooks.code.source import plain_source
 from tfopt_core.training.build import Built
 from tfopt_core.training.defaults import _takes_nothing
+from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops import graph_steps, stacking
 from tfopt_core.training.loops import plain as plain_loops
 from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.train_functions import loop_of
-from tfopt_core.training.precision import output_layers
+from tfopt_core.training.precision import named_layers, output_layers
 
 _STEPS = (
     graph_steps.one_step, graph_steps.logs_spec, graph_steps.no_logs, graph_steps.shapes_of_logs,
@@ -71,18 +72,41 @@ class Training:
         policy, lines = self.built.precision, []
         if policy.policy in ("float32", "float64"):
             return []
+        if policy.scope == "layers":
+            return self._policy_by_layer()
         if policy.float32_outputs:
             self._help(output_layers)
             lines.append("# the outputs stay in float32: a loss loses digits in 16 bits")
             lines.append("for layer in output_layers(model):")
             lines.append('    layer.dtype_policy = "float32"')
-        if policy.float32_layers:
-            self.imports["from fnmatch import fnmatch"] = None
-            patterns = literal(policy.float32_layers)
+        kept = named_layers(self.built.model, policy.float32_layers, policy.float32_types)
+        if kept:
+            names = literal(tuple(dict.fromkeys(layer.name for layer in kept)))
             lines.append("for layer in model._flatten_layers(include_self=False):")
-            lines.append(f"    if any(fnmatch(layer.name, pattern) for pattern in {patterns}):")
+            lines.append(f"    if layer.name in {names}:")
             lines.append('        layer.dtype_policy = "float32"')
         return lines
+
+    def _policy_by_layer(self) -> list[str]:
+        """Return statements that set the policy on the layers of the model that is built.
+
+        :raises NoPlainForm: for float16, whose loss scale Keras leaves out then.
+        """
+        policy, model = self.built.precision.policy, self.built.model
+        if policy == "mixed_float16":
+            changes = self.built.stack.all_changes
+            raise NoPlainForm(
+                next((c.plugin for c in changes if c.hook == "configure_precision"), None),
+                'float16 with scope = "layers" has no plain form; take scope = "global"',
+            )
+        parts = [model, *nested_layers(model)]
+        dtype = policy.removeprefix("mixed_")
+        names = dict.fromkeys(part.name for part in parts if part.compute_dtype == dtype)
+        return [
+            "for layer in model._flatten_layers():",
+            f"    if layer.name in {literal(tuple(names))}:",
+            f"        layer.dtype_policy = {literal(policy)}",
+        ]
 
     def compiled(self) -> list[str]:
         """Return the statements from the optimizer to `model.compile(...)`.

@@ -107,7 +107,8 @@ class _Writer:
     # The body.
 
     def _body(self) -> list[str]:
-        policy = self.built.precision.policy
+        precision = self.built.precision
+        policy = "float32" if precision.scope == "layers" else precision.policy
         lines = [
             "keras.utils.set_random_seed(seed)",
             f"workload = {call(self.factory, keywords(dict(self.job.recipe.workload.options)))}",

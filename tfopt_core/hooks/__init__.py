@@ -6,7 +6,7 @@ from tfopt_core.hooks.context import RunContext
 from tfopt_core.hooks.diagnosis import ComparedLoop, Diagnosis, Finding
 from tfopt_core.hooks.machine import Gpu, Machine, read_machine
 from tfopt_core.hooks.markers import ValueHook, hookimpl
-from tfopt_core.hooks.probe import Probe
+from tfopt_core.hooks.probe import Probe, ProbedTraining
 from tfopt_core.hooks.values import (
     Control,
     Effect,
@@ -28,6 +28,7 @@ __all__ = [
     "Machine",
     "PrecisionPolicy",
     "Probe",
+    "ProbedTraining",
     "RunContext",
     "RuntimeOptions",
     "Serve",

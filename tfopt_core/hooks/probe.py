@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import attrs
+
 from tfopt_core.hooks.machine import Machine
+
+
+@attrs.frozen(eq=False)
+class ProbedTraining:
+    """A compiled model, the train step that the stack makes of its own, and a batch of data."""
+
+    model: Any
+    train_step: Callable[[Any], Any]
+    batch: Any
 
 
 class Probe(Protocol):
@@ -66,3 +77,14 @@ class Probe(Protocol):
         results name it with the reason. A resident loop makes fewer steps a call if they would take
         longer than 0.1 s.
         """
+
+    def training(self, plugin: Any) -> ProbedTraining:
+        """Return the training with the full stack, with `plugin` in place of the one that is being
+        resolved, ready for a step.
+
+        The model is built for this alone, except in a script: there it is the script's own, whose
+        variables must be put back.
+        """
+
+    def explain(self, reason: str) -> None:
+        """Say in the output why a setting was chosen, in one sentence without a full stop."""

@@ -14,6 +14,7 @@ from tfopt_core.hooks.cluster import ClusterOptions
 # "distributed".
 LOOP_MODES = ("keras", "chunked", "resident")
 JIT_COMPILE: tuple[Any, ...] = (True, False, "auto")
+PRECISION_SCOPES = ("global", "layers")
 
 
 def _optional_at_least(low: int) -> Any:
@@ -56,13 +57,19 @@ class RuntimeOptions:
 class PrecisionPolicy:
     """The Keras dtype policy of a fit.
 
-    `float32_layers` are names of layers (shell patterns allowed) that stay in float32;
-    `float32_outputs` keeps the layers that produce the model's outputs there too.
+    With the scope "global" it is in effect from before the model is built, as
+    `keras.config.set_dtype_policy` is; with "layers" the model is built in float32, and the policy
+    is then set on each of its layers that was given no dtype.
+    `float32_layers` are names of layers and `float32_types` names of their classes (shell patterns
+    allowed) that stay in float32, with the layers within them; `float32_outputs` keeps the layers
+    that produce the model's outputs there too.
     `loss_scale` is "dynamic", a fixed factor, or None; it matters for float16 only.
     """
 
     policy: str = "float32"
+    scope: str = field(default="global", validator=validators.in_(PRECISION_SCOPES))
     float32_layers: tuple[str, ...] = field(default=(), converter=_texts)
+    float32_types: tuple[str, ...] = field(default=(), converter=_texts)
     float32_outputs: bool = True
     loss_scale: str | float | None = None
 

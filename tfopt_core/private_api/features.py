@@ -220,6 +220,21 @@ FEATURES: tuple[Feature, ...] = (
         members={"keras.src.layers.layer:Layer": "_flatten_layers"},
     ),
     Feature(
+        name="layer-names",
+        lost="layers without a name of their own are named otherwise in each build of a process, "
+        "so settings that name them may miss them",
+        members={"keras.src.backend.common.global_state": "get_global_attribute"},
+    ),
+    Feature(
+        name="overflow-count",
+        lost="the steps that float16 skips since gradients overflowed are not counted",
+        members={
+            "keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer": (
+                "_stateful_handle_non_finite_grads"
+            ),
+        },
+    ),
+    Feature(
         name="output-layers",
         lost="which layers make the outputs of a functional model is not known, so they compute in "
         "the policy of the others",

@@ -25,7 +25,7 @@ class HookChange:
 class PluginPlan:
     """One plugin of the stack: its resolved settings, its mathematics, and its changes.
 
-    `not_timed` says which loops could not be timed while the settings were resolved, and why.
+    `resolve_notes` say why settings were chosen, and which loops could not be timed for that.
     """
 
     name: str
@@ -34,7 +34,7 @@ class PluginPlan:
     math: Math
     summary: str
     changes: tuple[HookChange, ...]
-    not_timed: tuple[str, ...] = ()
+    resolve_notes: tuple[str, ...] = ()
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -104,9 +104,9 @@ class Prepared:
         return None
 
     @property
-    def not_timed(self) -> tuple[str, ...]:
-        """What could not be timed while the settings of the stack were resolved, and why."""
-        return tuple(text for plugin in self.plugins for text in plugin.not_timed)
+    def resolve_notes(self) -> tuple[str, ...]:
+        """Why settings of the stack were chosen, and what could not be timed for that."""
+        return tuple(text for plugin in self.plugins for text in plugin.resolve_notes)
 
     @property
     def resolved(self) -> dict[str, dict[str, Any]]:

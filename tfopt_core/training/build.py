@@ -21,7 +21,9 @@ from tfopt_core.training.compile import compile_model
 from tfopt_core.training.defaults import WorkloadDefaults
 from tfopt_core.training.factory import load_workload
 from tfopt_core.training.job import Job
-from tfopt_core.training.precision import check_loss_scaling, keep_in_float32, set_policy
+from tfopt_core.training.layer_names import count_names_from_first_build
+from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
+from tfopt_core.training.precision import apply_precision, set_policy
 from tfopt_core.training.strategy.joined import Joined
 from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
 from tfopt_core.training.workload import Workload
@@ -96,12 +98,13 @@ def build(
 
     if isinstance(workload, BuildsItself):
         return workload.built(job, overrides)
+    count_names_from_first_build(workload.build_model)
     stack = Stack(job.plugins, _defaults(job, workload), job.runtime_changes)
     run = _context(job, workload, stack)
     if joined is not None:
         run = attrs.evolve(run, cluster=joined.cluster, states=joined.states)
     precision = stack.configure_precision(run)
-    set_policy(precision)
+    default_policy = set_policy(precision)
     strategy = _strategy(job, stack, run, joined)
     run = attrs.evolve(run, strategy=strategy, replicas=strategy.num_replicas_in_sync)
 
@@ -110,14 +113,15 @@ def build(
     keras.utils.set_random_seed(job.seed)
     with strategy.scope():
         model = stack.wrap_model(run)
-        float32_layers = keep_in_float32(model, precision)
-        check_loss_scaling(model, precision)
+        float32_layers = apply_precision(model, precision, default_policy)
     # A stage may compute with the model, so plans are lowered behind `wrap_model`.
     plans = {split: plan.for_model(model) for split, plan in plans.items()}
     run = _with_data(run, _lowered(plans, job.seed), plans)
     with strategy.scope():
         training = attrs.evolve(stack.configure_training(run, model), **(overrides or {}))
+        training = with_scaled_step(model, training, precision, run.replicas)
         compile_model(model, training, precision)
+        prepare_scaling(model, precision, run.replicas)
     return Built(job, workload, stack, run, plans, model, precision, float32_layers, training)
 
 

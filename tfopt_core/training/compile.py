@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
+from tfopt_core.training.loss_scaling import scaling_optimizer
 
 
 def compile_model(model: Any, options: TrainingOptions, precision: PrecisionPolicy) -> None:
     """Compile the model. Must be called inside the strategy's scope."""
+    import keras
+
     optimizer = with_changes(options, precision)
+    if precision.loss_scale == "dynamic" and precision.scope == "layers":
+        # Keras looks at the model's own policy, which then stays float32
+        optimizer = scaling_optimizer(keras.optimizers.get(optimizer), precision)
     model.compile(
         optimizer=optimizer,
         loss=options.loss,

@@ -16,6 +16,7 @@ from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.sampling import element_bytes, overhead_bytes, still
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
+from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build
 from tfopt_core.training.job import Job
@@ -39,12 +40,14 @@ class ProcessProbe:
     :param job: the full stack, with the settings that are resolved so far.
     :param index: the index of the plugin in the stack.
     :param not_timed: why loops of `loop_seconds` could not be timed, by their names.
+    :param reasons: what the plugin says of the settings that it chose.
     """
 
     job: Job
     workload: Workload
     index: int
     not_timed: dict[str, str] = attrs.field(factory=dict)
+    reasons: list[str] = attrs.field(factory=list)
 
     @property
     def machine(self) -> Machine:
@@ -134,6 +137,17 @@ class ProcessProbe:
         )  # fmt: skip
         self.not_timed |= {time.loop.name: time.why_not for time in timed if time.why_not}
         return [time.step_seconds for time in timed]
+
+    def training(self, plugin: Any) -> ProbedTraining:
+        """Return the training with the full stack around this plugin, ready for a step."""
+        built = self._built(plugin, {})
+        wrap, step = built.training.wrap_train_step, built.model.train_step
+        batch = next(iter(built.run.datasets["train"]))
+        return ProbedTraining(built.model, step if wrap is None else wrap(step), batch)
+
+    def explain(self, reason: str) -> None:
+        """Keep the reason for a setting, for the output."""
+        self.reasons.append(reason)
 
     def _built_before(self, split: str) -> DataPlan:
         """Return the data that the plugins before this one make, who may have counted them."""

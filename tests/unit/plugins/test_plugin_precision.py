@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from support.plugin_drive import BFLOAT16_CPU, CPU, Driven, FakeProbe, machine_with
-from tfopt_precision.mixed_precision import MixedPrecision, choose_policy
+from tfopt_precision.hardware import choose_policy
+from tfopt_precision.mixed_precision import MixedPrecision
 
 from tfopt_core import Machine, PluginRefused
 

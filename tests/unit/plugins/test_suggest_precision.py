@@ -11,6 +11,7 @@ from tfopt_core.testing import make_machine
 NATIVE = make_machine(cpu_flags=frozenset({"avx512_bf16"}), gpus=())
 PLAIN = make_machine(cpu_flags=frozenset(), gpus=())
 VOLTA = make_machine(gpus=(Gpu("V100", (7, 0), 2**34),))
+LAYERS = {"scope": "layers", "float32_layers": "auto"}
 FAST = {"float32": 1e11, "bfloat16": 3e11}
 
 
@@ -29,7 +30,7 @@ def suggested(machine=NATIVE, policy="float32", share=0.3, peaks=FAST):
     ("machine", "policy"), [(NATIVE, "mixed_bfloat16"), (VOLTA, "mixed_float16")]
 )
 def test_it_proposes_what_the_hardware_multiplies(machine, policy):
-    assert suggested(machine) == {"policy": policy}
+    assert suggested(machine) == {"policy": policy, **LAYERS}
 
 
 def test_it_proposes_nothing_without_such_hardware():
@@ -46,4 +47,4 @@ def test_it_proposes_nothing_where_16_bits_are_no_faster_here():
 
 def test_it_proposes_nothing_to_a_model_that_hardly_multiplies():
     assert suggested(share=0.001) is None
-    assert suggested(share=None) == {"policy": "mixed_bfloat16"}  # not countable
+    assert suggested(share=None) == {"policy": "mixed_bfloat16", **LAYERS}  # not countable

@@ -15,6 +15,7 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.compile import with_changes
 from tfopt_core.training.loops.function_cache import FunctionCache
 from tfopt_core.training.loops.train_functions import count_by
+from tfopt_core.training.loss_scaling import scaling_optimizer
 
 # Options that a stack cannot change, since the script has compiled its model already.
 ATTRIBUTE = "_tfopt_compiled"
@@ -79,6 +80,8 @@ class Compiled:
                 )
         self._before = (model.jit_compile, model.steps_per_execution)
         self._use_optimizer(model, before, options, precision)
+        if precision.scope == "layers":
+            model.optimizer = scaling_optimizer(model.optimizer, precision)
         if options.jit_compile != before.jit_compile:
             if options.jit_compile == "auto" and why_without("xla-choice"):
                 raise WorkloadError(why_without("xla-choice"))

@@ -16,8 +16,10 @@ from tfopt_core.private_api import why_without
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import distribution_of
 from tfopt_core.training.job import Job
+from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.train_functions import count_by
-from tfopt_core.training.precision import check_loss_scaling, keep_in_float32
+from tfopt_core.training.loss_scaling import prepare_scaling, with_scaled_step
+from tfopt_core.training.precision import apply_precision, keep_in_float32
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import Compiled
 from tfopt_core.training.scripts.defaults import ScriptDefaults
@@ -38,6 +40,7 @@ class ScriptSession(Protocol):
 
     job: Job
     precision: PrecisionPolicy
+    default_policy: Any
     changes: tuple[Change, ...]
 
     @property
@@ -174,13 +177,16 @@ class FitWorkload(Workload):
         defaults = ScriptDefaults(model, before, options)
         stack = Stack(job.plugins, defaults, session.changes)
         run = self._context(job, stack)
+        precision = session.precision
+        if precision.scope == "layers":
+            # set by each fit, so a probe may have resolved what was unknown as the script began
+            precision = stack.configure_precision(run)
         plans = {split: stack.build_dataset(run, split) for split in before}
         with run.strategy.scope():
             wrapped = stack.wrap_model(run)
             if wrapped is not model:
                 raise _replaced(stack)
-            float32_layers = keep_in_float32(model, session.precision)
-            check_loss_scaling(model, session.precision)
+            float32_layers = _with_precision(model, precision, session.default_policy)
         plans = {split: plan.for_model(model) for split, plan in plans.items()}
         self.compiled.model_stages = tuple(s for plan in plans.values() for s in plan.model_stages)
         run = _with_data(run, self, plans, before)
@@ -190,13 +196,13 @@ class FitWorkload(Workload):
             if training.steps_per_execution != options.steps_per_execution:
                 training = _whole_calls(training, self.call.steps_per_epoch)
             try:
-                self.compiled.apply(model, options, training, session.precision)
+                self.compiled.apply(model, options, training, precision)
+                training = with_scaled_step(model, training, precision, run.replicas)
+                prepare_scaling(model, precision, run.replicas)
             except BaseException:
                 self.compiled.put_back(model)
                 raise
-        return Built(
-            job, self, stack, run, plans, model, session.precision, float32_layers, training
-        )
+        return Built(job, self, stack, run, plans, model, precision, float32_layers, training)
 
     def replaced(self, built: Built) -> dict[str, Any]:
         """Return the data sets that replace the script's own data, by split."""
@@ -236,6 +242,21 @@ class LoweredData(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._plans)
+
+
+def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> tuple[str, ...]:
+    """Apply the policy to the script's model, and drop what was traced in another one.
+
+    :returns: the names of the layers that it keeps in float32.
+    """
+    if precision.scope == "global":
+        return keep_in_float32(model, precision)
+    parts = [model, *nested_layers(model)]
+    before = [part.compute_dtype for part in parts]
+    kept = apply_precision(model, precision, default)
+    if before != [part.compute_dtype for part in parts]:
+        model.train_function = model.test_function = model.predict_function = None
+    return kept
 
 
 def _with_data(

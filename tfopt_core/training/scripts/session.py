@@ -15,6 +15,7 @@ from tfopt_core.hooks import PrecisionPolicy, RunContext
 from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.job import Job
+from tfopt_core.training.loss_scaling import scaling_optimizer
 from tfopt_core.training.precision import keep_in_float32, set_policy
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import CompiledModels
@@ -45,6 +46,7 @@ class Session:
     seeding: Seeding | None = None
     models: CompiledModels = attrs.field(factory=CompiledModels)
     precision: PrecisionPolicy = attrs.field(factory=PrecisionPolicy)
+    default_policy: Any = None
     changes: tuple[Change, ...] = ()
     calls: int = 0
     _run: RunContext | None = None
@@ -84,7 +86,7 @@ class Session:
         self.precision = stack.configure_precision(self._run)
         before = keras.config.dtype_policy()
         if self.precision != PrecisionPolicy():
-            set_policy(self.precision)
+            self.default_policy = set_policy(self.precision)
             self._scopes.callback(keras.config.set_dtype_policy, before)
         apart_from_earlier_strategies()
         strategy = stack.build_strategy(self._run)
@@ -132,19 +134,20 @@ class Session:
 
     def _compile(self, model: Any, original: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         self.models.of(model).compiled_with(dict(arguments))
+        if self.precision.scope == "layers":
+            return original(model, **arguments)  # the script may compute with it until it calls fit
         if self.precision.policy == "mixed_float16":
             arguments["auto_scale_loss"] = self.precision.loss_scale == "dynamic"
         keep_in_float32(model, self.precision)
         result = original(model, **arguments)
-        if self.precision.policy == "mixed_float16" and isinstance(
-            self.precision.loss_scale, int | float
-        ):
-            model.optimizer.loss_scale_factor = float(self.precision.loss_scale)
+        model.optimizer = scaling_optimizer(model.optimizer, self.precision)
         return result
 
     def _fit(
         self, model: Any, original: Callable[..., Any], given: Any, named: dict[str, Any]
     ) -> Any:
+        import keras
+
         # a fit within this one, by Keras or by a callback
         if getattr(self._inside, "fit", False):
             return original(model, *given, **named)
@@ -157,6 +160,8 @@ class Session:
                 return self.on_fit(self._workload(call), started)
         finally:
             self._inside.fit = False
+            if self.precision.scope == "layers":
+                keras.config.set_dtype_policy(self.default_policy)
 
     def _workload(self, call: FitCall) -> FitWorkload:
         spec = self.job.recipe.workload

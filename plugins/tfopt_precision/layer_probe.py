@@ -1,0 +1,278 @@
+"""Compute the gradients of a batch with single layers in 16 bits, and choose who stays out."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Any
+
+import attrs
+
+from tfopt_core.plugins import describe, nested_layers
+from tfopt_precision.gradient_errors import Kept, out_of_line, relative_error
+
+# Examples of the batch that are used.
+EXAMPLES = 16
+PROBE_SECONDS = 60.0
+# Loss scales that are tried one after another until no gradient overflows.
+SCALES = (2.0**15, 2.0**10, 2.0**5, 1.0)
+# What draws random numbers draws others in 16 bits: switched off, so that only rounding differs.
+RATES = ("rate", "dropout", "recurrent_dropout", "stddev")
+
+
+@attrs.frozen
+class ProbedLayers:
+    """What a probe found.
+
+    :param kept: the layers that stay in float32, in the order of the model.
+    :param errors: by the name of a layer, the error of the gradients with it alone in 16 bits.
+    :param together: the error with all of them in 16 bits but the kept ones, None if it fails.
+    :param refused: why the model cannot train in 16 bits at all, "" if it can.
+    :param left_out: how many layers there was no time for.
+    """
+
+    kept: tuple[Kept, ...]
+    errors: dict[str, float]
+    together: float | None = None
+    refused: str = ""
+    left_out: int = 0
+
+
+def probe_layers(
+    model: Any,
+    train_step: Callable[[Any], Any],
+    batch: Any,
+    policy: str,
+    *,
+    seconds: float = PROBE_SECONDS,
+    now: Callable[[], float] = monotonic,
+) -> ProbedLayers:
+    """Compare the gradients of a batch in float32 with those of each layer alone in 16 bits.
+
+    :param model: compiled, its layers in the policy; its variables and policies are put back.
+    :param train_step: called with a batch; the gradients are those that it gives its optimizer.
+    :param policy: "mixed_bfloat16" or "mixed_float16".
+    """
+    dtype = policy.removeprefix("mixed_")
+    probe = _Probe(model, train_step, _some_of(batch), policy)
+    end = now() + seconds
+    with probe.undone():
+        exact = probe.gradients()
+        errors: dict[str, float] = {}
+        failed: dict[str, Kept] = {}
+        left_out = 0
+        for unit in probe.units:
+            if now() > end:
+                left_out += 1
+                continue
+            try:
+                with probe.alone(unit):
+                    errors[unit.name] = probe.error(exact)
+            except _errors_of_types() as error:
+                failed[unit.name] = Kept(unit.name, f"in {dtype} it {describe(error)}")
+        kept = {one.name: one for one in (*failed.values(), *out_of_line(errors, dtype))}
+        refused, together = "", None
+        while True:
+            try:
+                with probe.all_but(kept):
+                    together = probe.error(exact)
+                break
+            except _errors_of_types() as error:
+                layer = probe.innermost(error)
+                if layer is None or layer.name in kept:
+                    refused = f"in {dtype} the model's own code {describe(error)}"
+                    break
+                kept[layer.name] = Kept(layer.name, f"in {dtype} it {describe(error)}")
+    order = [unit.name for unit in probe.units]
+    in_order = sorted(kept.values(), key=lambda one: order.index(one.name))
+    return ProbedLayers(tuple(in_order), errors, together, refused, left_out)
+
+
+@attrs.define(eq=False)
+class _Probe:
+    """A model whose layers change between float32 and 16 bits."""
+
+    model: Any
+    train_step: Callable[[Any], Any]
+    batch: Any
+    policy: str
+    low: list[Any] = attrs.field(init=False)
+    units: list[Any] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        dtype = self.policy.removeprefix("mixed_")
+        layers = [self.model, *nested_layers(self.model)]
+        self.low = [layer for layer in layers if layer.compute_dtype == dtype]
+        chosen = {id(layer) for layer in self.low}
+        self.units = [unit for unit in _units(self.model) if id(unit) in chosen]
+
+    @contextlib.contextmanager
+    def undone(self) -> Iterator[None]:
+        """Put back policies, rates and the values of variables at the end."""
+        policies = [(layer, layer.dtype_policy) for layer in self.low]
+        rates = [
+            (layer, name, vars(layer)[name])
+            for layer in nested_layers(self.model)
+            for name in RATES
+            if isinstance(vars(layer).get(name), float)
+        ]
+        for layer in self.low:
+            layer.dtype_policy = "float32"
+        for layer, name, _ in rates:
+            setattr(layer, name, 0.0)
+        try:
+            yield
+        finally:
+            for layer, policy in policies:
+                layer.dtype_policy = policy
+            for layer, name, rate in rates:
+                setattr(layer, name, rate)
+            self.model.reset_metrics()
+
+    @contextlib.contextmanager
+    def alone(self, unit: Any) -> Iterator[None]:
+        """Have one layer compute in 16 bits, and hand on its result in float32."""
+        original = unit.call
+
+        def call(*given: Any, **named: Any) -> Any:
+            return _as_float32(original(*given, **named))
+
+        # Keras looks at the signature for what to hand in
+        call.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+        parts = [unit, *nested_layers(unit)]
+        chosen = [part for part in parts if any(part is layer for layer in self.low)]
+        for part in chosen:
+            part.dtype_policy = self.policy
+        vars(unit)["call"] = call
+        try:
+            yield
+        finally:
+            del vars(unit)["call"]
+            for part in chosen:
+                part.dtype_policy = "float32"
+
+    @contextlib.contextmanager
+    def all_but(self, kept: Any) -> Iterator[None]:
+        """Have all layers compute in 16 bits, but those that are kept and what is within them."""
+        out: set[int] = set()
+        for layer in nested_layers(self.model):
+            if layer.name in kept or _draws(layer):
+                out |= {id(part) for part in (layer, *nested_layers(layer))}
+        chosen = [layer for layer in self.low if id(layer) not in out]
+        for layer in chosen:
+            layer.dtype_policy = self.policy
+        try:
+            yield
+        finally:
+            for layer in chosen:
+                layer.dtype_policy = "float32"
+
+    def error(self, exact: dict[str, Any]) -> float:
+        """Return the error of the gradients as the layers compute now, with the largest loss scale
+        that does not overflow."""
+        error = 0.0
+        for scale in SCALES if self.policy == "mixed_float16" else SCALES[:1]:
+            error = relative_error(exact, self.gradients(scale))
+            if error < float("inf"):
+                break
+        return error
+
+    def gradients(self, scale: float = SCALES[0]) -> dict[str, Any]:
+        """Return the gradients of one step by the paths of their variables, unscaled."""
+        import keras
+
+        model, optimizer = self.model, self.model.optimizer
+        caught: dict[str, Any] = {}
+
+        def catch(grads: Any, trainable_variables: Any = None) -> None:
+            variables = trainable_variables or model.trainable_variables
+            caught.update({v.path: g for v, g in zip(variables, grads, strict=True)})
+
+        before = [variable.numpy() for variable in model.variables]
+        keras.utils.set_random_seed(1)
+        own_scale = getattr(optimizer, "initial_scale", None)
+        if own_scale is not None and optimizer.built:
+            scale = float(optimizer.dynamic_scale.numpy())
+        elif own_scale is not None:
+            optimizer.initial_scale = scale
+        vars(optimizer)["apply"] = catch
+        try:
+            self.train_step(self.batch)
+        finally:
+            del vars(optimizer)["apply"]
+            if own_scale is not None:
+                optimizer.initial_scale = own_scale
+            # those that the step has made are new, and stay as they were made
+            for variable, value in zip(model.variables, before, strict=False):
+                variable.assign(value)
+        divisor = scale if own_scale is not None else optimizer.loss_scale_factor or 1.0
+        return {path: _array(g) / divisor for path, g in caught.items() if g is not None}
+
+    def innermost(self, error: BaseException) -> Any | None:
+        """Return the innermost unit in whose call an exception was raised, None if there is none
+        but the model."""
+        found, trace = None, error.__traceback__
+        while trace is not None:
+            layer = trace.tb_frame.f_locals.get("self")
+            found = next((unit for unit in self.units if unit is layer), found)
+            trace = trace.tb_next
+        return found
+
+
+def _units(layer: Any) -> Iterator[Any]:
+    """Yield the layers that are looked at as one: those of a model, without the layers that they
+    are made of, and without those whose results are drawn."""
+    import keras
+
+    for part in layer._flatten_layers(recursive=False, include_self=False):
+        if isinstance(part, keras.Model):
+            yield from _units(part)
+        elif not _draws(part):
+            yield part
+
+
+def _draws(layer: Any) -> bool:
+    import keras
+
+    return any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
+
+
+def _some_of(batch: Any) -> Any:
+    import tensorflow as tf
+
+    def first(part: Any) -> Any:
+        return part[:EXAMPLES] if isinstance(part, tf.Tensor) and part.shape.rank else part
+
+    return tf.nest.map_structure(first, batch)
+
+
+def _as_float32(result: Any) -> Any:
+    import keras
+    import tensorflow as tf
+
+    def cast(part: Any) -> Any:
+        floating = isinstance(part, tf.Tensor) and part.dtype.is_floating
+        return tf.cast(part, tf.float32) if floating else part
+
+    return keras.tree.map_structure(cast, result)
+
+
+def _array(gradient: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(tf.convert_to_tensor(gradient), tf.float32).numpy()
+
+
+def _errors_of_types() -> tuple[type[Exception], ...]:
+    """Return what is raised where dtypes do not fit together, or where a kernel is missing."""
+    import tensorflow as tf
+
+    return (
+        TypeError,
+        ValueError,
+        tf.errors.InvalidArgumentError,
+        tf.errors.UnimplementedError,
+        tf.errors.NotFoundError,
+    )

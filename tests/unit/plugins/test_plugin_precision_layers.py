@@ -1,0 +1,213 @@
+"""Layers stay in float32 by name, class or probe; a policy is set on a model that is built."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from support.plugin_drive import BFLOAT16_CPU, FakeProbe
+from tfopt_precision.gradient_errors import out_of_line, relative_error
+from tfopt_precision.mixed_precision import MixedPrecision
+
+from tfopt_core.hooks import PrecisionPolicy, ProbedTraining, TrainingOptions
+from tfopt_core.training.loss_scaling import (
+    overflow_steps,
+    prepare_scaling,
+    scaled_step,
+    with_scaled_step,
+)
+from tfopt_core.training.precision import apply_precision, set_policy
+
+X = np.random.default_rng(2).random((16, 6), dtype="float32")
+Y = X.sum(1, keepdims=True)
+
+
+@pytest.fixture
+def keras_in_float32():
+    import keras
+
+    yield keras
+    keras.config.set_dtype_policy("float32")
+
+
+def test_an_error_is_relative_to_the_gradient_of_its_layer():
+    exact = {"conv/kernel": np.full(4, 10.0), "conv/bias": np.zeros(1), "out/kernel": np.ones(4)}
+    rounded = {**exact, "conv/bias": np.full(1, 0.2)}  # before a batch normalization
+    assert relative_error(exact, rounded) == pytest.approx(0.01)
+    assert relative_error(exact, {**exact, "out/kernel": np.full(4, np.inf)}) == np.inf
+    assert relative_error(exact, {**exact, "out/kernel": np.zeros(4)}) == pytest.approx(1)
+
+
+def test_what_is_out_of_line_is_named_with_the_figures():
+    errors = {"a": 0.02, "b": 0.9, "c": 0.03, "d": float("inf")}
+    assert [(one.name, one.reason) for one in out_of_line(errors, "float16")] == [
+        ("b", "in float16 it puts the gradients off by 90.0%, the median of the other layers "
+         "is 2.5%"),
+        ("d", "its gradients overflow in float16"),
+    ]  # fmt: skip
+    assert out_of_line({"a": 0.15, "b": 0.001}, "bfloat16") == ()
+
+
+def test_a_text_that_is_not_auto_is_an_error_with_the_mend():
+    with pytest.raises(ValueError, match='must be "auto" or an array of names, got "all"'):
+        MixedPrecision(float32_layers="all")
+
+
+def network(keras: Any) -> Any:
+    layers = keras.layers
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((6,))
+    x = layers.Reshape((6, 1))(inputs)
+    x = layers.Bidirectional(layers.LSTM(3, return_sequences=True))(x)
+    x = layers.MultiHeadAttention(1, 2, name="attention")(x, x)
+    x = layers.Dense(4, dtype="float32", name="pinned")(layers.Flatten()(x))
+    return keras.Model(inputs, layers.Dense(1, name="out")(x))
+
+
+def types_in_step(model: Any) -> Counter[tuple[str, str]]:
+    import tensorflow as tf
+
+    model.compile("sgd", "mse")
+    step = tf.function(lambda: model.train_step((tf.constant(X), tf.constant(Y))))
+    graph = step.get_concrete_function().graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    named = [node for node in nodes if "MatMul" in node.op or node.op == "Einsum"]
+    return Counter((node.op, tf.dtypes.as_dtype(node.attr["T"].type).name) for node in named)
+
+
+@pytest.mark.tensorflow
+def test_a_step_has_the_same_products_as_one_built_under_the_policy(keras_in_float32):
+    keras = keras_in_float32
+    counted = []
+    for scope in ("layers", "global"):
+        policy = PrecisionPolicy(policy="mixed_bfloat16", scope=scope)
+        default = set_policy(policy)
+        model = network(keras)
+        apply_precision(model, policy, default)
+        counted.append(types_in_step(model))
+        assert model.get_layer("pinned").compute_dtype == "float32"
+        assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+    assert counted[0] == counted[1]
+    assert any(dtype == "bfloat16" for _, dtype in counted[0])
+
+
+@pytest.mark.tensorflow
+def test_layers_stay_in_float32_by_class_with_what_is_within(keras_in_float32):
+    policy = PrecisionPolicy(policy="mixed_bfloat16", scope="layers", float32_types=("MultiHead*",))
+    default = set_policy(policy)
+    model = network(keras_in_float32)
+    apply_precision(model, policy, default)
+    attention = model.get_layer("attention")
+    assert {part.compute_dtype for part in attention._flatten_layers()} == {"float32"}
+
+
+@pytest.mark.tensorflow
+def test_the_probe_keeps_what_fails_and_what_is_out_of_line(keras_in_float32):
+    keras = keras_in_float32
+    layers = keras.layers
+
+    class Draws(layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            return inputs + 0 * keras.random.normal(keras.ops.shape(inputs), seed=1)
+
+    class Cancels(layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            return (inputs + 1000.0) - 1000.0
+
+    default = set_policy(PrecisionPolicy(policy="mixed_bfloat16", scope="layers"))
+    parts = [keras.Input((6,)), layers.Dense(8, name="first"), Cancels(name="cancels")]
+    parts += [layers.Dense(8, name="second"), Draws(name="draws"), layers.Dropout(0.5)]
+    model = keras.Sequential([*parts, layers.Dense(8, name="third"), layers.Dense(1)])
+    apply_precision(model, PrecisionPolicy(policy="mixed_bfloat16", scope="layers"), default)
+    model.compile("sgd", "mse")
+    before = [variable.numpy().tolist() for variable in model.variables]
+    probe = FakeProbe(machine=BFLOAT16_CPU, probed=ProbedTraining(model, model.train_step, (X, Y)))
+    plugin = MixedPrecision(policy="mixed_bfloat16", scope="layers", float32_layers="auto")
+    assert plugin.resolve(probe).float32_layers == ("cancels", "draws")
+    assert [reason.split(":")[0] for reason in probe.reasons[:2]] == [
+        'layer "cancels" stays in float32', 'layer "draws" stays in float32',
+    ]  # fmt: skip
+    assert "raised InvalidArgumentError" in probe.reasons[1]
+    assert [variable.numpy().tolist() for variable in model.variables] == before
+    assert model.get_layer("draws").compute_dtype == "bfloat16"  # as it was
+
+
+def own_step(keras: Any, clip: bool = False) -> Any:
+    import tensorflow as tf
+
+    class Own(keras.Sequential):
+        """A model whose step knows nothing of loss scaling."""
+
+        def train_step(self, data: Any) -> Any:
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(self(x, training=True) - y)) * self.factor
+            grads = tape.gradient(loss, self.trainable_weights)
+            if clip:
+                grads = [tf.clip_by_value(gradient, -1e3, 1e3) for gradient in grads]
+            self.optimizer.apply_gradients(zip(grads, self.trainable_weights, strict=True))
+            return {"loss": loss}
+
+    keras.utils.set_random_seed(3)
+    dense = keras.layers.Dense
+    return Own([keras.Input((6,)), dense(4), dense(1, dtype="float32")])
+
+
+def trained(keras: Any, policy: str, factor: float, clip: bool = False) -> Any:
+    """A model after 4 steps of its own, with the loss scale of tfopt."""
+    chosen = PrecisionPolicy(policy=policy, loss_scale="dynamic")
+    set_policy(chosen)
+    model = own_step(keras, clip)
+    model.factor = factor
+    options = with_scaled_step(model, TrainingOptions(optimizer="sgd"), chosen, 1)
+    model.compile(keras.optimizers.SGD(0.01 / factor))
+    prepare_scaling(model, chosen, 1)
+    if options.wrap_train_step is not None:
+        model.train_step = options.wrap_train_step(model.train_step)
+    model.fit(X, Y, batch_size=16, epochs=4, verbose=0)
+    return model
+
+
+@pytest.mark.tensorflow
+def test_a_step_that_does_not_scale_trains_in_float16_as_in_float32(keras_in_float32):
+    import tensorflow as tf
+
+    keras, unpatched = keras_in_float32, tf.GradientTape.gradient
+    # gradients of a loss this small are 0 in float16 unless they are scaled
+    low, full = (trained(keras, policy, 1e-6) for policy in ("mixed_float16", "float32"))
+    start = own_step(keras)
+    for a, b, at_start in zip(low.weights[:1], full.weights[:1], start.weights[:1], strict=True):
+        moved = np.abs(b.numpy() - at_start.numpy()).max()
+        assert np.abs(a.numpy() - b.numpy()).max() < 0.02 * moved
+    assert overflow_steps(low.optimizer) == 0
+    assert tf.GradientTape.gradient is unpatched
+
+
+@pytest.mark.tensorflow
+def test_steps_that_overflow_are_skipped_and_counted_even_if_the_step_clips(keras_in_float32):
+    model = trained(keras_in_float32, "mixed_float16", 1.0, clip=True)
+    skipped = overflow_steps(model.optimizer)
+    assert skipped is not None
+    assert 0 < skipped < 4
+    assert float(model.optimizer.dynamic_scale.numpy()) == 2.0 ** (15 - skipped)
+    assert all(np.isfinite(weight.numpy()).all() for weight in model.weights)
+
+
+@pytest.mark.thorough
+@pytest.mark.tensorflow
+def test_a_step_that_scales_its_loss_is_left_as_it_is(keras_in_float32):
+    keras = keras_in_float32
+    set_policy(PrecisionPolicy(policy="mixed_float16"))
+    weights = []
+    for wrapped in (False, True):
+        keras.utils.set_random_seed(3)
+        dense = keras.layers.Dense
+        model = keras.Sequential([keras.Input((6,)), dense(4), dense(1, dtype="float32")])
+        model.compile("sgd", "mse")
+        if wrapped:
+            model.train_step = scaled_step(model, model.train_step)
+        model.fit(X, Y, batch_size=8, epochs=2, shuffle=False, verbose=0)
+        weights.append([weight.numpy().tolist() for weight in model.weights])
+    assert weights[0] == weights[1]

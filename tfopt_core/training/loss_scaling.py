@@ -1,0 +1,231 @@
+"""Scale the loss of float16 trainings, whose step may be the user's own, and count overflows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.hooks import PrecisionPolicy, TrainingOptions
+from tfopt_core.private_api import why_without
+from tfopt_core.training.optimizers import optimizers_of
+
+_COUNTER = "_tfopt_overflows"
+
+
+def scaling_optimizer(optimizer: Any, precision: PrecisionPolicy) -> Any:
+    """Return the optimizer with the policy's loss scale, as `compile` sets it up for float16.
+
+    :param optimizer: one of Keras; what it has learned is kept.
+    """
+    import keras
+
+    if precision.policy != "mixed_float16" or optimizer is None:
+        return optimizer
+    if isinstance(precision.loss_scale, int | float):
+        optimizer.loss_scale_factor = float(precision.loss_scale)
+        return optimizer
+    scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    if precision.loss_scale is None or scales:
+        return optimizer
+    return keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")
+
+
+def with_scaled_step(
+    model: Any, options: TrainingOptions, precision: PrecisionPolicy, replicas: int
+) -> TrainingOptions:
+    """Return the options with a step that scales the loss, where the model's own may not.
+
+    Keras' own step calls `optimizer.scale_loss`. One of the user's that does not would train at
+    1/32768 of the learning rate, since the optimizer divides by the scale in any case. So the
+    gradients that its tape returns are scaled within the tape, and those that it applies again.
+
+    :raises WorkloadError: where that is not possible, naming the model's class.
+    """
+    import keras
+
+    step = type(model).train_step
+    if precision.policy != "mixed_float16" or precision.loss_scale is None:
+        return options
+    if step is keras.Model.train_step or step.__module__.startswith("keras."):
+        return options
+    if replicas > 1:
+        if "scale_loss" in step.__code__.co_names:
+            return options
+        raise WorkloadError(
+            f'the train_step of "{type(model).__name__}" never calls optimizer.scale_loss, and '
+            "over several replicas tfopt cannot scale its loss for float16; scale it there, or "
+            "take mixed_bfloat16"
+        )
+    inner = options.wrap_train_step
+
+    def wrap(train_step: Callable[..., Any]) -> Callable[..., Any]:
+        return scaled_step(model, train_step if inner is None else inner(train_step))
+
+    return attrs.evolve(options, wrap_train_step=wrap)
+
+
+def prepare_scaling(model: Any, precision: PrecisionPolicy, replicas: int) -> None:
+    """Have the compiled model's loss scale count overflows.
+
+    :raises WorkloadError: if the model's own step, which does not scale, has several optimizers.
+    """
+    if precision.policy != "mixed_float16" or precision.loss_scale is None:
+        return
+    others = [
+        optimizer
+        for optimizer in optimizers_of(model)[1:]
+        if optimizer is not getattr(model.optimizer, "inner_optimizer", None)
+    ]
+    if others and "scale_loss" not in type(model).train_step.__code__.co_names:
+        raise WorkloadError(
+            f'"{type(model).__name__}" has {len(others)} optimizers beside that of compile, and '
+            "float16 needs one loss scale for all; take mixed_bfloat16"
+        )
+    _count_overflows(model.optimizer, replicas)
+
+
+def scaled_step(model: Any, train_step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a train step whose gradients are computed from the scaled loss.
+
+    A step that calls `optimizer.scale_loss` itself is left as it is.
+    """
+
+    def step(*given: Any, **named: Any) -> Any:
+        with _ScaledTape(model.optimizer).installed():
+            return train_step(*given, **named)
+
+    return step
+
+
+@attrs.define(eq=False)
+class _ScaledTape:
+    """Scales within `tf.GradientTape.gradient` while a step is traced.
+
+    The gradients that the step sees are unscaled, so that it may clip or add them. Before the
+    optimizer divides them by its scale they are multiplied by it: a power of 2, so both are exact.
+    """
+
+    optimizer: Any
+    by_step: bool = False
+    finite: list[Any] = attrs.field(factory=list)
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Replace the methods within the context."""
+        import tensorflow as tf
+
+        optimizer, gradient = self.optimizer, tf.GradientTape.gradient
+        scale_loss, apply = optimizer.scale_loss, optimizer.apply
+        # through vars(): Keras would track the attributes
+        before = {name: vars(optimizer).get(name) for name in ("scale_loss", "apply")}
+
+        def noted(loss: Any) -> Any:
+            self.by_step = True
+            return scale_loss(loss)
+
+        def scaled(
+            tape: Any, target: Any, sources: Any, output_gradients: Any = None, **named: Any
+        ) -> Any:
+            if self.by_step:
+                return gradient(tape, target, sources, output_gradients, **named)
+            return self._gradient(gradient, tape, target, sources, output_gradients, named)
+
+        def rescaled(grads: Any, trainable_variables: Any = None) -> Any:
+            return apply(grads if self.by_step else self._rescaled(grads), trainable_variables)
+
+        vars(optimizer).update(scale_loss=noted, apply=rescaled)
+        tf.GradientTape.gradient = scaled
+        try:
+            yield
+        finally:
+            tf.GradientTape.gradient = gradient
+            for name, own in before.items():
+                del vars(optimizer)[name]
+                if own is not None:
+                    vars(optimizer)[name] = own
+
+    @property
+    def scale(self) -> Any:
+        """The factor by which the optimizer will divide."""
+        import tensorflow as tf
+
+        optimizer = self.optimizer
+        value = optimizer.loss_scale_factor
+        if value is None and hasattr(optimizer, "initial_scale"):
+            value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
+        return tf.cast(tf.convert_to_tensor(1.0 if value is None else value), tf.float32)
+
+    def _gradient(
+        self, original: Any, tape: Any, target: Any, sources: Any, seeds: Any, named: Any
+    ) -> Any:
+        import tensorflow as tf
+
+        scale = self.scale
+        if seeds is None:
+            seeds = tf.nest.map_structure(tf.ones_like, target)
+        seeds = tf.nest.map_structure(lambda seed: seed * tf.cast(scale, seed.dtype), seeds)
+        grads = original(tape, target, sources, output_gradients=seeds, **named)
+        there = [part for part in tf.nest.flatten(grads) if part is not None]
+        self.finite += [tf.reduce_all(tf.math.is_finite(_values(part))) for part in there]
+        return tf.nest.map_structure(lambda part: _times(part, 1 / scale), grads)
+
+    def _rescaled(self, grads: Any) -> list[Any]:
+        """Return the gradients times the scale; NaN if any was not finite, whatever the step made
+        of it since (clipping hides an infinity)."""
+        import tensorflow as tf
+
+        here = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
+        seen = [flag for flag in self.finite if here is None or flag.graph is here]
+        factor = self.scale
+        if seen:
+            factor = tf.where(tf.reduce_all(tf.stack(seen)), factor, float("nan"))
+        return [_times(gradient, factor) for gradient in grads]
+
+
+def _values(gradient: Any) -> Any:
+    import tensorflow as tf
+
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _times(gradient: Any, factor: Any) -> Any:
+    import tensorflow as tf
+
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(factor, gradient.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)
+
+
+def _count_overflows(optimizer: Any, replicas: int) -> None:
+    """Have a dynamic loss scale count the steps that it skips since gradients overflowed."""
+    import keras
+    import tensorflow as tf
+
+    if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer) or _COUNTER in vars(
+        optimizer
+    ):
+        return
+    if replicas > 1 or why_without("overflow-count"):
+        return
+    counter = tf.Variable(0, dtype=tf.int64, trainable=False)
+    handle = optimizer._stateful_handle_non_finite_grads
+
+    def counted() -> None:
+        counter.assign_add(1)
+        handle()
+
+    # through vars(): Keras would track the variable and save it
+    vars(optimizer).update({_COUNTER: counter, "_stateful_handle_non_finite_grads": counted})
+
+
+def overflow_steps(optimizer: Any) -> int | None:
+    """Return how many steps were skipped since gradients overflowed, None if not counted."""
+    counter = vars(optimizer).get(_COUNTER)
+    return None if counter is None else int(counter.numpy())

@@ -200,6 +200,23 @@ def test_precision_is_in_effect_inside_and_not_after(tmp_path):
     assert fits[0].effects["mixedprecision"].applied
 
 
+def test_the_layers_of_a_built_model_get_the_policy_when_fit_is_called(tmp_path):
+    import keras
+
+    plugin = MixedPrecision(policy="mixed_bfloat16", scope="layers")
+    with session(tmp_path, plugin) as (_, fits):
+        made = network()
+        x, y = examples()
+        made.predict(x, verbose=0)  # traced in float32
+        assert [layer.compute_dtype for layer in made.layers] == ["float32", "float32"]
+        made.fit(x, y, epochs=1, verbose=0)
+        made.fit(x, y, epochs=1, verbose=0)
+        assert [layer.compute_dtype for layer in made.layers] == ["bfloat16", "float32"]
+        assert keras.config.dtype_policy().name == "float32"
+        assert made.predict_function is None  # to be traced anew
+    assert [fit.effects["mixedprecision"].applied for fit in fits] == [True, True]
+
+
 def test_everything_is_given_back(tmp_path):
     import keras
 

@@ -105,10 +105,24 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         if self.session is None:
             return why_nothing_trained(end, TrainingCalls())
         surface = self.session.surface
-        return why_nothing_trained(
-            end,
-            TrainingCalls(fits=calls, updates=surface.updates, batches_alone=surface.batches_alone),
+        trained = TrainingCalls(
+            fits=calls, updates=surface.updates, batches_alone=surface.batches_alone
         )
+        return why_nothing_trained(end, trained) + self._about_precision(end, calls)
+
+    def _about_precision(self, end: ScriptEnd, fits: int) -> str:
+        """Return what the scope of the dtype policy may have to do with that; "" if nothing."""
+        precision = self.session.precision
+        if precision.policy == "float32" or fits:
+            return ""
+        if precision.scope == "global" and end.error is not None:
+            return (
+                f"; {precision.policy} was in effect while the script built its model: if that "
+                'is the cause, scope = "layers" sets it when fit is called'
+            )
+        if precision.scope == "layers" and end.error is None:
+            return f'; {precision.policy} with scope = "layers" needs fit, "global" does not'
+        return ""
 
     # While the script runs
 

@@ -134,6 +134,7 @@ def conclude(
         next_steps=next_steps(
             runs, comparison, rows, fixed_pairs,
             None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
+            budget_ended=stop == "budget",
         ),
         length=state.length,
         resumed=state.resumed,

@@ -10,7 +10,7 @@ import attrs
 from tfopt_core.data import Batch, Cache, DataPlan, Map, MapExamples, Opaque, Prefetch
 from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import graphs
-from tfopt_core.data.functions import function_name, place_of
+from tfopt_core.data.functions import function_name, place_of, stage_function
 from tfopt_core.data.graphs import all_ops
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.data.sampling import still
@@ -216,7 +216,7 @@ def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> It
 
 def _called(stage: Stage) -> Any:
     """Return the function that a stage calls for each element, None if it calls none."""
-    return None if isinstance(stage, Opaque) else getattr(stage, "function", None)
+    return None if isinstance(stage, Opaque) else stage_function(stage)
 
 
 def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:

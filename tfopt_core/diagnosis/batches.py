@@ -15,11 +15,11 @@ from tfopt_core.training.build import Built
 DATA_CALL_SECONDS = 0.05
 
 
-def first_batch(built: Built) -> Any:
-    """Return the first batch of the training data, as tensors."""
+def first_batch(built: Built, split: str = "train") -> Any:
+    """Return the first batch of a split, as tensors."""
     import tensorflow as tf
 
-    data = built.run.datasets["train"]
+    data = built.run.datasets[split]
     batch = next(iter(data)) if isinstance(data, tf.data.Dataset) else data[0]
     return tf.nest.map_structure(
         lambda part: part if isinstance(part, tf.RaggedTensor | tf.SparseTensor)

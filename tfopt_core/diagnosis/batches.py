@@ -1,4 +1,4 @@
-"""Batches for a diagnosis: one batch repeated, all batches without a training, their shapes."""
+"""Batches for a diagnosis: one batch repeated, all batches without a training."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
+from tfopt_core.training.batch_shapes import shapes_in_words
 from tfopt_core.training.build import Built
 
 # A call reads batches for this long, which is long enough for the clock.
@@ -152,15 +153,3 @@ def _batches(data: Any) -> Iterator[Any]:
     for index in range(data.num_batches):
         yield data[index]
     data.on_epoch_end()
-
-
-def shapes_in_words(batch: Any) -> str:
-    """Return the shapes of a batch's parts: `(32, 28, 28, 1), (32,)`."""
-    import tensorflow as tf
-
-    shapes = []
-    for part in tf.nest.flatten(batch):
-        shape = getattr(part, "shape", ())
-        sizes = ", ".join("?" if size is None else str(size) for size in shape)
-        shapes.append(f"({sizes}{',' if len(shape) == 1 else ''})")
-    return ", ".join(shapes)

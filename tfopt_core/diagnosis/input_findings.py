@@ -18,6 +18,8 @@ from tfopt_core.data.stages import Shuffle, Stage
 from tfopt_core.diagnosis.batches import DataLoop
 from tfopt_core.diagnosis.recorder import RecordingLimits, TimedEpoch
 from tfopt_core.hooks import Finding
+from tfopt_core.records.fit import StepTrace
+from tfopt_core.statistics.timing.retraces import retraces
 
 # A stage below this share of a step is not reported.
 WORTH = 0.02
@@ -228,22 +230,22 @@ def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:
 
 
 def shape_findings(
-    shapes: Mapping[str, int], traced: Sequence[str], jit_compile: bool, last_is_smaller: bool
+    shapes: Mapping[str, int], traced: Sequence[StepTrace], jit_compile: bool, last_is_smaller: bool
 ) -> Iterator[Finding]:
     """Yield what batches of several shapes cost.
 
     :param shapes: the shapes of the batches that were read, with the count of each.
-    :param traced: the shapes for which the step was traced again while it was timed.
+    :param traced: the traces of the step while it was timed.
     :param last_is_smaller: whether an epoch's last batch is known to be smaller.
     """
     common = sorted(shapes, key=lambda words: -shapes[words])
     listed = "; ".join(common[:4]) + ("; ..." if len(common) > 4 else "")
     if traced:
-        anew = "; ".join(dict.fromkeys(traced))
-        yield Finding(
-            kind="retracing", detail=f"the step was traced again while it ran, for {anew}",
-            mend="pad batches to one shape, or leave the changing axis None in the signature",
-        )  # fmt: skip
+        for again in retraces(traced):
+            yield Finding(
+                kind="retracing", mend=again.mend,
+                detail=f"the step was traced again while it ran, {again.in_words}",
+            )  # fmt: skip
     elif jit_compile and (len(common) > 1 or last_is_smaller):
         why = listed if len(common) > 1 else "the last batch of an epoch is smaller"
         yield Finding(

@@ -59,6 +59,7 @@ class TimedFunction:
             steps_per_epoch=self.built.run.steps_per_epoch,
             fills_cache=self.built.fills_cache,
             compiles=loop_of(self.built).compiles_tail,
+            replicas=self.built.run.replicas,
             own_loop=self.distribution is not None or self.built.training.loop != "keras",
             sync=device_sync(self.built.run.machine),
         )

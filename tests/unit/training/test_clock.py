@@ -122,10 +122,10 @@ def test_no_duration_is_read_from_a_clock_that_can_be_set():
 
 def test_a_trace_has_its_cause():
     hands = Hands()
-    clock = StepClock(now=hands)
+    clock = StepClock(now=hands, replicas=2)
     clock.begin_epoch(0)
     clock.count_trace("(8, 3)")
-    clock.count_trace("(8, 3)")  # a second replica
+    clock.count_trace("(8, 3)")  # of the second replica
     steps(clock, hands, 12)
     for shapes in ("(8, 5)", "(8, 5)", "(8, 3)"):
         clock.count_trace(shapes)

@@ -28,6 +28,7 @@ class StepClock:
     :param compiles: whether XLA compiles the step; it then compiles again for a smaller last
         batch, without a trace that could be counted.
     :param own_loop: whether a loop of tfopt's makes the steps, which may trace them several times.
+    :param replicas: the devices that train together.
     :param sync: waits for the device; called at block edges only.
     :param now: the clock, in nanoseconds.
     :param on_call: called after each call with the epoch and how many of its steps are done.
@@ -38,6 +39,7 @@ class StepClock:
     fills_cache: bool = False
     compiles: bool = False
     own_loop: bool = False
+    replicas: int = 1
     sync: Callable[[], None] | None = None
     now: Callable[[], int] = perf_counter_ns
     on_call: list[Callable[[int, int], None]] = attrs.field(factory=list)
@@ -61,7 +63,7 @@ class StepClock:
     def count_trace(self, shapes: str) -> None:
         """Count a trace for a batch of these shapes. Called by the code that is traced.
 
-        Traces for the same shapes before the next step are one: each replica makes its own.
+        Each of several replicas traces the step: theirs before the next step are one.
         """
         self.count_compilation()
         steps = self.steps + self._steps
@@ -72,7 +74,7 @@ class StepClock:
         elif shapes in earlier:
             cause = "loop" if self.own_loop else "python"
         trace = StepTrace(steps=steps, shapes=shapes, cause=cause)
-        if trace not in self.step_traces:
+        if self.replicas == 1 or trace not in self.step_traces:
             self.step_traces.append(trace)
 
     def count_compilation(self) -> None:

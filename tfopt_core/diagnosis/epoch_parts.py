@@ -75,8 +75,12 @@ def _validation(built: Built) -> _Validation | None:
     data = built.run.datasets.get("validation")
     if data is None:
         return None
-    done, _, whole = _evaluate(built.model, data)  # traces, and fills caches
-    done, seconds, whole = _evaluate(built.model, data)
+    try:
+        _evaluate(built.model, data)  # traces, and fills caches
+        done, seconds, whole = _evaluate(built.model, data)
+    except Exception as error:  # the training will raise it
+        note = f"not timed: it {describe(error)}"
+        return _Validation(EpochPart(name="validation", note=note), None)
     count = done if whole else built.plans["validation"].cardinality
     if whole or not done:
         note = f"{done:,} batches"

@@ -49,7 +49,7 @@ class FitFacts:
     those before the first step in which the processes of a cluster joined, None for one process.
     `name` is that of a script's call of `fit`; if that was cut short, `repeated_epochs` is the
     number of epochs by which its own history was extended with the last values. They are not in
-    `history`. `traces` are those of the step; some loops trace it several times before the first.
+    `history`. `traces` are those of the step; the first call may make several.
     """
 
     blocks: tuple[Block, ...]

@@ -73,3 +73,28 @@ def test_stop_ends_the_training_after_that_epoch_with_the_first_reason(tmp_path)
     assert outcome.epochs == 2
     assert outcome.stop_reason == "enough"
     assert records.calls == ["begin", 0, 1, "end"]
+
+
+def test_a_trace_within_a_training_is_counted_with_its_cause(tmp_path):
+    import keras
+
+    class Unfreezes(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch:
+                self.model.make_train_function(force=True)
+
+    _, plain = train_here(workload(), folder=tmp_path, epochs=3, batch_size=4)
+    assert {(trace.steps, trace.cause) for trace in plain.traces} == {(0, "first")}
+    _, again = train_here(workload(lambda: [Unfreezes()]), folder=tmp_path, epochs=3, batch_size=4)
+    later = [trace for trace in again.traces if trace.cause != "first"]
+    assert [(trace.steps, trace.cause) for trace in later] == [(3, "python"), (3, "python")]
+    assert later[0].shapes == "(4, 2), (4, 1)"
+
+
+def test_a_loop_that_traces_for_a_smaller_call_is_no_retrace(tmp_path):
+    from tfopt_runtime.chunked import Chunked
+
+    stack = Chunked(steps=4, xla=False)
+    _, outcome = train_here(workload(), stack, folder=tmp_path, epochs=3, batch_size=2)
+    assert outcome.traces[0].cause == "first"
+    assert {trace.cause for trace in outcome.traces} <= {"first", "loop"}

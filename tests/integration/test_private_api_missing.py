@@ -194,9 +194,9 @@ def test_without_knowing_inputs_data_sets_are_refused_and_arrays_are_not(without
         state_of=lambda plugin: {"rewrites": {"train": done}},
         datasets={"train": _range().cache().batch(2)},
     )
-    told = effect(None, run, "Cache")  # type: ignore[arg-type]
-    assert not told.applied
-    assert sentence in told.detail
+    shown = effect(None, run, "Cache")  # type: ignore[arg-type]
+    assert not shown.applied
+    assert sentence in shown.detail
     assert mean_bytes(DataPlan.from_arrays(X).map(lambda x: x + 1), 8) is None
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfopt_core.data.dissect import TracedFunction
+from tfopt_core.data.functions import stage_function
 from tfopt_core.data.graphs import changing_ops
 from tfopt_core.data.lower import element_spec
 from tfopt_core.data.plan import DataPlan
@@ -28,8 +29,7 @@ def random_ops(plan: DataPlan, index: int) -> tuple[str, ...]:
         return _of_parts(stage)
     if stage.deterministic is not None:
         return () if stage.deterministic else (stage.kind,)
-    function = getattr(stage, "function", None)
-    if function is None:
+    if stage_function(stage) is None:
         return (stage.kind,)
     return _changing_ops_of(plan, index)
 
@@ -39,7 +39,7 @@ def _changing_ops_of(plan: DataPlan, index: int) -> tuple[str, ...]:
 
     Every plugin of a stack examines every map, some of them behind several prefixes.
     """
-    function = plan.stages[index].function  # type: ignore[attr-defined]
+    function = stage_function(plan.stages[index])
     if isinstance(function, TracedFunction):
         return changing_ops(function.concrete.graph)
     spec = element_spec(plan.upto(index))
@@ -66,7 +66,7 @@ def function_graph(plan: DataPlan, index: int) -> Any:
 
     :raises Exception: whatever the workload's own function raises while it is traced.
     """
-    function = plan.stages[index].function  # type: ignore[attr-defined]
+    function = stage_function(plan.stages[index])
     if isinstance(function, TracedFunction):
         return function.concrete.graph
     return _traced(function, element_spec(plan.upto(index)))

@@ -1,10 +1,15 @@
-"""Name the functions of a pipeline and the places of their source. No TensorFlow."""
+"""The functions of a pipeline, their names and the places of their source. No TensorFlow."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from typing import Any
+
+
+def stage_function(stage: Any) -> Any:
+    """Return the function that a stage holds, None if it holds none."""
+    return getattr(stage, "function", None)
 
 
 def function_name(function: Any) -> str:

@@ -1,4 +1,4 @@
-"""Batches for a diagnosis: one batch repeated, all batches without a training, their shapes."""
+"""Batches for a diagnosis: one batch repeated, all batches without a training."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 import attrs
 
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
+from tfopt_core.training.batch_shapes import shapes_in_words
 from tfopt_core.training.build import Built
 
 # A call reads batches for this long, which is long enough for the clock.
 DATA_CALL_SECONDS = 0.05
 
 
-def first_batch(built: Built) -> Any:
-    """Return the first batch of the training data, as tensors."""
+def first_batch(built: Built, split: str = "train") -> Any:
+    """Return the first batch of a split, as tensors."""
     import tensorflow as tf
 
-    data = built.run.datasets["train"]
+    data = built.run.datasets[split]
     batch = next(iter(data)) if isinstance(data, tf.data.Dataset) else data[0]
     return tf.nest.map_structure(
         lambda part: part if isinstance(part, tf.RaggedTensor | tf.SparseTensor)
@@ -152,15 +153,3 @@ def _batches(data: Any) -> Iterator[Any]:
     for index in range(data.num_batches):
         yield data[index]
     data.on_epoch_end()
-
-
-def shapes_in_words(batch: Any) -> str:
-    """Return the shapes of a batch's parts: `(32, 28, 28, 1), (32,)`."""
-    import tensorflow as tf
-
-    shapes = []
-    for part in tf.nest.flatten(batch):
-        shape = getattr(part, "shape", ())
-        sizes = ", ".join("?" if size is None else str(size) for size in shape)
-        shapes.append(f"({sizes}{',' if len(shape) == 1 else ''})")
-    return ", ".join(shapes)

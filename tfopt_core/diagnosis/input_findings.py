@@ -10,7 +10,7 @@ import attrs
 from tfopt_core.data import Batch, Cache, DataPlan, Map, MapExamples, Opaque, Prefetch
 from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import graphs
-from tfopt_core.data.functions import function_name, place_of
+from tfopt_core.data.functions import function_name, place_of, stage_function
 from tfopt_core.data.graphs import all_ops
 from tfopt_core.data.lower import lower_plan
 from tfopt_core.data.sampling import still
@@ -18,6 +18,8 @@ from tfopt_core.data.stages import Shuffle, Stage
 from tfopt_core.diagnosis.batches import DataLoop
 from tfopt_core.diagnosis.recorder import RecordingLimits, TimedEpoch
 from tfopt_core.hooks import Finding
+from tfopt_core.records.fit import StepTrace
+from tfopt_core.statistics.timing.retraces import retraces
 
 # A stage below this share of a step is not reported.
 WORTH = 0.02
@@ -216,7 +218,7 @@ def _map(split: str, plan: DataPlan, cost: StageCost, step_seconds: float) -> It
 
 def _called(stage: Stage) -> Any:
     """Return the function that a stage calls for each element, None if it calls none."""
-    return None if isinstance(stage, Opaque) else getattr(stage, "function", None)
+    return None if isinstance(stage, Opaque) else stage_function(stage)
 
 
 def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:
@@ -228,22 +230,22 @@ def _ops(plan: DataPlan, index: int) -> tuple[str, ...]:
 
 
 def shape_findings(
-    shapes: Mapping[str, int], traced: Sequence[str], jit_compile: bool, last_is_smaller: bool
+    shapes: Mapping[str, int], traced: Sequence[StepTrace], jit_compile: bool, last_is_smaller: bool
 ) -> Iterator[Finding]:
     """Yield what batches of several shapes cost.
 
     :param shapes: the shapes of the batches that were read, with the count of each.
-    :param traced: the shapes for which the step was traced again while it was timed.
+    :param traced: the traces of the step while it was timed.
     :param last_is_smaller: whether an epoch's last batch is known to be smaller.
     """
     common = sorted(shapes, key=lambda words: -shapes[words])
     listed = "; ".join(common[:4]) + ("; ..." if len(common) > 4 else "")
     if traced:
-        anew = "; ".join(dict.fromkeys(traced))
-        yield Finding(
-            kind="retracing", detail=f"the step was traced again while it ran, for {anew}",
-            mend="pad batches to one shape, or leave the changing axis None in the signature",
-        )  # fmt: skip
+        for again in retraces(traced):
+            yield Finding(
+                kind="retracing", mend=again.mend,
+                detail=f"the step was traced again while it ran, {again.in_words}",
+            )  # fmt: skip
     elif jit_compile and (len(common) > 1 or last_is_smaller):
         why = listed if len(common) > 1 else "the last batch of an epoch is smaller"
         yield Finding(

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.diagnosis.batches import shapes_in_words
 from tfopt_core.diagnosis.recorder import Clock, Recorder, RecordingLimits, TimedEpoch
+from tfopt_core.records.fit import StepTrace
 from tfopt_core.training.build import Built
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.timed_function import TimedFunction
@@ -32,19 +32,10 @@ class FitLoop:
     built: Built
     timed: TimedFunction
     sync: Callable[[], None] | None = None
-    shapes: list[str] = attrs.field(factory=list)
     _recorder: Recorder | None = None
 
     def __attrs_post_init__(self) -> None:
         model = self.built.model
-        step = model.train_step
-
-        def train_step(data: Any, *args: Any, **kwargs: Any) -> Any:
-            self.shapes.append(shapes_in_words(data))  # this runs only while it is traced
-            return step(data, *args, **kwargs)
-
-        if not model.run_eagerly:
-            model.train_step = train_step
         self.timed.install()
         inner = model.train_function
 
@@ -57,6 +48,11 @@ class FitLoop:
             return result
 
         model.train_function = train_function
+
+    @property
+    def traces(self) -> list[StepTrace]:
+        """The traces of the step so far."""
+        return self.timed.clock.step_traces
 
     def run(self, data: Any, limits: RecordingLimits) -> list[TimedEpoch]:
         """Train on the data until the limits are reached. Return the timed epochs."""
@@ -139,7 +135,7 @@ class GraphLoop:
         self._function = tf.function(loop, autograph=False)
 
     def warm(self) -> None:
-        """Trace, and choose how many steps a call makes.
+        """StepTrace, and choose how many steps a call makes.
 
         :raises Exception: whatever the step raises when it is traced.
         """

@@ -15,6 +15,7 @@ from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
 from tfopt_core.diagnosis.step_parts import even_seconds_a_step, seconds_a_step, with_first_epoch
 from tfopt_core.errors import describe
 from tfopt_core.records.diagnosis import Round
+from tfopt_core.records.fit import StepTrace
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.timed_function import TimedFunction
@@ -45,13 +46,13 @@ class LoopRounds:
 
     :param batch: the batch that was repeated.
     :param shapes: the shapes of the batches that were read, with the count of each.
-    :param traced: the shapes for which a step was traced while it was timed.
+    :param traced: the traces of the step while it was timed.
     """
 
     rounds: tuple[Round, ...]
     batch: Any
     shapes: dict[str, int]
-    traced: tuple[str, ...]
+    traced: tuple[StepTrace, ...]
     warnings: tuple[str, ...]
 
 
@@ -95,7 +96,7 @@ class _Loops:
             for limit in (REAL, CACHED, GRAPH, DATA)
         )
         self.warnings: list[str] = []
-        self.traced_anew: list[str] = []
+        self.traced_anew: list[StepTrace] = []
         self.batch: Any = None
         self.fit = FitLoop(built, TimedFunction(built), sync)
         self.data = DataLoop(built.run.datasets["train"], built.run.steps_per_epoch)
@@ -104,7 +105,7 @@ class _Loops:
         self._cached: Any = None
         self._graph: GraphLoop | None = None
         self._fill_seconds: float | None = None
-        self._known_shapes = 0
+        self._known_traces = 0
 
     def warm(self) -> None:
         built, steps = self.built, self.built.run.steps_per_epoch
@@ -119,21 +120,21 @@ class _Loops:
         self.data.run(WARM)
         for peak in self.peaks.values():
             peak.warm()
-        self._known_shapes = len(self.fit.shapes)
+        self._known_traces = len(self.fit.traces)
 
     def round(self) -> Round:
-        """Time each loop once. The shapes that a step is traced for meanwhile are recorded."""
+        """Time each loop once. The traces of the step meanwhile are recorded."""
         steps = self.built.run.steps_per_epoch
         real = seconds_a_step(
             self.fit.run(self.built.run.datasets["train"], self.real_limits), steps
         )
-        self.traced_anew += self.fit.shapes[self._known_shapes :]
+        self.traced_anew += self.fit.traces[self._known_traces :]
         if self._fill_seconds is not None:
             real = with_first_epoch(real, self._fill_seconds, self.built.run.epochs)
         cached = real
         if self._cached is not None:
             cached = even_seconds_a_step(self.fit.run(self._cached, self.cached_limits), steps)
-        self._known_shapes = len(self.fit.shapes)
+        self._known_traces = len(self.fit.traces)
         graph = None if self._graph is None else median(self._graph.run(self.graph_limits))
         return Round(
             real=real, cached=cached, graph=graph,

@@ -10,6 +10,8 @@ from typing import Any
 import attrs
 
 from tfopt_core.data import Cache, DataPlan
+from tfopt_core.diagnosis.callback_files import with_files_in
+from tfopt_core.diagnosis.epoch_parts import epoch_parts
 from tfopt_core.diagnosis.input_findings import (
     StageCost,
     plan_findings,
@@ -24,7 +26,7 @@ from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, EpochPart, MatmulUse
 from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built, build, load
@@ -46,6 +48,8 @@ from tfopt_core.trials.probing import ProcessProbe
 from tfopt_core.trials.time_estimate import estimated
 from tfopt_core.workers.task import DiagnoseTask
 
+# The folder of the process in which Keras' own callbacks write.
+CALLBACK_FILES = "callbacks"
 # Input that takes a smaller share of a step is not examined.
 INPUT_WORTH = 0.03
 # From this share on, starting a step takes as long as computing it.
@@ -73,6 +77,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     job = attrs.evolve(job, plugins=resolved.plugins)
     estimate = estimated(job, workload) if task.quick else None
     built = build(job, workload)
+    built = with_files_in(built, built.run.folder / CALLBACK_FILES)
     rounds = time_rounds(built, begin, quick=task.quick)
     parts = parts_of(rounds.rounds)
     begin("looking at the data and the graph")
@@ -80,6 +85,11 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     matmul = _matmul(built, rounds, graph, why_no_graph)
     compared = compare_loops(built, begin) if task.quick else None
     findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
+    ends: tuple[EpochPart, ...] = ()
+    if not task.quick:
+        begin("timing validation and callbacks")
+        # what a script writes stays in a private folder
+        ends = epoch_parts(built, rounds.batch, all_callbacks=task.is_private)
     diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
     if compared is not None:
         diagnosis = attrs.evolve(diagnosis, loops=compared.loops, compared=compared.complete)
@@ -91,6 +101,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
             *chain.from_iterable(resolved.resolve_notes.values()),
             *disabled_so_far(),
         ),
+        epoch_parts=ends,
         in_run=None if compared is None else compared.adapted,
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,

@@ -12,7 +12,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.data.dissect.functions import TracedFunction
-from tfopt_core.data.functions import function_name
+from tfopt_core.data.functions import function_name, stage_function
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.code.plain_code import NoPlainForm
 from tfopt_core.hooks.code.source import plain_source
@@ -66,7 +66,7 @@ class WorkloadNames:
         if isinstance(thing, TracedFunction):
             return self._taken(thing)
         for path, stage in self._stages():
-            if getattr(stage, "function", None) is thing:
+            if stage_function(stage) is thing:
                 return self._imported(thing) or f"{path}.function"
         raise NoPlainForm(None, f'the function "{function_name(thing)}" is not in the workload')
 
@@ -113,7 +113,7 @@ class WorkloadNames:
     def _taken(self, thing: TracedFunction) -> str:
         for plan in (*self.plans.values(), *(plan for _, plan in self._plans())):
             for stage, dataset in _given(plan):
-                if getattr(stage, "function", None) is thing:
+                if stage_function(stage) is thing:
                     self.helpers[plain_source(function_of)] = None
                     return f"function_of({self.dataset(dataset)})"
         raise NoPlainForm(None, f'the function "{thing.__name__}" cannot be reached')

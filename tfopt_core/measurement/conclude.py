@@ -25,6 +25,7 @@ from tfopt_core.statistics.judgement import Judgement, stack_math
 from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.ratios import ratios
 from tfopt_core.statistics.timing.cutting import ENOUGH
+from tfopt_core.statistics.timing.retraces import retraced_runs
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
 from tfopt_core.statistics.verdicts.fitting import fits_into_memory
@@ -134,6 +135,7 @@ def conclude(
         next_steps=next_steps(
             runs, comparison, rows, fixed_pairs,
             None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
+            budget_ended=stop == "budget",
         ),
         length=state.length,
         resumed=state.resumed,
@@ -191,6 +193,7 @@ def run_warnings(runs: Sequence[RunResult]) -> tuple[str, ...]:
             "and count for nothing"
         )
     warnings += _of_cut_runs([run for run in runs if run.ok])
+    warnings += retraced_runs([run for run in runs if run.ok])
     fell_back = sum(run.started == FELL_BACK for run in runs)
     if fell_back:
         warnings.append(

@@ -122,8 +122,14 @@ class Rounds:
             if no_pair_possible(self.runs):
                 return
             round_ += 1
-            if self._sequential and round_ == self.planned_pairs and not self._enough(round_):
-                self.planned_pairs = next(look for look in LOOKS if look > round_)
+            if self._sequential and round_ == self.planned_pairs:
+                if settled(self.runs, self.judgement(), round_):
+                    return
+                next_look = next(look for look in LOOKS if look > round_)
+                if not self._within_reach(round_, next_look):
+                    self.stop = "budget"
+                    return
+                self.planned_pairs = next_look
 
     def _is_missing(self, round_: int) -> bool:
         return not is_complete(self.runs, round_)
@@ -238,14 +244,11 @@ class Rounds:
             return True
         return self.pace.fits(missing * a_round, slack=SURELY_TOO_LONG)
 
-    def _enough(self, rounds: int) -> bool:
-        """Return whether to stop at a look: the verdict is settled, or the next look is too far."""
-        if settled(self.runs, self.judgement(), rounds):
-            return True
-        next_look = next(look for look in LOOKS if look > rounds)
+    def _within_reach(self, rounds: int, look: int) -> bool:
+        """Return whether the budget holds the rounds that are missing until a look."""
         # a resumed measurement may have some of these rounds already
-        missing = sum(self._is_missing(round_) for round_ in range(rounds, next_look))
-        return not self.pace.fits(missing * (self.seconds_a_round() or 0.0))
+        missing = sum(self._is_missing(round_) for round_ in range(rounds, look))
+        return self.pace.fits(missing * (self.seconds_a_round() or 0.0))
 
     # Decisions after the first round
 

@@ -48,6 +48,16 @@ class StepPart:
 
 
 @attrs.frozen(kw_only=True)
+class EpochPart:
+    """What an epoch takes besides its steps: the validation, or a callback by its class name.
+    `seconds` is None where it was not timed, with the reason in `note`."""
+
+    name: str
+    seconds: float | None = None
+    note: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class Bounds:
     """The most that a plugin for one part of a step can gain, as a factor; None for no bound.
     `input_and_dispatch` is for both together: what is left is the model itself."""
@@ -82,9 +92,9 @@ class Diagnosed(StepFacts):
 
     `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
     settings. `suggestions` are sorted by what they can gain; those in `proposed_stack` can be
-    stacked together, in that order. `silent` are plugins that gave no answer. `in_run` are
-    loops that were compared within one training, None where none were; `estimate` is about what a
-    training takes, in a first look.
+    stacked together, in that order. `silent` are plugins that gave no answer. `epoch_parts`
+    are empty in a first look. `in_run` are loops that were compared within one training, None where
+    none were; `estimate` is about what a training takes, in a first look.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -103,6 +113,7 @@ class Diagnosed(StepFacts):
     bounds: Bounds
     matmul: MatmulUse
     rounds: tuple[Round, ...]
+    epoch_parts: tuple[EpochPart, ...] = ()
     in_run: Adapted | None = None
     estimate: Estimate | None = None
     suggestions: tuple[Suggestion, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import attrs
 
@@ -21,6 +22,21 @@ class Block:
     cold: str = ""
 
 
+# Why a step was traced: "first", before a step was made; "shapes", for shapes that the fit had not
+# traced before; "loop", for the same shapes, by a loop of tfopt's for another number of steps in a
+# call, or to try it; "python", for the same shapes in Keras' own loop: something else changed.
+TraceCause = Literal["first", "shapes", "loop", "python"]
+
+
+@attrs.frozen(kw_only=True)
+class StepTrace:
+    """One trace of a fit's step: after how many `steps`, for which shapes of a batch, and why."""
+
+    steps: int
+    shapes: str
+    cause: TraceCause
+
+
 @attrs.frozen(kw_only=True)
 class FitFacts:
     """The facts of a fit that its result keeps unchanged.
@@ -33,7 +49,7 @@ class FitFacts:
     those before the first step in which the processes of a cluster joined, None for one process.
     `name` is that of a script's call of `fit`; if that was cut short, `repeated_epochs` is the
     number of epochs by which its own history was extended with the last values. They are not in
-    `history`.
+    `history`. `traces` are those of the step; the first call may make several.
     """
 
     blocks: tuple[Block, ...]
@@ -52,6 +68,7 @@ class FitFacts:
     cluster_seconds: float | None = None
     name: str = ""
     repeated_epochs: int = 0
+    traces: tuple[StepTrace, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -54,6 +54,7 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
         words(diagnosed.recipe or target, "bold"),
         indented(facts(_facts(diagnosed))),
         section(f"A step takes {step}", Bar(_shares(diagnosed)), _parts(diagnosed)),
+        *_epoch(diagnosed),
         section("The most that can be gained", _bounds(diagnosed), *_matmul(diagnosed)),
         section("Found", *_findings(diagnosed)),
         section("Worth trying, in this order", *_suggestions(diagnosed, target)),
@@ -161,6 +162,36 @@ def _share(part: StepPart) -> str:
 
 def _is_noise(part: StepPart) -> bool:
     return part.within_noise and part.share > 0
+
+
+def _epoch(diagnosed: Diagnosed) -> Iterator[RenderableType]:
+    """Yield the section on a whole epoch, if something besides its steps was looked at."""
+    if not diagnosed.epoch_parts:
+        return
+    steps = diagnosed.steps_per_epoch
+    rows: list[tuple[str, float | None, str]] = [
+        (
+            "steps",
+            None if steps is None else steps * diagnosed.step_seconds,
+            "of an unknown number" if steps is None else f"{units.count_text(steps)} steps",
+        )
+    ]
+    rows += [(part.name, part.seconds, part.note) for part in diagnosed.epoch_parts]
+    total = sum(seconds or 0.0 for _, seconds, _ in rows)
+    known = rows[0][1] is not None and total > 0
+    title = "An epoch takes" if known else "Besides its steps an epoch takes"
+    yield section(
+        f"{title} {units.seconds_text(total)}",
+        grid(
+            (
+                words(name),
+                words("" if seconds is None else units.seconds_text(seconds)),
+                words("" if seconds is None or not known else f"{seconds / total:.0%}"),
+                words(note, "dim"),
+            )
+            for name, seconds, note in rows
+        ),
+    )
 
 
 def _bounds(diagnosed: Diagnosed) -> RenderableType:

@@ -44,6 +44,11 @@ class Interval:
         """The nominal confidence, 0.95 for a level of 0.05."""
         return 1 - self.level
 
+    @property
+    def excludes_no_difference(self) -> bool:
+        """Whether the interval of log ratios excludes 0."""
+        return not self.low <= 0 <= self.high
+
 
 def t_interval(values: Sequence[float], level: float) -> Interval:
     """Return the mean and two-sided Student t interval of independent values.
@@ -89,7 +94,7 @@ def pairs_needed(interval: Interval) -> int:
     This is (t s / |mean|)^2, by the interval's own t. If the interval excludes 0 already, it is the
     number of pairs that a small gain takes.
     """
-    if not interval.low <= 0 <= interval.high:
+    if interval.excludes_no_difference:
         return max(interval.count + 1, PAIRS_FOR_SMALL_GAINS)
     if interval.mean == 0:
         return 10_000

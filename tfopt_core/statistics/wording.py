@@ -16,8 +16,16 @@ def seconds_in_words(seconds: float) -> str:
 
 def gain_in_words(speedup: float) -> str:
     """Return by how much a speedup exceeds 1: `12%`, `0.7%`."""
-    gain = speedup - 1
-    return f"{gain:.0%}" if gain >= 0.0095 else f"{gain:.1%}"
+    return _share_in_words(speedup - 1)
+
+
+def saving_in_words(ratio: float) -> str:
+    """Return which share is saved where the baseline takes `ratio` times as much: `12%`, `0.7%`."""
+    return _share_in_words(1 - 1 / ratio)
+
+
+def _share_in_words(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0095 else f"{share:.1%}"
 
 
 def interval_in_words(interval: Interval) -> str:

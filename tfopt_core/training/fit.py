@@ -110,6 +110,7 @@ def outcome_of(
         epoch_begin_seconds=tuple((begin - started) / 1e9 for begin in clock.epoch_begins),
         epoch_end_seconds=tuple((end - started) / 1e9 for end in clock.epoch_ends),
         edge_seconds=tuple(clock.edge_seconds),
+        traces=tuple(clock.step_traces),
         cut_short=timer.cut_short,
         planned_epochs=run.epochs,
         steps_per_epoch=run.steps_per_epoch,

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.records.messages import Tell
+from tfopt_core.training.batch_shapes import shapes_in_words
 from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Distribution, SharedFunction
 from tfopt_core.training.distributed.models import build_before_fit
@@ -58,6 +59,8 @@ class TimedFunction:
             steps_per_epoch=self.built.run.steps_per_epoch,
             fills_cache=self.built.fills_cache,
             compiles=loop_of(self.built).compiles_tail,
+            replicas=self.built.run.replicas,
+            own_loop=self.distribution is not None or self.built.training.loop != "keras",
             sync=device_sync(self.built.run.machine),
         )
 
@@ -78,6 +81,7 @@ class TimedFunction:
             build_before_fit(self.built)
         if adapt is not None:
             self.loop = switching_loop(self.built, self.clock, adapt, tell)
+            self.clock.own_loop = True
         cache.on_trace, cache.on_traced = self.clock.count_trace, lambda: self.on_traced()
         step = model.train_step if wrap is None else wrap(model.train_step)
         if not model.run_eagerly:
@@ -148,9 +152,9 @@ class TimedFunction:
         cache = self.function_cache
 
         @functools.wraps(step)
-        def train_step(*args: Any, **kwargs: Any) -> Any:
-            cache.on_trace()  # this line runs while the step is traced, and only then
-            result = step(*args, **kwargs)
+        def train_step(data: Any, *args: Any, **kwargs: Any) -> Any:
+            cache.on_trace(shapes_in_words(data))  # this runs while the step is traced, only then
+            result = step(data, *args, **kwargs)
             cache.on_traced()
             return result
 

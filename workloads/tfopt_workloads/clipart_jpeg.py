@@ -60,11 +60,7 @@ def build(
     if classes is not None:
         kept = whole_number("classes", classes, low=2, high=len(found))
         found = dict(list(found.items())[:kept])
-    splits = {name: folders.split(paths) for name, paths in found.items()}
-    paths, labels = folders.in_turn({name: train for name, (train, _) in splits.items()})
-    if examples is not None:
-        count = whole_number("examples", examples, low=1, high=len(paths))
-        paths, labels = paths[:count], labels[:count]
+    chosen, held_out = folders.train_and_validation(found, examples)
 
     def build_model() -> Any:
         return strided_cnn(len(found), size, width)
@@ -72,13 +68,12 @@ def build(
     import keras
 
     decode = decoder(size, ratio)
-    train = _plan(paths, labels).map(decode)
+    train = labelled(chosen).map(decode)
     if augment:
         train = train.map(mirroring(seed))
-    held_out = folders.in_turn({name: validation for name, (_, validation) in splits.items()})
     return Workload(
         train=train,
-        validation=_plan(*held_out).map(decode),
+        validation=labelled(held_out).map(decode),
         build_model=build_model,
         optimizer="adam",
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -92,6 +87,14 @@ def build(
             "no cache, no prefetch"
         ),
     )
+
+
+def labelled(pictures: folders.Labelled) -> DataPlan:
+    """A plan over paths and the numbers of their classes."""
+    import numpy as np
+
+    paths, labels = pictures
+    return DataPlan.from_arrays(np.array(paths), np.array(labels, np.int32))
 
 
 def decoder(size: int, ratio: int = 1) -> Stage:
@@ -147,9 +150,3 @@ def strided_cnn(classes: int, size: int, width: int = 1) -> Any:
     hidden = layers.Dense(64 * width, activation="relu")(hidden)
     logits = layers.Dense(classes, name="logits")(hidden)
     return keras.Model(pictures, logits, name="strided_cnn")
-
-
-def _plan(paths: list[str], labels: list[int]) -> DataPlan:
-    import numpy as np
-
-    return DataPlan.from_arrays(np.array(paths), np.array(labels, np.int32))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfopt_core import DataPlan, Workload
+from tfopt_core import Workload
 from tfopt_workloads import bundled, folders, locations
-from tfopt_workloads.clipart_jpeg import BUNDLED, decoder
-from tfopt_workloads.options import whole_number, yes_or_no
+from tfopt_workloads.clipart_jpeg import BUNDLED, decoder, labelled
+from tfopt_workloads.options import yes_or_no
 
 WEIGHTS = locations.BUNDLED / "clipart_base.npz"
 # The base was trained on the first classes in the order of their names.
@@ -30,28 +30,19 @@ def build(examples: int | None = None, train_base: bool = False) -> Workload:
     :param train_base: whether the base is trained too, so that nothing is frozen.
     :raises WorkloadError: for a wrong option.
     """
-    import numpy as np
-
     train_base = yes_or_no("train_base", train_base)
     found = dict(list(folders.checked_pictures(BUNDLED).items())[BASE_CLASSES:])
-    splits = {name: folders.split(paths) for name, paths in found.items()}
-    paths, labels = folders.in_turn({name: train for name, (train, _) in splits.items()})
-    if examples is not None:
-        count = whole_number("examples", examples, low=1, high=len(paths))
-        paths, labels = paths[:count], labels[:count]
+    chosen, held_out = folders.train_and_validation(found, examples)
 
     def build_model() -> Any:
         return transfer_model(len(found), train_base)
 
-    def plan(paths: list[str], labels: list[int]) -> DataPlan:
-        arrays = np.array(paths), np.array(labels, np.int32)
-        return DataPlan.from_arrays(*arrays).map(decoder(SIZE))
-
     import keras
 
+    decode = decoder(SIZE)
     return Workload(
-        train=plan(paths, labels),
-        validation=plan(*folders.in_turn({name: held for name, (_, held) in splits.items()})),
+        train=labelled(chosen).map(decode),
+        validation=labelled(held_out).map(decode),
         build_model=build_model,
         optimizer="adam",
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),

@@ -8,6 +8,10 @@ from pathlib import Path
 from zlib import crc32
 
 from tfopt_core import WorkloadError
+from tfopt_workloads.options import whole_number
+
+# Paths of pictures, and the number of the class of each.
+Labelled = tuple[list[str], list[int]]
 
 SUFFIXES = (".jpg", ".jpeg")
 # of each class: enough for one picture of five to be held out
@@ -57,6 +61,22 @@ def checked_pictures(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
+def train_and_validation(
+    classes: Mapping[str, Sequence[Path]], examples: int | None = None
+) -> tuple[Labelled, Labelled]:
+    """The training and validation parts of all classes, each `in_turn`.
+
+    :param examples: only so many training pictures, all by default.
+    :raises WorkloadError: if there are not so many.
+    """
+    splits = {name: split(paths) for name, paths in classes.items()}
+    paths, labels = in_turn({name: train for name, (train, _) in splits.items()})
+    if examples is not None:
+        count = whole_number("examples", examples, low=1, high=len(paths))
+        paths, labels = paths[:count], labels[:count]
+    return (paths, labels), in_turn({name: held_out for name, (_, held_out) in splits.items()})
+
+
 def split(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """Training and validation part, about four to one, by the position alone.
 
@@ -71,7 +91,7 @@ def split(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     return train, held_out
 
 
-def in_turn(classes: Mapping[str, Sequence[Path]]) -> tuple[list[str], list[int]]:
+def in_turn(classes: Mapping[str, Sequence[Path]]) -> Labelled:
     """All paths with the numbers of their classes: a picture of each class in turn.
 
     Within a class they are ordered by a hash of their names, so that each prefix is balanced and

@@ -10,6 +10,7 @@ import pytest
 
 from tfopt_core import DataPlan
 from tfopt_core.data import TakeWhile
+from tfopt_core.records.fit import StepTrace
 
 pytestmark = pytest.mark.tensorflow
 
@@ -204,5 +205,6 @@ def test_shapes_are_named_where_they_cost_something():
     assert shapes(whole) == shapes(last) == []
     assert shapes(last, jit_compile=True) == ["retracing"]
     assert shapes(whole, jit_compile=True, smaller=True) == ["retracing"]
-    assert shapes(whole, traced=["(8, 5)"]) == ["retracing"]
+    again = StepTrace(steps=9, shapes="(8, 5)", cause="shapes")
+    assert shapes(whole, traced=[again]) == ["retracing"]
     assert shapes({f"(8, {n})": 1 for n in range(5)}) == ["changing-shapes"]

@@ -51,7 +51,7 @@ def test_fit_goes_over_whole_epochs_and_says_which_calls_traced(built):
     assert traced[0]
     assert not any(traced[1:])
     assert int(built.model.optimizer.iterations) == 9
-    assert set(loop.shapes) == {"(?, 3), (?, 1)"}
+    assert {trace.shapes for trace in loop.traces} == {"(?, 3), (?, 1)"}
 
 
 def test_fit_stops_within_an_epoch_that_is_too_long(built):
@@ -64,12 +64,12 @@ def test_a_repeated_batch_needs_no_new_trace(built):
 
     loop = fit_loop(built)
     loop.run(built.run.datasets["train"], limits(calls=3))
-    traces = len(loop.shapes)
+    traces = len(loop.traces)
     batch = first_batch(built)
     data = repeated(batch, built.run.element_spec, built.run.steps_per_epoch)
     epochs = loop.run(data, limits(calls=6))
     assert [len(epoch.calls) for epoch in epochs] == [3, 3]
-    assert len(loop.shapes) == traces
+    assert len(loop.traces) == traces
     assert data.element_spec == built.run.element_spec
     for element in data:
         np.testing.assert_array_equal(element[0], batch[0])

@@ -241,6 +241,10 @@ def test_no_look_is_begun_that_the_budget_does_not_hold(world):
     # a pair takes 22 s: four of them fit, eight do not
     results, _ = world(FakeRunner({"full": 10.0}, noise=0.2), budget_seconds=120)
     assert results.comparison.pairs == 4
+    assert results.next_steps[0] == (
+        "measure again with a larger --budget: this one ended before the look at 8 pairs"
+    )
+    assert not results.interrupted
 
 
 def test_leave_one_out_runs_every_variant_each_round(world):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
 from tfopt_core.records.in_run import InRunVerdict
+from tfopt_core.records.results import SCHEMA_VERSION
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.report.style.vocabulary import MEMORY_COLORS, QUALITY_COLORS, VERDICT_COLORS
 
@@ -36,25 +38,32 @@ def words_of_rows(text: str) -> set[str]:
     return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
 
 
-def test_the_words_are_those_that_stored_results_hold() -> None:
-    assert {verdict.value for verdict in Verdict} == {
-        "faster", "slower", "steps faster", "steps slower", "unlike", "no difference", "disturbed",
-        "worse", "quality open", "inconclusive", "not applied", "void", "suspicious", "fits",
-        "does not fit", "none",
-    }  # fmt: skip
-    assert {verdict.value for verdict in MemoryVerdict} == {
-        "lighter", "heavier", "no difference", "worse", "quality open", "inconclusive", "none",
-    }  # fmt: skip
-    assert {verdict.value for verdict in QualityVerdict} == {
-        "certified", "not worse", "worse", "not established",
-    }  # fmt: skip
-    assert {verdict.value for verdict in InRunVerdict} == {
-        "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped", "screened",
-        "not compared",
-    }  # fmt: skip
-    assert {kind.value for kind in ComparisonKind} == {
-        "end-to-end", "steady", "steps", "time-to-target",
-    }  # fmt: skip
+# The words that a result of this schema version may hold. With a new word SCHEMA_VERSION is raised,
+# and stands here with the words of that version: an older tfopt then refuses the result.
+WORDS: dict[int, dict[type[StrEnum], set[str]]] = {
+    2: {
+        Verdict: {
+            "faster", "slower", "steps faster", "steps slower", "unlike", "no difference",
+            "disturbed", "worse", "quality open", "inconclusive", "not applied", "void",
+            "suspicious", "fits", "does not fit", "none",
+        },
+        MemoryVerdict: {
+            "lighter", "heavier", "no difference", "worse", "quality open", "inconclusive", "none",
+        },
+        QualityVerdict: {"certified", "not worse", "worse", "not established"},
+        InRunVerdict: {
+            "faster", "slower", "no difference", "inconclusive", "suspicious", "dropped",
+            "screened", "not compared",
+        },
+        ComparisonKind: {"end-to-end", "steady", "steps", "time-to-target"},
+    }
+}  # fmt: skip
+
+
+def test_stored_results_hold_the_words_of_their_schema_version() -> None:
+    assert max(WORDS) == SCHEMA_VERSION
+    for words, expected in WORDS[SCHEMA_VERSION].items():
+        assert {member.value for member in words} == expected, words.__name__
 
 
 def test_every_verdict_has_a_label_of_its_own() -> None:

@@ -15,7 +15,14 @@ from support.report_results import show
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Round, StepPart
+from tfopt_core.records.diagnosis import (
+    Bounds,
+    Diagnosed,
+    EpochPart,
+    MatmulUse,
+    Round,
+    StepPart,
+)
 from tfopt_core.report.diagnosis import (
     Bar,
     lengths,
@@ -204,3 +211,21 @@ def test_phases_are_lines_where_there_is_no_terminal_and_nothing_if_quiet() -> N
             tell("building")
             tell("timing")
         assert stream.getvalue() == expected
+
+
+def test_the_parts_of_an_epoch_have_their_seconds_and_share():
+    parts = (
+        EpochPart(name="validation", seconds=0.5, note="projected from 5 of 10 batches"),
+        EpochPart(name="ModelCheckpoint", seconds=0.5),
+        EpochPart(name="Mine", note="not timed: it is not called"),
+    )
+    page = show(render_diagnosis(diagnosed(epoch_parts=parts), "mine.toml"))
+    assert "An epoch takes 2.00 s" in page
+    rows = [" ".join(line.split()) for line in page.splitlines()]
+    assert "steps 1.00 s 50% 100 steps" in rows
+    assert "validation 500 ms 25% projected from 5 of 10 batches" in rows
+    assert "Mine not timed: it is not called" in rows
+    open_ended = diagnosed(epoch_parts=parts, steps_per_epoch=None)
+    page = show(render_diagnosis(open_ended, "mine.toml"))
+    assert "Besides its steps an epoch takes 1.00 s" in page
+    assert "An epoch takes" not in show(render_diagnosis(diagnosed(), "mine.toml"))

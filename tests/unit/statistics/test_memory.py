@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 
 import attrs
 import pytest
@@ -106,7 +107,23 @@ def test_equal_stacks_are_called_different_no_more_often_than_the_level():
 def test_a_noisy_ratio_is_inconclusive():
     contrast = memory_of(measured(0.98, noise=0.1))
     assert contrast.verdict is MemoryVerdict.INCONCLUSIVE
-    assert contrast.statement.startswith("peak memory inconclusive: ")
+    assert contrast.statement.startswith("peak memory inconclusive: 0.95x (")
+
+
+def test_a_small_sure_saving_is_said_with_what_it_takes():
+    contrast = memory_of(measured(0.93, pairs=4, noise=0.003))
+    assert re.fullmatch(
+        r"peak memory inconclusive: 0\.93x \(95% interval 0\.9\d to 0\.9\d, 4 pairs\); so "
+        r"small a difference takes 8 pairs, 4 more; 4 pairs would have shown a saving of 1\d% in 9 "
+        r"of 10 cases",
+        contrast.statement,
+    )
+
+
+def test_advice_for_a_small_sure_difference_is_more_pairs():
+    small = measured(0.93, pairs=4, noise=0.003)
+    steps = next_steps(small, compare(small, make_judgement(objective="memory")), (), 4)
+    assert "measure more pairs: --pairs 8" in steps
 
 
 def test_less_memory_with_a_worse_model_is_no_gain():

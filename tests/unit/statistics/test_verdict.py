@@ -46,7 +46,7 @@ def test_a_small_difference_takes_eight_pairs(factor):
     optimized = [b / factor / (1 + i % 3 / 500) for i, b in enumerate(3 * BASE)]
     four = compare(make_pairs(BASE, optimized[:4]), make_judgement(), pair_seconds=10.0)
     assert four.verdict == "inconclusive"
-    assert "a difference this small takes 8 pairs, 4 more (about 40 s)" in four.statement
+    assert "so small a difference takes 8 pairs, 4 more (about 40 s)" in four.statement
     eight = compare(make_pairs(2 * BASE, optimized[:8]), make_judgement())
     assert eight.verdict == ("faster" if factor > 1 else "slower")
     # a larger one is said of four

@@ -27,7 +27,7 @@ def steps(clock, hands, count, milliseconds=5, traced=()):
         hands.now += milliseconds * MILLISECOND
         if iterator in traced:
             hands.now += 1000 * MILLISECOND
-            clock.count_trace()
+            clock.count_compilation()
 
     function = clock.timed(train)
     for number in range(count):
@@ -118,3 +118,18 @@ def test_no_duration_is_read_from_a_clock_that_can_be_set():
     settable = re.compile(r"\btime\.time(_ns)?\(|from time import [^\n]*\btime(_ns)?\b")
     assert [path.name for path in sources if settable.search(path.read_text("utf-8"))] == []
     assert settable.search("from time import perf_counter, time")
+
+
+def test_a_trace_has_its_cause():
+    hands = Hands()
+    clock = StepClock(now=hands, replicas=2)
+    clock.begin_epoch(0)
+    clock.count_trace("(8, 3)")
+    clock.count_trace("(8, 3)")  # of the second replica
+    steps(clock, hands, 12)
+    for shapes in ("(8, 5)", "(8, 5)", "(8, 3)"):
+        clock.count_trace(shapes)
+    assert [(trace.steps, trace.shapes, trace.cause) for trace in clock.step_traces] == [
+        (0, "(8, 3)", "first"), (12, "(8, 5)", "shapes"), (12, "(8, 3)", "python"),
+    ]  # fmt: skip
+    assert clock.traces == 5

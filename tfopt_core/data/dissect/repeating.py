@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfopt_core.data.dissect.functions import TracedFunction
+from tfopt_core.data.functions import stage_function
 from tfopt_core.data.graphs import changing_ops
 from tfopt_core.data.ordering import in_any_order
 from tfopt_core.data.stages import Stage
@@ -16,7 +17,7 @@ def repeats(stages: Sequence[Stage]) -> bool:
 
 
 def _repeats(stage: Stage) -> bool:
-    function = getattr(stage, "function", None)
+    function = stage_function(stage)
     if isinstance(function, TracedFunction):
         return not changing_ops(function.concrete.graph)
     return stage.deterministic is True

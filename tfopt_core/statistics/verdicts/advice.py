@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tfopt_core.records.results import Attribution, Comparison, RunResult
 from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, Verdict
+from tfopt_core.statistics.intervals import LOOKS, PAIRS_FOR_SMALL_GAINS
 from tfopt_core.statistics.wording import seconds_in_words
 
 # What isolating each plugin shows, by the verdict on the stack.
@@ -26,11 +27,15 @@ def next_steps(
     attribution: Sequence[Attribution],
     pairs_asked: int | None,
     isolating_seconds: float | None = None,
+    *,
+    budget_ended: bool = False,
 ) -> tuple[str, ...]:
     """Return short imperative sentences, the most useful first.
 
+    :param pairs_asked: the fixed number of pairs, None if looks decide.
     :param isolating_seconds: about how long isolating each plugin would take, None if that was
         done or is unknown.
+    :param budget_ended: whether the budget did not hold another look.
     """
     steps = []
     effects = next((run.effects for run in runs if run.ok and run.effects), {})
@@ -67,6 +72,14 @@ def next_steps(
         case Verdict.WORSE:
             steps.append("take out the plugins that change the arithmetic, one at a time")
         case Verdict.INCONCLUSIVE | Verdict.DISTURBED:
+            next_look = next((look for look in LOOKS if look > comparison.pairs), None)
+            if budget_ended and next_look is not None:
+                steps.append(
+                    "measure again with a larger --budget: this one ended before the look at "
+                    f"{next_look} pairs"
+                )
+            if pairs_asked is not None and pairs_asked < PAIRS_FOR_SMALL_GAINS:
+                steps.append(f"measure more pairs: --pairs {PAIRS_FOR_SMALL_GAINS}")
             steps.append("measure on an idle machine, or train longer per run")
         case Verdict.UNLIKE:
             steps.append(

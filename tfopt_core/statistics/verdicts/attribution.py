@@ -185,7 +185,7 @@ def _statement(
         return f"{name}: faster with it, {figures}"
     if not low <= 1 <= high:
         return (
-            f"{name}: no effect on the time could be shown, a difference this small takes "
+            f"{name}: no effect on the time could be shown, so small a difference takes "
             f"{PAIRS_FOR_SMALL_GAINS} pairs; {figures}"
         )
     return f"{name}: no effect on the time could be shown, {figures}"

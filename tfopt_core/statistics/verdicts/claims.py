@@ -82,23 +82,27 @@ def unlike_training(pairs: Sequence[Pair], judgement: Judgement) -> str | None:
     return None
 
 
-def inconclusive(interval: Interval, pair_seconds: float | None = None) -> str:
+def inconclusive(
+    interval: Interval, pair_seconds: float | None = None, effect: str | None = None
+) -> str:
     """Return the statement on an interval that shows nothing yet, with what it would take.
 
     :param pair_seconds: the seconds of another pair, None if unknown.
+    :param effect: the smallest effect that these pairs would have shown in nine of ten
+        measurements, None for that on the time.
     """
-    figures = interval_in_words(interval)
-    gain = gain_in_words(detectable_ratio(interval))
-    power = f"; {interval.count} pairs would have shown a gain of {gain} in 9 of 10 cases"
+    effect = effect or f"a gain of {gain_in_words(detectable_ratio(interval))}"
     needed = pairs_needed(interval)
-    past_the_last_look = interval.level != FIXED_LEVEL and interval.count >= LOOKS[-1]
-    if past_the_last_look or needed > RESOLVABLE_PAIRS:
-        return f"inconclusive: not resolvable at this machine's noise ({figures}){power}"
     more = needed - interval.count
     time = f" (about {seconds_in_words(more * pair_seconds)})" if pair_seconds else ""
-    if not interval.low <= 0 <= interval.high:
-        return (
-            f"inconclusive: a difference this small takes {needed} pairs, {more} more{time}; "
-            f"so far {figures}{power}"
-        )
-    return f"inconclusive: needs about {more} more pairs{time}; so far {figures}{power}"
+    past_the_last_look = interval.level != FIXED_LEVEL and interval.count >= LOOKS[-1]
+    if past_the_last_look or needed > RESOLVABLE_PAIRS:
+        why = "not resolvable at this machine's noise"
+    elif interval.excludes_no_difference:
+        why = f"so small a difference takes {needed} pairs, {more} more{time}"
+    else:
+        why = f"needs about {more} more pairs{time}"
+    return (
+        f"inconclusive: {interval_in_words(interval)}; {why}; {interval.count} pairs would have "
+        f"shown {effect} in 9 of 10 cases"
+    )

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from tfopt_core.records.results import Comparison, MemoryContrast, RunResult
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.disturbance import SWAPPED_PAGES
-from tfopt_core.statistics.intervals import Interval, log_ratios, speedup_interval, t_interval
+from tfopt_core.statistics.intervals import (
+    Interval,
+    detectable_ratio,
+    log_ratios,
+    speedup_interval,
+    t_interval,
+)
 from tfopt_core.statistics.judgement import INDIFFERENCE, Judgement, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.statistics.verdicts.claims import (
@@ -17,7 +23,7 @@ from tfopt_core.statistics.verdicts.claims import (
     no_claim,
     unlike_training,
 )
-from tfopt_core.statistics.wording import interval_in_words
+from tfopt_core.statistics.wording import interval_in_words, saving_in_words
 
 # The fields of a run, and what they hold; the one that is judged stands last.
 PROCESS, DEVICE = "peak_rss_bytes", "peak_device_bytes"
@@ -73,7 +79,8 @@ def _verdict(
                 f"no measurable difference in {subject} (within {INDIFFERENCE:.0%}): {figures}"
             )
         case _:
-            return MemoryVerdict.INCONCLUSIVE, f"{subject} {inconclusive(interval)}"
+            effect = f"a saving of {saving_in_words(detectable_ratio(interval))}"
+            return MemoryVerdict.INCONCLUSIVE, f"{subject} {inconclusive(interval, effect=effect)}"
 
 
 def _lower(

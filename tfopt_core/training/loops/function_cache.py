@@ -16,17 +16,18 @@ class FunctionCache:
 
     :param function: the train function.
     :param key: the settings that it was made for.
-    :param on_trace: called while the step is traced; each fit sets its own.
+    :param on_trace: called while the step is traced, with the shapes of the batch; each fit sets
+        its own.
     """
 
     function: Any = None
     key: tuple[Any, ...] = ()
-    on_trace: Callable[[], None] = lambda: None
+    on_trace: Callable[[str], None] = lambda shapes: None
     on_traced: Callable[[], None] = lambda: None
 
     def fit_is_over(self) -> None:
         """Drop the callables of a fit, which may hold large data, and keep the function."""
-        self.on_trace = self.on_traced = lambda: None
+        self.on_trace, self.on_traced = lambda shapes: None, lambda: None
 
     def forget(self) -> None:
         """Have the next fit make its own."""

@@ -24,12 +24,18 @@ def chunked(model: Any, steps: int, *, jit_compile: bool = False) -> Any:
 
     :param jit_compile: whether XLA compiles each step.
     """
-    import tensorflow as tf
 
     step = one_step(model, jit_compile=jit_compile)
 
     def chunk(iterator: Any) -> Any:
         return one_by_one(iterator, step, steps)
+
+    return _train_function(chunk)
+
+
+def _train_function(chunk: Any) -> Any:
+    """Return a train function of a chunk, which returns how many steps it made, and their logs."""
+    import tensorflow as tf
 
     chunk = tf.function(chunk, autograph=False, reduce_retracing=True)
 
@@ -99,15 +105,7 @@ def compiled_chunks(model: Any, steps: int, batch_size: int) -> Any:
         alone, logs = tf.cond(odd, with_odd, lambda: (tf.constant(0), logs))
         return count + alone, logs
 
-    chunk = tf.function(chunk, autograph=False, reduce_retracing=True)
-
-    def train_function(iterator: Any) -> Any:
-        made, logs = chunk(iterator)
-        if not int(made):
-            raise StopIteration
-        return logs
-
-    return train_function
+    return _train_function(chunk)
 
 
 def whole_batch(spec: Any, size: int) -> Any:

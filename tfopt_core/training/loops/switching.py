@@ -228,7 +228,7 @@ class SwitchingLoop:
         """Count the compilation of the epoch's smaller last batch, which needs no trace."""
         if loop.compiles_tail and self._left() == 0 and loop not in self._compiled_tails:
             self._compiled_tails.add(loop)
-            self.clock.count_trace()
+            self.clock.count_compilation()
 
     def _iterations(self) -> int:
         iterations = getattr(self.built.model.optimizer, "iterations", None)

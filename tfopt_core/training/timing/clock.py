@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.records.fit import Block
+from tfopt_core.records.fit import Block, StepTrace, TraceCause
 
 # A block is long enough for the clock (docs/guide/measuring.md, "What is timed").
 BLOCK_STEPS = 10
@@ -27,6 +27,8 @@ class StepClock:
     :param fills_cache: whether the first epoch over the data fills a cache.
     :param compiles: whether XLA compiles the step; it then compiles again for a smaller last
         batch, without a trace that could be counted.
+    :param own_loop: whether a loop of tfopt's makes the steps, which may trace them several times.
+    :param replicas: the devices that train together.
     :param sync: waits for the device; called at block edges only.
     :param now: the clock, in nanoseconds.
     :param on_call: called after each call with the epoch and how many of its steps are done.
@@ -36,6 +38,8 @@ class StepClock:
     steps_per_epoch: int | None = None
     fills_cache: bool = False
     compiles: bool = False
+    own_loop: bool = False
+    replicas: int = 1
     sync: Callable[[], None] | None = None
     now: Callable[[], int] = perf_counter_ns
     on_call: list[Callable[[int, int], None]] = attrs.field(factory=list)
@@ -44,6 +48,7 @@ class StepClock:
     epoch_begins: list[int] = attrs.field(factory=list)
     epoch_ends: list[int] = attrs.field(factory=list)
     edge_seconds: list[float] = attrs.field(factory=list)
+    step_traces: list[StepTrace] = attrs.field(factory=list)
     first_step_start: int | None = None
     _traces: int = 0
     _tail_compiled: bool = False
@@ -55,8 +60,25 @@ class StepClock:
     _steps_end: int | None = None
     _validated: int = 0
 
-    def count_trace(self) -> None:
-        """Count a trace. Called by the code that is traced."""
+    def count_trace(self, shapes: str) -> None:
+        """Count a trace for a batch of these shapes. Called by the code that is traced.
+
+        Each of several replicas traces the step: theirs before the next step are one.
+        """
+        self.count_compilation()
+        steps = self.steps + self._steps
+        earlier = {trace.shapes for trace in self.step_traces if trace.steps < steps}
+        cause: TraceCause = "shapes"
+        if not steps:
+            cause = "first"
+        elif shapes in earlier:
+            cause = "loop" if self.own_loop else "python"
+        trace = StepTrace(steps=steps, shapes=shapes, cause=cause)
+        if self.replicas == 1 or trace not in self.step_traces:
+            self.step_traces.append(trace)
+
+    def count_compilation(self) -> None:
+        """Count a compilation that traces nothing."""
         self._traces += 1
 
     def begin_epoch(self, epoch: int) -> None:

@@ -1,0 +1,266 @@
+"""Time what an epoch takes besides its steps: the validation, and each callback by its name."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.diagnosis.batches import first_batch, repeated
+from tfopt_core.diagnosis.callback_files import writes_elsewhere
+from tfopt_core.errors import describe
+from tfopt_core.records.diagnosis import EpochPart
+from tfopt_core.statistics.intervals import median
+from tfopt_core.training.build import Built
+
+# A validation that takes longer is projected from its first batches.
+VALIDATION_SECONDS = 2.0
+# Epochs over one batch in memory; the first of them is not counted.
+EPOCHS, STEPS = 4, 8
+# What Keras calls once an epoch, at each step, and at each batch of the validation.
+EPOCH_METHODS = ("on_epoch_begin", "on_epoch_end", "on_test_begin", "on_test_end")
+STEP_METHODS = (
+    "on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end",
+)  # fmt: skip
+TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
+
+
+def epoch_parts(built: Built, batch: Any, *, all_callbacks: bool) -> tuple[EpochPart, ...]:
+    """Return what the validation and each callback take in an epoch.
+
+    Callbacks see some epochs of a few steps over one batch, with their ends. The model is trained
+    by them, and the training cannot go on from it.
+
+    :param built: with the callbacks of `with_files_in`.
+    :param batch: of the training data.
+    :param all_callbacks: whether callbacks that are not Keras' own may be called, since whatever
+        they write stays apart.
+    """
+    validation = _validation(built)
+    parts = [] if validation is None else [validation.part]
+    timed, rest = _callbacks(built, all_callbacks)
+    names = _names(built.training.callbacks)
+    if timed:
+        steps, batches = built.run.steps_per_epoch, None if validation is None else validation.count
+        try:
+            _train(built, batch, [one.callback for one in timed], timed)
+        except Exception as error:  # as above, of its beginning
+            why = f"not timed: a training with the callbacks {describe(error)}"
+            parts += [EpochPart(name=names[id(one.callback)], note=why) for one in timed]
+        else:
+            parts += [one.part(names[id(one.callback)], steps, batches) for one in timed]
+        finally:
+            for one in timed:
+                one.finish()
+    why = (
+        "not timed: it is not called at the end of an epoch here, since it may write where the "
+        "training does"
+    )
+    return (*parts, *(EpochPart(name=names[id(other)], note=why) for other in rest))
+
+
+@attrs.frozen
+class _Validation:
+    """The validation of an epoch, and the number of its batches if known."""
+
+    part: EpochPart
+    count: int | None
+
+
+def _validation(built: Built) -> _Validation | None:
+    data = built.run.datasets.get("validation")
+    if data is None:
+        return None
+    try:
+        _evaluate(built.model, data)  # traces, and fills caches
+        done, seconds, whole = _evaluate(built.model, data)
+    except Exception as error:  # the training will raise it
+        note = f"not timed: it {describe(error)}"
+        return _Validation(EpochPart(name="validation", note=note), None)
+    count = done if whole else built.plans["validation"].cardinality
+    if whole or not done:
+        note = f"{done:,} batches"
+    elif count is None:
+        note = f"at least: the first {done:,} batches, of an unknown number"
+    else:
+        seconds, note = seconds / done * count, f"projected from {done:,} of {count:,} batches"
+    return _Validation(EpochPart(name="validation", seconds=seconds, note=note), count)
+
+
+def _evaluate(model: Any, data: Any) -> tuple[int, float, bool]:
+    """Evaluate until the data or the time is over. Return the batches, the seconds, and whether
+    these were all."""
+    import keras
+
+    begin, done, whole = perf_counter_ns(), 0, True
+
+    class Limit(keras.callbacks.Callback):  # type: ignore[misc]
+        async_safe = True  # or the logs of every batch would be converted for it
+
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            nonlocal done, whole
+            done = batch + 1
+            if (perf_counter_ns() - begin) / 1e9 > VALIDATION_SECONDS:
+                model.stop_evaluating, whole = True, False
+
+    model.evaluate(data, callbacks=[Limit()], verbose=0)
+    return done, (perf_counter_ns() - begin) / 1e9, whole
+
+
+@attrs.define(eq=False)
+class _TimedCallback:
+    """A callback whose methods are timed.
+
+    :param saves: None for a callback that does not save; else how many steps apart it does, 0 for
+        once an epoch.
+    """
+
+    callback: Any
+    saves: int | None = None
+    note: str = ""
+    failure: str = ""
+    epochs: list[int] = attrs.field(factory=list)
+    nanoseconds: Counter[str] = attrs.field(factory=Counter)
+    calls: Counter[str] = attrs.field(factory=Counter)
+
+    def __attrs_post_init__(self) -> None:
+        import keras
+
+        callback = self.callback
+        if isinstance(callback, keras.callbacks.ModelCheckpoint | keras.callbacks.BackupAndRestore):
+            self._save_each_epoch()
+        for name in (*EPOCH_METHODS, *STEP_METHODS, *TEST_METHODS):
+            method = getattr(callback, name)
+            if getattr(method, "__func__", None) is not getattr(keras.callbacks.Callback, name):
+                setattr(callback, name, self._timed(name, method))
+
+    def _save_each_epoch(self) -> None:
+        frequency = self.callback.save_freq
+        self.saves = 0 if frequency == "epoch" else int(frequency)
+        self.callback.save_freq = "epoch"
+        if getattr(self.callback, "save_best_only", False):
+            self.callback.save_best_only = False
+            self.note = "a save, which is made in epochs that improve"
+
+    def _timed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def timed(*args: Any, **kwargs: Any) -> None:
+            if self.failure:
+                return
+            begin = perf_counter_ns()
+            try:
+                method(*args, **kwargs)
+            except Exception as error:  # the training will raise it
+                self.failure = f"not timed: {name} {describe(error)}"
+            self.nanoseconds[name] += perf_counter_ns() - begin
+            self.calls[name] += 1
+
+        return timed
+
+    def end_epoch(self) -> None:
+        """Note the time of the epoch's begin and end."""
+        self.epochs.append(sum(self.nanoseconds.pop(name, 0) for name in EPOCH_METHODS))
+
+    def finish(self) -> None:
+        """Leave the callback as it was, but for how often it saves."""
+        for name in (*EPOCH_METHODS, *STEP_METHODS, *TEST_METHODS):
+            vars(self.callback).pop(name, None)
+
+    def part(self, name: str, steps: int | None, batches: int | None) -> EpochPart:
+        """Return what it takes in an epoch of so many steps and batches of the validation."""
+        if self.failure:
+            return EpochPart(name=name, note=self.failure)
+        seconds, note = median([float(n) for n in self.epochs[1:]]) / 1e9, self.note
+        if self.saves and steps is not None:
+            times = steps // self.saves
+            seconds *= times
+            note = f"{times:,} save{'' if times == 1 else 's'}, one every {self.saves:,} steps"
+        elif self.saves:
+            note = f"a save, one every {self.saves:,} steps"
+        seconds += self._each(STEP_METHODS) * (steps or 0)
+        seconds += self._each(TEST_METHODS) * (batches or 0)
+        return EpochPart(name=name, seconds=seconds, note=note)
+
+    def _each(self, methods: Sequence[str]) -> float:
+        """Return the seconds of a step, or of a batch of the validation."""
+        return sum(
+            self.nanoseconds[name] / self.calls[name] / 1e9 for name in methods if self.calls[name]
+        )
+
+
+def _callbacks(built: Built, all_callbacks: bool) -> tuple[list[_TimedCallback], list[Any]]:
+    """Return the callbacks that are timed, and those that may not be called."""
+    timed, rest = [], []
+    for callback in built.training.callbacks:
+        called = writes_elsewhere(callback) or all_callbacks or _harmless(callback)
+        if called and not _sends(callback):
+            timed.append(_TimedCallback(callback))
+        else:
+            rest.append(callback)
+    return timed, rest
+
+
+def _harmless(callback: Any) -> bool:
+    """Return whether this is a callback of Keras that calls no function of the workload."""
+    import keras
+
+    calls_others = (keras.callbacks.LambdaCallback,)
+    return type(callback).__module__.startswith("keras.") and not isinstance(callback, calls_others)
+
+
+def _sends(callback: Any) -> bool:
+    import keras
+
+    return isinstance(callback, keras.callbacks.RemoteMonitor)
+
+
+def _names(callbacks: Sequence[Any]) -> dict[int, str]:
+    """Return the class names by the identity of the callbacks, numbered from the second on."""
+    seen: Counter[str] = Counter()
+    names = {}
+    for callback in callbacks:
+        name = type(callback).__name__
+        seen[name] += 1
+        names[id(callback)] = name if seen[name] == 1 else f"{name} {seen[name]}"
+    return names
+
+
+def _train(
+    built: Built, batch: Any, callbacks: Sequence[Any], timed: Sequence[_TimedCallback]
+) -> None:
+    """Train some epochs of a few steps over one batch, with whole ends of epochs."""
+    import keras
+
+    model = built.model
+
+    class Epochs(keras.callbacks.CallbackList):  # type: ignore[misc]
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            super().on_epoch_end(epoch, logs)
+            model.stop_training = False  # a callback may want to stop: the data are no training's
+            for one in timed:
+                one.end_epoch()
+
+        def on_train_end(self, logs: Any = None) -> None:
+            pass
+
+    model.fit(
+        repeated(batch, built.run.element_spec, STEPS),
+        validation_data=next(_validation_batch(built), None),
+        epochs=EPOCHS,
+        callbacks=Epochs(
+            list(callbacks), add_history=True, model=model, verbose=0, epochs=built.run.epochs,
+            steps=built.run.steps_per_epoch,
+        ),
+        shuffle=False,
+        verbose=0,
+    )  # fmt: skip
+
+
+def _validation_batch(built: Built) -> Iterator[Any]:
+    """Yield a data set of one batch of the validation, if there is a validation."""
+    if "validation" in built.run.datasets:
+        yield repeated(first_batch(built, "validation"), None, 1)

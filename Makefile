@@ -1,7 +1,7 @@
 # Everything runs in .venv, which is made from nothing: `make venv`.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all check format clean
+.PHONY: help venv demo test test-all check bench-peers format clean
 
 PY := .venv/bin/python
 STAMP := .venv/.installed
@@ -34,6 +34,13 @@ check: venv ## Run ruff, mypy and import-linter
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
+
+PEERS := .venv-peers/bin/python
+
+bench-peers: venv ## Race against Keras on JAX and PyTorch, write docs/peers.md (an hour or two)
+	@test -x $(PEERS) || $(PY) -m venv .venv-peers
+	@$(PEERS) -m pip install --quiet --requirement benchmarks/peers/requirements.txt
+	@$(PY) benchmarks/race.py --peers $(PEERS) --out docs/peers.md
 
 format: venv ## Format the code
 	@.venv/bin/ruff check --fix .

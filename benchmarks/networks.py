@@ -1,8 +1,9 @@
 """Small networks on real data, for the benchmarks: factories as a recipe names them.
 
-`mlp` and `cnn` take Fashion-MNIST (in the repository) in other shapes, `clipart` takes the pictures
-of "clipart-jpeg"; the LSTM and the Transformer of the benchmarks are the shipped workloads
-"weather" and "stdlib-text".
+`mlp` and `cnn` take Fashion-MNIST (in the repository) in other shapes, `autoencoder` as it is,
+`clipart` takes the pictures of "clipart-jpeg", `characters` the source of Python's standard
+library; the LSTM and the Transformer of the benchmarks are the shipped workloads "weather" and
+"stdlib-text".
 """
 
 from __future__ import annotations
@@ -63,6 +64,72 @@ def cnn(examples: int = 4096) -> Workload:
 
     return _workload((_in_colour(train[0]), train[1]),
                      (_in_colour(validation[0]), validation[1]), build_model)  # fmt: skip
+
+
+def autoencoder(examples: int = 4096) -> Workload:
+    """Return two convolutions and two transposed ones that reproduce pictures of 28x28.
+
+    :param examples: of the 10,000 training pictures.
+    """
+    train, validation = (
+        pictures[..., None].astype("float32") / 255 for pictures, _ in _pictures(examples)
+    )
+
+    def build_model() -> Any:
+        import keras
+        from keras import layers
+
+        kept = {"strides": 2, "padding": "same"}
+        pictures = keras.Input((28, 28, 1))
+        hidden = layers.Conv2D(32, 3, activation="relu", **kept)(pictures)
+        hidden = layers.Conv2D(64, 3, activation="relu", **kept)(hidden)
+        hidden = layers.Conv2DTranspose(32, 3, activation="relu", **kept)(hidden)
+        return keras.Model(pictures, layers.Conv2DTranspose(1, 3, **kept)(hidden))
+
+    return Workload(
+        train=DataPlan.from_arrays(train, train),
+        validation=DataPlan.from_arrays(validation, validation),
+        build_model=build_model,
+        loss="mse",
+        baseline="stock fit over arrays in memory, shuffled anew each epoch and batched",
+    )
+
+
+def characters(examples: int = 8000) -> Workload:
+    """Return a GRU of 128 units that predicts each next of 64 characters of Python source.
+
+    :param examples: the number of training texts, at most 8,000; there are 1,000 to validate on.
+    """
+    import email
+    import unittest
+
+    tokens = 64
+    texts = [
+        text
+        for package in (email, unittest)
+        for path in sorted(Path(package.__path__[0]).glob("*.py"))
+        for text in (path.read_bytes(),)
+    ]
+    codes = np.frombuffer(b"".join(texts), np.uint8)
+    codes = np.where((codes >= 32) & (codes < 127), codes - 31, 0).astype("int32")
+    starts = np.linspace(0, len(codes) - tokens - 2, 9000).astype(int)
+    windows = codes[starts[:, None] + np.arange(tokens + 1)]
+    # the last ninth of the text, so that no window lies on both sides
+    train, validation = windows[:8000], windows[8001:]
+    train = train[np.linspace(0, len(train) - 1, examples).astype(int)]
+
+    def build_model() -> Any:
+        import keras
+        from keras import layers
+
+        text = keras.Input((tokens,), dtype="int32")
+        hidden = layers.Embedding(96, 32)(text)
+        hidden = layers.GRU(128, return_sequences=True)(hidden)
+        return keras.Model(text, layers.Dense(96)(hidden))
+
+    return _workload(
+        (train[:, :-1], train[:, 1:]), (validation[:, :-1], validation[:, 1:]), build_model
+    )
 
 
 def clipart(folder: str) -> Workload:

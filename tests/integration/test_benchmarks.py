@@ -131,3 +131,34 @@ def test_a_line_is_made_of_the_json_of_a_first_contact(benchmark):
 def test_each_model_of_the_adapting_benchmark_is_there(benchmark):
     for factory, _, _ in benchmark.MODELS.values():
         assert factory is None or callable(factory)
+
+
+@named("race")
+def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
+    rows = benchmark.standings
+
+    def row(system, seconds, loss=1.0, exact=True):
+        reports = [
+            {"epoch_seconds": [9.0, s, s], "reached_seconds": [9.0, 9 + s, 9 + 2 * s],
+             "losses": [2.0, 1.5, loss], "peak_mib": 100.0}
+            for s in seconds
+        ]  # fmt: skip
+        return rows.Row(system, f"{system} {seconds[0]}", exact, tuple(reports))
+
+    stock, ours = row("stock Keras", [4.0, 4.2, 4.1]), row("tfopt", [1.0, 1.05, 1.02])
+    close = row("PyTorch", [1.0, 1.04, 1.03])
+    assert rows.standing(rows.ratio(stock, ours)) == "ahead"
+    assert rows.standing(rows.ratio(close, ours)) == "level"
+    assert rows.standing(rows.ratio(ours, stock)) == "behind"
+    elsewhere = row("PyTorch", [0.1, 0.1, 0.1], loss=1.2)
+    failed = rows.Row("PyTorch", "PyTorch compiled", True, ({"failed": "no compiler"},) * 3)
+    text = rows.table("mlp", [stock, close, elsewhere, failed, ours])
+    assert "void" in text
+    assert "failed: no compiler" in text
+    assert "tfopt level" in text
+    assert "ahead or level on 1 of 1" in rows.summary({"mlp": [stock, close, elsewhere, ours]})
+    for name in benchmark.LINES:
+        for number, contestant in enumerate(benchmark.ours(name)):
+            path = tmp_path / f"{name}-{number}.toml"
+            path.write_text(benchmark.recipe_text(name, contestant.options["recipe"], 3, None))
+            assert make_request(str(path), [], compares=False)[0].plugins

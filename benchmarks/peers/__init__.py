@@ -1,0 +1,1 @@
+"""What the race runs: the same trainings, written for each system."""

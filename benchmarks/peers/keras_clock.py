@@ -1,0 +1,51 @@
+"""The Keras callback by which all systems that train with Keras are timed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from peers.contestant import Report
+
+REPORT, STARTED = "PEERS_REPORT", "PEERS_STARTED"
+
+
+class EpochClock(keras.callbacks.Callback):
+    """Times the training of each epoch, without its validation, and writes a report at the end."""
+
+    def __init__(self, report: Report, out: Path) -> None:
+        super().__init__()
+        self.report, self.out = report, out
+        self._began = self._seconds = 0.0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Begin an epoch's training."""
+        self._began, self._seconds = time.monotonic(), 0.0
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """End an epoch's training where its validation begins, when all of it is computed."""
+        if keras.backend.backend() == "jax":
+            import jax
+
+            jax.block_until_ready([v.value for v in self.model.trainable_variables])
+        self._seconds = time.monotonic() - self._began
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Note an epoch."""
+        self.report.trained(self._seconds, float(logs["loss"]))
+        self.report.validation_losses.append(float(logs["val_loss"]))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Write the report."""
+        self.report.write(self.out)
+
+
+def clock_of_environment() -> list[keras.callbacks.Callback]:
+    """Return the clock whose report the environment names; none without one."""
+    if REPORT not in os.environ:
+        return []
+    return [EpochClock(Report(float(os.environ[STARTED])), Path(os.environ[REPORT]))]

@@ -56,6 +56,7 @@ def test_each_source_states_its_licence():
         ("fashion-mnist", "MIT"),
         ("fashion-gradients", "MIT"),
         ("flights", "CC0-1.0"),
+        ("flights-features", "CC0-1.0"),
         ("clipart-jpeg", "public domain"),
         ("clipart-transfer", "public domain"),
         ("weather", "CC0-1.0"),

@@ -41,6 +41,10 @@ class FakeProbe:
     asked: list[int] = attrs.field(factory=list)
     loops: dict[tuple[str, int, Any], float] = attrs.field(factory=dict)
     loops_asked: list[Any] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
     def plan(self, split: str = "train") -> DataPlan:
         if split not in self.plans:
@@ -60,6 +64,12 @@ class FakeProbe:
 
     def available_memory_bytes(self) -> int:
         return self.free
+
+    def peak_memory_bytes(self, plugin: Any) -> int | None:
+        """A tenth of the memory beside the batch, and a hundredth for each example."""
+        self.asked.append(plugin.batch_size)
+        taken = self.free // 10 + plugin.batch_size * (self.free // 100)
+        return None if taken > self.free else taken
 
     def loop_seconds(self, plugin: Any, loops: Any) -> list[float]:
         """From the table of loops: (mode, steps, XLA), or steps alone."""

@@ -88,7 +88,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
         result,
         warnings=(
             *result.warnings,
-            *chain.from_iterable(resolved.not_timed.values()),
+            *chain.from_iterable(resolved.search_notes.values()),
             *disabled_so_far(),
         ),
         in_run=None if compared is None else compared.adapted,

@@ -25,7 +25,7 @@ class HookChange:
 class PluginPlan:
     """One plugin of the stack: its resolved settings, its mathematics, and its changes.
 
-    `not_timed` says which loops could not be timed while the settings were resolved, and why.
+    `search_notes` says how its settings were found: what was tried, which loops could not be timed.
     """
 
     name: str
@@ -34,7 +34,7 @@ class PluginPlan:
     math: Math
     summary: str
     changes: tuple[HookChange, ...]
-    not_timed: tuple[str, ...] = ()
+    search_notes: tuple[str, ...] = ()
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -104,9 +104,9 @@ class Prepared:
         return None
 
     @property
-    def not_timed(self) -> tuple[str, ...]:
-        """What could not be timed while the settings of the stack were resolved, and why."""
-        return tuple(text for plugin in self.plugins for text in plugin.not_timed)
+    def search_notes(self) -> tuple[str, ...]:
+        """How the settings of the stack were found, as far as there is something to say."""
+        return tuple(text for plugin in self.plugins for text in plugin.search_notes)
 
     @property
     def resolved(self) -> dict[str, dict[str, Any]]:

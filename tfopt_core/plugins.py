@@ -28,6 +28,12 @@ from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.hooks.helpers import number_or, size_in_words
 from tfopt_core.hooks.specs import Split
 from tfopt_core.private_api import why_without
+from tfopt_core.training.batch_rule import (
+    RateRule,
+    rate_factor,
+    with_batch_size,
+    with_scaled_rate,
+)
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.report import LoopReport, loop_report
@@ -72,6 +78,11 @@ __all__ = [
     "nested_layers",
     "overflow_steps",
     "why_without",
+    # another batch size, and its learning rate
+    "RateRule",
+    "rate_factor",
+    "with_batch_size",
+    "with_scaled_rate",
     # settings and messages
     "describe",
     "example_digests",

@@ -43,14 +43,14 @@ class FakeProbe:
     loops: dict[tuple[str, int, Any], float] = attrs.field(factory=dict)
     loops_asked: list[Any] = attrs.field(factory=list)
     probed: ProbedTraining | None = None
-    reasons: list[str] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
 
     def training(self, plugin: Any) -> ProbedTraining:
         assert self.probed is not None
         return self.probed
 
-    def explain(self, reason: str) -> None:
-        self.reasons.append(reason)
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
     def plan(self, split: str = "train") -> DataPlan:
         if split not in self.plans:
@@ -70,6 +70,12 @@ class FakeProbe:
 
     def available_memory_bytes(self) -> int:
         return self.free
+
+    def peak_memory_bytes(self, plugin: Any) -> int | None:
+        """A tenth of the memory beside the batch, and a hundredth for each example."""
+        self.asked.append(plugin.batch_size)
+        taken = self.free // 10 + plugin.batch_size * (self.free // 100)
+        return None if taken > self.free else taken
 
     def loop_seconds(self, plugin: Any, loops: Any) -> list[float]:
         """From the table of loops: (mode, steps, XLA), or steps alone."""

@@ -98,7 +98,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
         result,
         warnings=(
             *result.warnings,
-            *chain.from_iterable(resolved.resolve_notes.values()),
+            *chain.from_iterable(resolved.search_notes.values()),
             *disabled_so_far(),
         ),
         epoch_parts=ends,

@@ -250,6 +250,12 @@ FEATURES: tuple[Feature, ...] = (
         },
     ),
     Feature(
+        name="loss-masks",
+        lost="whether a loss is taken under a mask is not known, so gradient-accumulation is not "
+        "applied",
+        members={"keras.src.backend.common.masking": "get_keras_mask"},
+    ),
+    Feature(
         name="data-loss",
         lost="the metric data_loss, the loss without its penalties, is not reported",
         members={"keras.src.layers.layer:Layer": "_metrics"},

@@ -51,6 +51,7 @@ class StepFacts:
     what a batch takes when the data are read alone. Where `dispatch_known` is False dispatch and
     compute could not be told apart. `example_bytes` is one training example behind the
     deterministic stages. `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
+    `layers` are the classes of the model's layers by name, nested ones too.
     """
 
     epochs: int
@@ -68,6 +69,7 @@ class StepFacts:
     data_seconds: float
     dispatch_known: bool = True
     findings: tuple[Finding, ...] = ()
+    layers: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

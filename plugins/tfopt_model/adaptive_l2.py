@@ -77,9 +77,9 @@ class AdaptiveL2:
         metadata={"help": "The first strength for kernels that have no penalty yet, above 0."},
     )
     monitor: str = field(
-        default="val_data_loss",
+        default="val_loss",
         validator=validators.min_len(1),
-        metadata={"help": "The loss whose trend counts; val_data_loss holds no penalties."},
+        metadata={"help": "The loss whose trend counts; of val_loss the penalties are taken off."},
     )
     window: int = field(
         default=3,
@@ -132,7 +132,7 @@ class AdaptiveL2:
                 "there are no validation data whose loss it could follow; add them, or use l2"
             )
         state = run.state_of(self)
-        state.setdefault("scales", [1.0])
+        state.setdefault("scales", [self._penalties(run).scale()])
         set_scale = follower(self._penalties(run), lambda: state["scales"][-1])
         return attrs.evolve(options, callbacks=(*options.callbacks, set_scale))
 
@@ -147,9 +147,12 @@ class AdaptiveL2:
                 f'there is no metric "{self.monitor}"; the metrics are: {", ".join(sorted(logs))}'
             )
         state = run.state_of(self)
+        loss = logs[self.monitor]
+        if self.monitor == "val_loss":
+            loss -= self._penalties(run).total()  # they alone would make a trend
         # a new list each time: a checkpoint keeps what is there when it is written
-        state["seen"] = [*state.get("seen", ()), logs[self.monitor]][-self.window :]
-        scales = state.get("scales", [1.0])
+        state["seen"] = [*state.get("seen", ()), loss][-self.window :]
+        scales = state["scales"]
         scale = scales[-1]
         if len(state["seen"]) == self.window:
             slope = trend(state["seen"])
@@ -158,8 +161,8 @@ class AdaptiveL2:
         self._penalties(run).set_scale(scale)
 
     def export(self, code: PlainCode) -> None:
-        """There is none: the trend is that of a metric of tfopt, the loss without penalties."""
-        code.no_plain_form("the strength follows a metric that tfopt reports; l2 has a plain form")
+        """There is none: the strength is set between epochs."""
+        code.no_plain_form("its strength changes from epoch to epoch; l2 has a plain form")
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
@@ -168,7 +171,7 @@ class AdaptiveL2:
         in_effect, scale = penalties.in_effect(), penalties.scale()
         if not in_effect:
             return Effect.not_applied("no layer has a trainable kernel with an L2 penalty or none")
-        scales = run.state_of(self).get("scales", [1.0])
+        scales = run.state_of(self)["scales"]
         changes = sum(one != other for one, other in pairwise(scales))
         if not changes:
             reason = (

@@ -146,8 +146,6 @@ class DropConnect:
         missing = why_without("nested-layers")
         if missing:
             raise PluginRefused(missing)
-        for layer in dropping_layers(model):
-            del layer.call  # of an earlier fit of a script
         names, kept = chosen_layers(model, self.layers)
         drop_weights(model, names, self.rate, self.masks)
         run.state_of(self)["left_out"] = kept

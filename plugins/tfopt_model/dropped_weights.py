@@ -26,7 +26,9 @@ def drop_weights(model: Any, names: Sequence[str], rate: float, masks: str) -> N
     :param masks: "example" draws for each example, "batch" once for all of a batch.
     """
     for layer in model._flatten_layers(include_self=False):
-        if layer.name in names:
+        given = vars(layer).get("call")
+        # an earlier fit of a script may have traced it already
+        if layer.name in names and getattr(given, "settings", None) != (rate, masks):
             layer.call = dropping_call(layer, rate, masks)
 
 
@@ -40,7 +42,7 @@ def dropping_call(dense: Any, rate: float, masks: str) -> Any:
         mean, deviation = moments(dense, inputs, rate)
         return mean_activation(dense.activation, mean, deviation)
 
-    call.dropped_rate, call.traced = rate, 0  # type: ignore[attr-defined]
+    call.settings, call.traced = (rate, masks), 0  # type: ignore[attr-defined]
     return call
 
 
@@ -109,7 +111,7 @@ def mean_activation(activation: Any, mean: Any, deviation: Any) -> Any:
 
 def dropping_layers(model: Any) -> list[Any]:
     """Return the layers of a model that drop their weights."""
-    return [one for one in nested_layers(model) if hasattr(vars(one).get("call"), "dropped_rate")]
+    return [one for one in nested_layers(model) if hasattr(vars(one).get("call"), "settings")]
 
 
 def with_plain_inference(model: Any) -> Any:
@@ -150,7 +152,7 @@ def with_plain_inference(model: Any) -> Any:
 def _plain_moments(dense: Any, inputs: Any) -> Any:
     import keras
 
-    rate = dense.call.dropped_rate
+    rate, _ = dense.call.settings
     linear = made_anew(dense, activation="linear")
     linear.build(inputs.shape)
     linear.set_weights(dense.get_weights())

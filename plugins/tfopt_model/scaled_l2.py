@@ -37,42 +37,50 @@ class Penalties:
         """Put a plain `keras.regularizers.L2` of the present strength into the configuration of
         each layer that is built: a saved model is loaded from it, without tfopt."""
         for layer in self.layers:
-            scaled = layer.built and isinstance(layer.kernel.regularizer, _scaled_l2())
+            scaled = layer.built and _is_scaled(layer.kernel.regularizer)
             if scaled and _UNBUILT in vars(layer):
                 layer.kernel_regularizer = layer.kernel.regularizer.fixed()
+
+    def total(self) -> float:
+        """Return the sum of the penalties of the weights as they are."""
+        kernels = [layer.kernel for layer in self.layers if layer.built]
+        scaled = [one for one in kernels if _is_scaled(one.regularizer)]
+        return sum(float(one.regularizer(one)) for one in scaled)
 
     def in_effect(self) -> int:
         """Return how many kernels of the model have a scaled penalty."""
         built = (layer for layer in self.layers if layer.built)
-        return sum(isinstance(layer.kernel.regularizer, _scaled_l2()) for layer in built)
+        return sum(_is_scaled(layer.kernel.regularizer) for layer in built)
 
 
 def scale_penalties(layers: Sequence[Any], strength: float) -> Penalties:
-    """Have all L2 penalties of these layers' kernels share a scale of 1, in place.
+    """Have all L2 penalties of these layers' kernels share a scale, in place: 1 at first.
 
     :param layers: layers with a kernel, built or not.
     :param strength: for a trainable kernel without a penalty.
     """
     import keras
 
-    with keras.name_scope("tfopt"):
+    # what an earlier fit of a script has traced reads the variable of that fit
+    variable = next((own.scale for own in map(_own_penalty, layers) if _is_scaled(own)), None)
+    if variable is None:
         variable = keras.Variable(
             1.0, trainable=False, dtype="float32", name="l2_scale", aggregation="only_first_replica"
         )
     scaled, added = [], 0
     for layer in layers:
-        holder, name = (layer.kernel, "regularizer") if layer.built else (layer, _UNBUILT)
-        own = getattr(holder, name)
+        own = _own_penalty(layer)
         if layer.built and not layer.kernel.trainable:
             continue
-        # another fit of a script finds the penalties of the one before
-        if isinstance(own, _scaled_l2()):
-            setattr(holder, name, _scaled_l2()(own.l2, variable))
-        elif own is None or type(own) is keras.regularizers.L2:
+        if own is None or type(own) is keras.regularizers.L2:
             first = strength if own is None else float(own.l2)
             added += own is None
-            setattr(holder, name, _scaled_l2()(first, variable))
-        else:
+            penalty = _scaled_l2()(first, variable)
+            if layer.built:
+                layer.kernel.regularizer = penalty
+            else:
+                layer.kernel_regularizer = penalty
+        elif not _is_scaled(own):
             continue
         scaled.append(layer)
     penalties = Penalties(tuple(scaled), variable, added)
@@ -80,10 +88,18 @@ def scale_penalties(layers: Sequence[Any], strength: float) -> Penalties:
     return penalties
 
 
+def _own_penalty(layer: Any) -> Any:
+    return layer.kernel.regularizer if layer.built else layer.kernel_regularizer
+
+
+def _is_scaled(penalty: Any) -> bool:
+    return isinstance(penalty, _scaled_l2())
+
+
 def unscale(layers: Iterable[Any]) -> None:
     """Give the kernels of these layers plain penalties of the present strength, in place."""
     for layer in layers:
-        if layer.built and isinstance(layer.kernel.regularizer, _scaled_l2()):
+        if layer.built and _is_scaled(layer.kernel.regularizer):
             layer.kernel.regularizer = layer.kernel.regularizer.fixed()
 
 

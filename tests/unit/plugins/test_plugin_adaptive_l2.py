@@ -11,6 +11,7 @@ import pytest
 from support.in_process import build_here, train_here
 from tfopt_model.adaptive_l2 import AdaptiveL2, next_scale, trend
 from tfopt_model.l2 import L2
+from tfopt_model.scaled_l2 import scale_penalties
 
 from tfopt_core import Workload
 from tfopt_core.errors import PluginError, PluginRefused
@@ -107,6 +108,20 @@ def test_saved_model_keeps_the_last_strength_and_loads_as_plain_keras(tmp_path: 
     assert penalties == {"keras.src.regularizers.regularizers"}
     assert loaded.layers[0].kernel_regularizer.l2 == pytest.approx(1e-2 * scale)
     assert [float(loss) for loss in loaded.losses] == pytest.approx(losses, rel=1e-5)
+
+
+@pytest.mark.tensorflow
+def test_second_fit_of_a_script_goes_on_with_the_variable_that_is_traced() -> None:
+    model = small_workload().build_model()
+    first = scale_penalties(model.layers, 0.5)
+    first.set_scale(4.0)
+    second = scale_penalties(model.layers, 0.5)
+    assert second.variable is first.variable
+    assert second.scale() == 4.0
+    kernel = model.layers[0].kernel
+    assert float(kernel.regularizer(kernel)) == pytest.approx(
+        2.0 * float((kernel.numpy() ** 2).sum()), rel=1e-5
+    )
 
 
 @pytest.mark.tensorflow

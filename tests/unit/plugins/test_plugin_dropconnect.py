@@ -15,6 +15,7 @@ from tfopt_model.dropconnect import DropConnect
 from tfopt_model.dropped_weights import dropped, dropping_layers, mean_activation, moments
 
 from tfopt_core.errors import PluginRefused
+from tfopt_core.testing import drive, make_run
 
 ROWS = np.random.default_rng(0).normal(size=(8, 40)).astype("float32")
 
@@ -138,14 +139,23 @@ def test_model_that_is_no_graph_is_saved_with_its_means_and_says_so() -> None:
         def call(self, inputs: Any) -> Any:
             return self.hidden(inputs)
 
-    from tfopt_core.testing import drive, make_run
-
     plugin, run, model = DropConnect(layers=("hid*",)), make_run(), Own()
     assert drive(plugin, "wrap_model", model, run=run) is model
     assert len(dropping_layers(model)) == 1
     with pytest.warns(UserWarning, match='means of its dropped weights: the class "Own"'):
         assert plugin.unwrap(model) is model
     assert dropping_layers(model) == []
+
+
+@pytest.mark.tensorflow
+def test_second_fit_of_a_script_keeps_what_the_first_has_traced() -> None:
+    model, plugin = model_with_dropout(), DropConnect()
+    drive(plugin, "wrap_model", model, run=make_run())
+    first = model.get_layer("hidden").call
+    drive(plugin, "wrap_model", model, run=make_run())
+    assert model.get_layer("hidden").call is first
+    drive(DropConnect(rate=0.1), "wrap_model", model, run=make_run())
+    assert model.get_layer("hidden").call is not first
 
 
 @pytest.mark.tensorflow

@@ -28,6 +28,7 @@ from tfopt_core.hooks.helpers import number_or, size_in_words
 from tfopt_core.hooks.specs import Split
 from tfopt_core.private_api import why_without
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.report import LoopReport, loop_report
 from tfopt_core.training.replay.digests import example_digests
@@ -64,9 +65,11 @@ __all__ = [
     # a model, its callbacks, and the loop that trained it
     "EVERY_BATCH",
     "LoopReport",
+    "OptimizedNodes",
     "batch_callbacks",
     "loop_report",
     "nested_layers",
+    "optimized_step",
     "why_without",
     # settings and messages
     "describe",

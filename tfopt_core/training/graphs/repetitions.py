@@ -140,7 +140,7 @@ def repeated_nodes(nodes: Sequence[Any], reads: Sequence[str] = ()) -> list[_Sam
     while waiting:
         for text in waiting.pop().input:
             name = _source(text)
-            if name not in within and name in by_name:
+            if not text.startswith("^") and name not in within and name in by_name:
                 within.add(name)
                 # what only moves a value is looked through
                 waiting += [by_name[name]] if by_name[name].op in _NO_WORK else []

@@ -35,6 +35,7 @@ from tfopt_core.training.batch_rule import (
     with_scaled_rate,
 )
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.report import LoopReport, loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
@@ -73,10 +74,12 @@ __all__ = [
     # a model, its callbacks, and the loop that trained it
     "EVERY_BATCH",
     "LoopReport",
+    "OptimizedNodes",
     "batch_callbacks",
     "loop_report",
     "nested_layers",
     "overflow_steps",
+    "optimized_step",
     "why_without",
     # another batch size, and its learning rate
     "RateRule",

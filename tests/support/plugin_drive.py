@@ -176,6 +176,7 @@ def drive(
         strategy=strategy,
         replicas=strategy.num_replicas_in_sync,
         datasets={"train": data},
+        element_spec=data.element_spec,
         steps_per_epoch=int(data.cardinality()) if steps_known else None,
     )
     with strategy.scope():

@@ -66,3 +66,8 @@ class Probe(Protocol):
         results name it with the reason. A resident loop makes fewer steps a call if they would take
         longer than 0.1 s.
         """
+
+    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        """Return the same with each of these in place of the plugin that is being resolved, each in
+        the loop of the stack, timed in turns. One with which no training can be built or traced
+        gets infinite seconds; the results name it with the reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,11 @@ from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
-from tfopt_core.trials.loop_timing import LoopTime, time_loops
+from tfopt_core.trials.loop_timing import PROBED_STEPS, LoopTime, time_builds, time_loops
 
 SAMPLE_EXAMPLES = 64
 # How many seconds of steady steps a probe takes.
 PROBE_SECONDS = 1.0
-# The most steps of a timed call, even if a training makes more.
-PROBED_STEPS = 64
 
 
 @attrs.define(eq=False)
@@ -133,6 +132,20 @@ class ProcessProbe:
              for kind, steps, xla in loops],
         )  # fmt: skip
         self.not_timed |= {time.loop.name: time.why_not for time in timed if time.why_not}
+        return [time.step_seconds for time in timed]
+
+    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        """Return the median seconds of a steady step with each of these plugins, timed in turns.
+
+        :param plugins: each in place of the plugin that is resolved.
+        """
+        timed = time_builds([partial(self._built, plugin, {}) for plugin in plugins])
+        name = self.job.plugins[self.index].name
+        for plugin, time in zip(plugins, timed, strict=True):
+            if time.why_not:
+                settings = StackedPlugin(name, plugin).settings
+                words = ", ".join(f"{key} = {value}" for key, value in settings.items())
+                self.not_timed[f"{name} with {words}"] = time.why_not
         return [time.step_seconds for time in timed]
 
     def _built_before(self, split: str) -> DataPlan:

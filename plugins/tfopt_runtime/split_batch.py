@@ -22,7 +22,7 @@ from tfopt_core.plugins import (
     number_or,
 )
 from tfopt_runtime.loops import LEAST_GAIN
-from tfopt_runtime.split_call import SplitCalls
+from tfopt_runtime.split_call import SplitCalls, build_before_trace
 
 _XLA: Any = (True, False, "auto")
 
@@ -34,6 +34,9 @@ def split_step(train_step: Callable[..., Any], model: Any, calls: SplitCalls) ->
     """
 
     def step(data: Any) -> Any:
+        import keras
+
+        build_before_trace(model, keras.utils.unpack_x_y_sample_weight(data)[0])
         with calls.within(model):
             return train_step(data)
 

@@ -89,6 +89,30 @@ def split(
     return tf.nest.map_structure(lambda *one: tf.concat(one, 0), *(made for made, _ in computed))
 
 
+def build_before_trace(model: Any, inputs: Any) -> None:
+    """Build a model that has no weights yet. Those that a trace makes hold nothing in it.
+
+    :param inputs: those that are being traced.
+    """
+    import tensorflow as tf
+
+    if why_without("nested-layers") or all(layer.built for layer in [model, *nested_layers(model)]):
+        return
+    if not all(isinstance(part, tf.Tensor) for part in tf.nest.flatten(inputs)):
+        return
+    with tf.init_scope():
+        model(_some(specs_of(inputs), ROWS_A_PART))
+
+
+def specs_of(inputs: Any) -> Any:
+    """Return what these inputs are, for any number of examples."""
+    import tensorflow as tf
+
+    return tf.nest.map_structure(
+        lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), inputs
+    )
+
+
 def pieces_of(inputs: Any, parts: int) -> list[Any]:
     """Return the parts of a batch; where it does not divide evenly the last one is larger."""
     import tensorflow as tf
@@ -137,11 +161,8 @@ def why_not_split(
         if getattr(layer, "stateful", False):
             return f'the layer "{layer.name}" carries states from batch to batch'
     with tf.init_scope():
-        specs = tf.nest.map_structure(
-            lambda part: tf.TensorSpec([None, *part.shape[1:]], part.dtype), inputs
-        )
         try:
-            return _tried(model, call, specs, args, kwargs, parts)
+            return _tried(model, call, specs_of(inputs), args, kwargs, parts)
         except Exception as error:
             return f"a part of a batch {describe(error)}"
 

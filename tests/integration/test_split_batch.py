@@ -85,6 +85,18 @@ def test_losses_and_metrics_are_those_of_plain_keras(stack: Any, tmp_path: Any, 
         assert loop_report(built.model).compiled_steps == 0
 
 
+def test_a_model_that_is_not_built_yet_has_the_weights_of_plain_keras(tmp_path: Any) -> None:
+    def unbuilt() -> Any:
+        from keras import Sequential, layers
+
+        return Sequential([layers.Embedding(20, 5), layers.Flatten(), layers.Dense(3)])
+
+    expected = trained(tmp_path / "plain", build_model=unbuilt)[1]
+    _, history, effects = trained(tmp_path / "split", SPLIT, build_model=unbuilt)
+    assert effects["SplitBatch"].applied
+    assert history["loss"] == pytest.approx(expected["loss"], rel=WITHIN)
+
+
 @pytest.mark.thorough
 def test_it_splits_the_kernel_of_a_sequence(tmp_path: Any) -> None:
     def recurrent() -> Any:

@@ -82,6 +82,11 @@ class FakeProbe:
         self.loops_asked.append(list(loops))
         return [self.loops.get(loop, self.seconds.get(loop[1], math.inf)) for loop in loops]
 
+    def plugin_seconds(self, plugins: Any) -> list[float]:
+        """From the table, in the order in which they are asked for."""
+        self.loops_asked.append(list(plugins))
+        return [self.seconds.get(number, math.inf) for number in range(len(plugins))]
+
     def step_seconds(self, plugin: Any, **training_options: Any) -> float:
         self.asked.append(plugin.steps)
         return self.seconds[plugin.steps]

@@ -97,3 +97,8 @@ class Probe(Protocol):
         The model is built for this alone, except in a script: there it is the script's own, whose
         variables must be put back.
         """
+
+    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        """Return the same with each of these in place of the plugin that is being resolved, each in
+        the loop of the stack, timed in turns. One with which no training can be built or traced
+        gets infinite seconds; the results name it with the reason."""

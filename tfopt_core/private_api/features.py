@@ -241,6 +241,11 @@ FEATURES: tuple[Feature, ...] = (
         members={"keras.src.ops.node:Node": "_keras_history"},
     ),
     Feature(
+        name="output-masks",
+        lost="whether a model's output has a mask is not known, so split-batch is not applied",
+        members={"keras.src.backend.common.masking": "get_keras_mask"},
+    ),
+    Feature(
         name="model-cut",
         lost="the frozen part of a model is not found, so frozen-features is not applied",
         members={

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,13 @@ from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
-from tfopt_core.trials.loop_timing import LoopTime, time_loops
+from tfopt_core.trials.loop_timing import PROBED_STEPS, LoopTime, time_builds, time_loops
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.task import FACTORY, SCRIPT, RunTask
 
 SAMPLE_EXAMPLES = 64
 # How many seconds of steady steps a probe takes.
 PROBE_SECONDS = 1.0
-# The most steps of a timed call, even if a training makes more.
-PROBED_STEPS = 64
 
 
 @attrs.define(eq=False)
@@ -178,6 +177,20 @@ class ProcessProbe:
         wrap, step = built.training.wrap_train_step, built.model.train_step
         batch = next(iter(built.run.datasets["train"]))
         return ProbedTraining(built.model, step if wrap is None else wrap(step), batch)
+
+    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        """Return the median seconds of a steady step with each of these plugins, timed in turns.
+
+        :param plugins: each in place of the plugin that is resolved.
+        """
+        timed = time_builds([partial(self._built, plugin, {}) for plugin in plugins])
+        name = self.job.plugins[self.index].name
+        for plugin, time in zip(plugins, timed, strict=True):
+            if time.why_not:
+                settings = StackedPlugin(name, plugin).settings
+                words = ", ".join(f"{key} = {value}" for key, value in settings.items())
+                self.not_timed[f"{name} with {words}"] = time.why_not
+        return [time.step_seconds for time in timed]
 
     def _built_before(self, split: str) -> DataPlan:
         """Return the data that the plugins before this one make, who may have counted them."""

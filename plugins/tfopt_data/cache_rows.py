@@ -23,6 +23,7 @@ from tfopt_core.data import (
     Stage,
     function_name,
     random_ops,
+    tensor_bytes,
 )
 from tfopt_core.plugins import DataPlan, PluginRefused, RunContext, size_in_words, why_without
 from tfopt_data.cache_place import no_cache
@@ -32,7 +33,7 @@ from tfopt_data.kept_rows import KeptRows, in_files, in_memory
 from tfopt_data.lookup_tables import LookupTables
 from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, why_unsteady
 from tfopt_data.rewrite import Rewrite
-from tfopt_data.row_checks import leaves_of, row_count
+from tfopt_data.row_checks import row_count
 
 
 @attrs.frozen(eq=False)
@@ -114,13 +115,14 @@ def with_cached_rows(
         raise PluginRefused(f'not all that is computed can be kept: {left}; set place = "auto"')
     if maps is None:
         return Rewrite(plan, reason=left)
-    place = _room(examples, maps, rows, memory_bytes, folder)
+    row_bytes = _bytes(maps(rows)) / row_count(rows)
+    place = _room(examples.head.cardinality, row_bytes, memory_bytes, folder)
     if place not in ("memory", "disk"):
         return Rewrite(plan, reason=place)
     tables = LookupTables.of(maps.traced.graph)
     if tables.unknown:
         return Rewrite(plan, reason=f"{named(maps.stages[-1])} reads a table that may change")
-    computed = ComputedRows(examples, maps)
+    computed = ComputedRows(examples, maps, row_bytes + _bytes(rows) / row_count(rows))
     try:
         if place == "memory" or folder is None:
             kept = in_memory(computed, examples.head.cardinality or 1)
@@ -174,15 +176,14 @@ def _maps_by_rows(
 
 
 def _room(
-    examples: Examples, maps: Maps, rows: Any, memory_bytes: float | None, folder: Path | None
+    count: int | None, row_bytes: float, memory_bytes: float | None, folder: Path | None
 ) -> str:
     """Return "memory" or "disk", or why the rows fit into neither."""
     if memory_bytes is None:
         return "memory"
-    count = examples.head.cardinality
     if count is None:
         return "the number of rows is unknown" if folder is None else "disk"
-    needed = count * sum(leaf.nbytes for leaf in leaves_of(maps(rows))) / row_count(rows)
+    needed = count * row_bytes
     if needed <= memory_bytes:
         return "memory"
     if folder is None:
@@ -194,6 +195,12 @@ def _room(
     if needed <= DISK_SHARE * free:
         return "disk"
     return f"the rows need {size_in_words(needed)} and {size_in_words(free)} are free on the disk"
+
+
+def _bytes(element: Any) -> float:
+    import tensorflow as tf
+
+    return float(sum(map(tensor_bytes, tf.nest.flatten(element))))
 
 
 def _reading(

@@ -28,8 +28,13 @@ from tfopt_data.row_checks import (
     unkept,
 )
 
-# Rows that are computed at once, where a map takes batches of any size.
-BLOCK_ROWS = 2_048
+# What is computed at once, where a map takes batches of any size.
+BLOCK_ROWS = 8_192
+BLOCK_BYTES = 8 * 2**20
+# The batches from which it is first found out how a map treats rows.
+CHECKED_BATCHES = 4
+# A batch of rows from a block is computed once more, for so many rows.
+ROWS_A_CHECK = 16
 
 
 class RowsDiffer(Exception):
@@ -59,12 +64,6 @@ class Examples:
 
         return any(leaf.shape.rank and leaf.shape[0] for leaf in tf.nest.flatten(self.spec))
 
-    @property
-    def block_size(self) -> int:
-        """How many rows are computed at once."""
-        size = self.batch.size
-        return size if self.fixed else max(BLOCK_ROWS // size, 2) * size
-
     def blocks(self, size: int) -> Any:
         """Return a data set of blocks of `size` rows; the last one may be smaller."""
         import tensorflow as tf
@@ -83,8 +82,7 @@ class Examples:
 
     def first_rows(self) -> Any:
         """Return the rows of the first batches as one element, None if there are none."""
-        size = 2 * self.batch.size if self.fixed else self.block_size
-        return next(iter(self.blocks(size).take(1)), None)
+        return next(iter(self.blocks(CHECKED_BATCHES * self.batch.size).take(1)), None)
 
 
 @attrs.frozen(eq=False)
@@ -155,14 +153,19 @@ def named(stage: Map) -> str:
 class ComputedRows:
     """The rows that maps make of all examples, block by block, to be kept (see `RowBlocks`).
 
-    The blocks of numbers 1, 2, 4, 8... are computed in another order too: what depends on the
-    other rows of a batch may show in few of them.
+    Batches drawn from the blocks are computed too, as a training would: what depends on the other
+    rows of a batch may show in few of them.
 
+    :param row_bytes: of a row that is computed, with what it is computed from.
     :raises RowsDiffer: while it is read.
     """
 
-    def __init__(self, examples: Examples, maps: Maps) -> None:
+    def __init__(self, examples: Examples, maps: Maps, row_bytes: float) -> None:
         self._examples, self._maps = examples, maps
+        size = examples.batch.size
+        rows = min(BLOCK_ROWS, int(BLOCK_BYTES / max(1.0, row_bytes)))
+        self._block_size = size if examples.fixed else max(1, rows // size) * size
+        self._checked = 0
         self.batch_size: int | None = examples.batch.size
         self.structure: Any = maps.structure
         self.specs: list[tuple[Any, tuple[int, ...]]] = []
@@ -170,15 +173,15 @@ class ComputedRows:
 
     def __iter__(self) -> Iterator[list[Any]]:
         name = named(self._maps.stages[-1])
-        for number, (rows, made) in enumerate(self._computed(), start=1):
+        for rows, made in self._computed():
             length = row_count(rows)
             leaves = [leaf[:length] for leaf in leaves_of(made)]
             specs = [(leaf.dtype, leaf.shape[1:]) for leaf in leaves]
             self.specs = self.specs or specs
             if specs != self.specs or any(len(leaf) != length for leaf in leaves):
                 raise RowsDiffer(f"{name} makes rows of another shape in some batches")
-            if number & (number - 1) == 0 and self._is_mixed(rows, leaves):
-                raise RowsDiffer(f"{name} makes something else of the same rows in another order")
+            if self._checked * ROWS_A_CHECK <= self.count and self._is_mixed(rows, leaves):
+                raise RowsDiffer(f"{name} makes something else of the same rows in another batch")
             self.count += length
             yield leaves
 
@@ -186,7 +189,7 @@ class ComputedRows:
         """Return a data set of blocks and what the maps make of them."""
         import tensorflow as tf
 
-        size, fixed = self._examples.block_size, self._examples.fixed
+        size, fixed = self._block_size, self._examples.fixed
 
         def compute(*element: Any) -> Any:
             rows = element if type(self._examples.spec) is tuple else element[0]
@@ -202,10 +205,11 @@ class ComputedRows:
     def _is_mixed(self, rows: Any, expected: list[Any]) -> bool:
         import numpy as np
 
-        length = row_count(rows)
-        if self._examples.fixed and length < self._examples.block_size:
+        size = self._examples.batch.size
+        places = np.random.default_rng(self.count).permutation(row_count(rows))[:size]
+        if self._examples.fixed and len(places) < size:
             return False
-        places = np.random.default_rng(self.count).permutation(length)
+        self._checked += len(places)
         return differ(leaves_of(self._maps(rows_at(rows, places))), expected, places)
 
 

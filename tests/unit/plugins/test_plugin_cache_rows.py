@@ -240,7 +240,7 @@ def test_a_dependence_that_the_first_batches_hide_shows_later():
     x[15_000:] = np.random.default_rng(1).random((5_000, 1))
     data = tf.data.Dataset.from_tensor_slices((x, np.arange(20_000))).shuffle(9).batch(500)
     rewrite = rows_of(DataPlan.from_dataset(data.map(first_of_batch)))
-    assert "in another order" in rewrite.reason
+    assert "in another batch" in rewrite.reason
 
 
 def test_maps_are_kept_up_to_the_first_that_is_not_by_rows():

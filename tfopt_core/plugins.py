@@ -34,6 +34,7 @@ from tfopt_core.training.batch_rule import (
     with_scaled_rate,
 )
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+from tfopt_core.training.layer_graph import in_order, node_of, parents
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.report import LoopReport, loop_report
 from tfopt_core.training.replay.digests import example_digests
@@ -71,8 +72,11 @@ __all__ = [
     "EVERY_BATCH",
     "LoopReport",
     "batch_callbacks",
+    "in_order",
     "loop_report",
     "nested_layers",
+    "node_of",
+    "parents",
     "why_without",
     # another batch size, and its learning rate
     "RateRule",

@@ -36,6 +36,7 @@ from tfopt_core.training.batch_rule import (
 )
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
+from tfopt_core.training.layer_graph import in_order, node_of, parents
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.report import LoopReport, loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
@@ -76,10 +77,13 @@ __all__ = [
     "LoopReport",
     "OptimizedNodes",
     "batch_callbacks",
+    "in_order",
     "loop_report",
     "nested_layers",
     "overflow_steps",
     "optimized_step",
+    "node_of",
+    "parents",
     "why_without",
     # another batch size, and its learning rate
     "RateRule",

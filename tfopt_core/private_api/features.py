@@ -247,7 +247,8 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="model-cut",
-        lost="the frozen part of a model is not found, so frozen-features is not applied",
+        lost="the graph of a model's layers is not cut, so frozen-features and "
+        "rematerialize are not applied",
         members={
             "keras.src.ops.node:Node": "_keras_history",
             "keras.src.ops.operation:Operation": "_inbound_nodes",

@@ -47,8 +47,8 @@ def why_not_dropped(layer: Any) -> str:
     return ""
 
 
-def chosen_layers(model: Any, patterns: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return the names of the dense layers whose weights are to be dropped, and why others are not.
+def chosen_layers(model: Any, patterns: tuple[str, ...]) -> tuple[list[Any], list[str]]:
+    """Return the dense layers whose weights are to be dropped, and why others are not.
 
     :param patterns: names of layers, shell patterns allowed; without any, the dense layers with an
         activation of a unit alone that do not make the model's outputs.
@@ -65,8 +65,7 @@ def chosen_layers(model: Any, patterns: tuple[str, ...]) -> tuple[list[str], lis
             for layer in named:
                 if why_not_dropped(layer):
                     raise PluginRefused(f'the layer "{layer.name}" {why_not_dropped(layer)}')
-        names = [one.name for one in layers if any(fnmatch(one.name, p) for p in patterns)]
-        return names, []
+        return [one for one in layers if any(fnmatch(one.name, p) for p in patterns)], []
     outputs = _output_layers(model)
     if outputs is None:
         return [], ["which layers make the model's outputs is not known; name layers"]
@@ -74,7 +73,13 @@ def chosen_layers(model: Any, patterns: tuple[str, ...]) -> tuple[list[str], lis
     reasons = {layer: why_not_dropped(layer) for layer in dense}
     reasons |= {layer: "makes the outputs" for layer in dense if layer in outputs}
     kept = [f'"{layer.name}" {reason}' for layer, reason in reasons.items() if reason]
-    return [layer.name for layer, reason in reasons.items() if not reason], kept
+    return [layer for layer, reason in reasons.items() if not reason], kept
+
+
+def places_of(model: Any, layers: list[Any]) -> list[int]:
+    """Return the places of these layers among all of a model, nested ones too."""
+    every = nested_layers(model)
+    return [place for place, one in enumerate(every) if any(one is layer for layer in layers)]
 
 
 def _output_layers(model: Any) -> list[Any] | None:
@@ -105,8 +110,9 @@ class DropConnect:
     all, and regularizes less evenly.
 
     Mixes with: l2; swap-backbone and slim-head come before it. Beside dropout on the same layer it
-    may be too much. A model that is saved has plain Keras layers for the means and the variances,
-    and is meant for inference; one that a callback writes infers by the means alone.
+    may be too much. Over several replicas a resumed training draws other masks. A saved model has
+    plain Keras layers for the means and the variances, and is meant for inference; one that a
+    callback writes infers by the means alone.
 
     Reference: Wan et al., Regularization of Neural Networks using DropConnect, ICML 2013
     """
@@ -146,8 +152,8 @@ class DropConnect:
         missing = why_without("nested-layers")
         if missing:
             raise PluginRefused(missing)
-        names, kept = chosen_layers(model, self.layers)
-        drop_weights(model, names, self.rate, self.masks)
+        chosen, kept = chosen_layers(model, self.layers)
+        drop_weights(model, places_of(model, chosen), self.rate, self.masks)
         run.state_of(self)["left_out"] = kept
         return model
 
@@ -157,8 +163,8 @@ class DropConnect:
         code.helper(
             f"POINTS = {POINTS}", mean_activation, moments, dropped, dropping_call, drop_weights
         )
-        names = [layer.name for layer in dropping_layers(code.model)]
-        code.on_model(f"drop_weights(model, {names!r}, {self.rate!r}, {self.masks!r})")
+        places = places_of(code.model, dropping_layers(code.model))
+        code.on_model(f"drop_weights(model, {places!r}, {self.rate!r}, {self.masks!r})")
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:

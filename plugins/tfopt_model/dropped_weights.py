@@ -16,29 +16,41 @@ MIXING = ("softmax", "log_softmax", "sparsemax", "glu")
 POINTS = 24
 
 
-def drop_weights(model: Any, names: Sequence[str], rate: float, masks: str) -> None:
-    """Have the dense layers of these names drop their weights in training, in place.
+def drop_weights(model: Any, places: Sequence[int], rate: float, masks: str) -> None:
+    """Have the dense layers at these places drop their weights in training, in place.
 
     A weight is 0 with the probability `rate`, and is divided by 1 - rate else, so that its mean
     stays. In inference a unit's sum is taken as normally distributed, and what the activation makes
     of it on average is computed.
 
+    :param places: among all layers, nested ones too; a name that Keras gives differs from run to
+        run.
     :param masks: "example" draws for each example, "batch" once for all of a batch.
     """
-    for layer in model._flatten_layers(include_self=False):
+    import keras
+    import tensorflow as tf
+
+    # the threads of several replicas do not see Keras' global generator, which checkpoints hold
+    shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
+    seed = keras.random.SeedGenerator() if shared else None
+    layers = list(model._flatten_layers(include_self=False))
+    for layer in (layers[place] for place in places):
         given = vars(layer).get("call")
         # an earlier fit of a script may have traced it already
-        if layer.name in names and getattr(given, "settings", None) != (rate, masks):
-            layer.call = dropping_call(layer, rate, masks)
+        if getattr(given, "settings", None) != (rate, masks):
+            layer.call = dropping_call(layer, rate, masks, seed)
 
 
-def dropping_call(dense: Any, rate: float, masks: str) -> Any:
-    """Return what a dense layer calls in the place of its own `call`."""
+def dropping_call(dense: Any, rate: float, masks: str, seed: Any = None) -> Any:
+    """Return what a dense layer calls in the place of its own `call`.
+
+    :param seed: the `keras.random.SeedGenerator` that the masks come from; None for the global one.
+    """
 
     def call(inputs: Any, training: bool | None = None) -> Any:
         if training:
             call.traced += 1  # type: ignore[attr-defined]
-            return dropped(dense, inputs, rate, masks)
+            return dropped(dense, inputs, rate, masks, seed)
         mean, deviation = moments(dense, inputs, rate)
         return mean_activation(dense.activation, mean, deviation)
 
@@ -46,7 +58,7 @@ def dropping_call(dense: Any, rate: float, masks: str) -> Any:
     return call
 
 
-def dropped(dense: Any, inputs: Any, rate: float, masks: str) -> Any:
+def dropped(dense: Any, inputs: Any, rate: float, masks: str, seed: Any = None) -> Any:
     """Return the outputs of a dense layer with weights and biases dropped at random."""
     import keras
 
@@ -54,18 +66,18 @@ def dropped(dense: Any, inputs: Any, rate: float, masks: str) -> Any:
     kernel = ops.convert_to_tensor(dense.kernel)
     bias = None if dense.bias is None else ops.convert_to_tensor(dense.bias)
     if masks == "batch":
-        outputs = ops.matmul(inputs, keras.random.dropout(kernel, rate))
+        outputs = ops.matmul(inputs, keras.random.dropout(kernel, rate, seed=seed))
         if bias is not None:
-            outputs = outputs + keras.random.dropout(bias, rate)
+            outputs = outputs + keras.random.dropout(bias, rate, seed=seed)
         return dense.activation(outputs)
     shape = ops.shape(inputs)
     width, units = kernel.shape
     kernels = ops.broadcast_to(kernel, (shape[0], width, units))
     rows = ops.reshape(inputs, (shape[0], math.prod(inputs.shape[1:-1]), width))
-    outputs = ops.matmul(rows, keras.random.dropout(kernels, rate))
+    outputs = ops.matmul(rows, keras.random.dropout(kernels, rate, seed=seed))
     if bias is not None:
         biases = ops.broadcast_to(bias, (shape[0], 1, units))
-        outputs = outputs + keras.random.dropout(biases, rate)
+        outputs = outputs + keras.random.dropout(biases, rate, seed=seed)
     return dense.activation(ops.reshape(outputs, (*shape[:-1], units)))
 
 

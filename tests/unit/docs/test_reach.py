@@ -70,7 +70,7 @@ def test_what_several_replicas_refuse_is_in_the_table(name: str) -> None:
         if hook in hooks and not (name == "resident" and hook == "configure_training"):
             try:
                 drive(plugin, hook, value, run=run)
-            except TfoptError as refusal:  # for another reason, such as no network of workers
-                assert "replicas" not in str(refusal)
+            except TfoptError as refusal:
+                run.state_of("refusals")[hook] = str(refusal)
     refused = any(why in repr(run.states) for why in ("replicas", "devices itself"))
     assert refused is (rows()[name][3] == "no")

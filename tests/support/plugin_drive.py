@@ -143,7 +143,7 @@ def make_run(folder: Path, machine: Machine = CPU, epochs: int = 2, **given: Any
     """A run without data yet."""
     return RunContext(
         seed=1, variant="full", epochs=epochs, batch_size=16, machine=machine, folder=folder,
-        **given,
+        kept=folder / "kept", **given,
     )  # fmt: skip
 
 

@@ -197,6 +197,11 @@ FEATURES: tuple[Feature, ...] = (
         },
     ),
     Feature(
+        name="profiler-traces",
+        lost="a profiler's trace is kept, and not read",
+        members={"tensorflow.tsl.profiler.protobuf.xplane_pb2": "XSpace"},
+    ),
+    Feature(
         name="called-graphs",
         lost="diagnose and the notes on checkpoints do not see into functions that a step calls",
         members={"tensorflow.python.framework.ops:Graph": "_get_function"},

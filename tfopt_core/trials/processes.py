@@ -230,7 +230,8 @@ class Processes:
         runtime, changes = self._runtime(variant.plugins)
         return Job(
             recipe=self.request.recipe, plugins=variant.plugins, variant=variant.name, seed=seed,
-            machine=self.request.machine, folder=folder, runtime=runtime, runtime_changes=changes,
+            machine=self.request.machine, folder=folder, kept=self.request.kept, runtime=runtime,
+            runtime_changes=changes,
         )  # fmt: skip
 
     def _runtime(

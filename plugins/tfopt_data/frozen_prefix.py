@@ -299,7 +299,8 @@ def _traced(part: Any) -> tuple[Any, tuple[str, ...], bool]:
 
     masked: list[bool] = []
 
-    @tf.function  # type: ignore[untyped-decorator]
+    # as Keras traces a step; AutoGraph would only cost time
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
     def trained(inputs: Any) -> Any:
         outputs = keras.tree.flatten(part(inputs, training=True))
         masked.extend(get_keras_mask(output) is not None for output in outputs)

@@ -128,6 +128,10 @@ def with_head(model: Any, cut: Halves, on_traced: Any) -> None:
     class Headed(own):  # type: ignore[misc, valid-type]
         tfopt_own_class = own
 
+        def __new__(cls, *args: Any, **named: Any) -> Any:
+            """Return another model, such as a clone that a callback makes, of the own class."""
+            return own(*args, **named)
+
         @property
         def input_spec(self) -> None:
             return None

@@ -19,6 +19,7 @@ from tfopt_core.training.precision import keep_in_float32, set_policy
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import CompiledModels
 from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.epochs_read import EpochsRead
 from tfopt_core.training.scripts.fit_data import FitData
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.limits import cut_short
@@ -46,6 +47,7 @@ class Session:
     models: CompiledModels = attrs.field(factory=CompiledModels)
     precision: PrecisionPolicy = attrs.field(factory=PrecisionPolicy)
     changes: tuple[Change, ...] = ()
+    epochs_read: EpochsRead = attrs.field(factory=EpochsRead)
     calls: int = 0
     _run: RunContext | None = None
     _scope: Any = None

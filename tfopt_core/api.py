@@ -136,11 +136,12 @@ def _checked(recipe: str | Path, overrides: Mapping[str, Any] | Sequence[str]) -
 def _job(checked: CheckedRecipe, folder: Path, seed: int) -> Job:
     return Job(
         recipe=checked.recipe,
-        plugins=checked.plugins,
+        plugins=(*checked.plugins, *checked.observers),
         variant="full",
         seed=seed,
         machine=read_machine(),
         folder=folder,
+        kept=folder / "observed",
     )
 
 

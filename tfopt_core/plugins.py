@@ -11,6 +11,7 @@ from tfopt_core.hooks import (
     Diagnosis,
     Effect,
     Finding,
+    FoundTable,
     Gpu,
     Machine,
     PrecisionPolicy,
@@ -28,7 +29,15 @@ from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.hooks.helpers import number_or, size_in_words
 from tfopt_core.hooks.specs import Split
 from tfopt_core.private_api import why_without
+from tfopt_core.training.batch_rule import (
+    RateRule,
+    rate_factor,
+    with_batch_size,
+    with_scaled_rate,
+)
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
+from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
+from tfopt_core.training.layer_graph import in_order, node_of, parents
 from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.loops.report import LoopReport, loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
@@ -43,6 +52,7 @@ __all__ = [
     "Control",
     "DataPlan",
     "Effect",
+    "FoundTable",
     "Gpu",
     "Machine",
     "PluginRefused",
@@ -67,11 +77,21 @@ __all__ = [
     # a model, its callbacks, and the loop that trained it
     "EVERY_BATCH",
     "LoopReport",
+    "OptimizedNodes",
     "batch_callbacks",
+    "in_order",
     "loop_report",
     "nested_layers",
     "overflow_steps",
+    "optimized_step",
+    "node_of",
+    "parents",
     "why_without",
+    # another batch size, and its learning rate
+    "RateRule",
+    "rate_factor",
+    "with_batch_size",
+    "with_scaled_rate",
     # settings and messages
     "describe",
     "example_digests",

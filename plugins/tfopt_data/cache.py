@@ -26,6 +26,13 @@ from tfopt_core.plugins import (
 from tfopt_data.cache_partial import fitting_part, hybrid_source
 from tfopt_data.cache_place import Place, cache_prefix, heavy_shuffle, where_it_stands
 from tfopt_data.cache_results import with_kept_results
+from tfopt_data.cache_rows import (
+    MapsOverBatches,
+    RowSource,
+    changed_tables,
+    maps_over_batches,
+    with_cached_rows,
+)
 from tfopt_data.cache_storage import (
     MEMORY_SHARE,
     check_memory,
@@ -37,6 +44,7 @@ from tfopt_data.cache_storage import (
     sizes,
     with_size,
 )
+from tfopt_data.kept_rows import private_folder
 from tfopt_data.prefix import Prefix, out_of_order
 from tfopt_data.rewrite import Rewrite, costly_input, effect, remember, splits_setting, stages_of
 
@@ -109,17 +117,24 @@ class Cache:
 
     What it does: puts a tf.data cache behind the longest part of the input pipeline that yields
     the same each time. Deterministic maps behind a shuffle are moved before it; random
-    augmentation is never kept. Examples go into memory if they fit into half of what is free, else
+    augmentation is never kept. Where a map takes whole batches behind a shuffle (with a
+    FeatureSpace, say) and makes each row of one row alone, its rows are computed before the first
+    step, and the shuffle and the batch draw from them; real batches are reordered, split and
+    repeated to find that out. Examples go into memory if they fit into half of what is free, else
     on the disk if it has room, else as many as fit are kept in memory and the others are streamed.
 
-    Why it helps: reading, decoding and resizing are paid once instead of once an epoch.
+    Why it helps: reading, decoding, resizing and looking up are paid once instead of once an epoch.
+    Rows that are kept are gathered by their number, which is faster than slicing a table.
 
     When it does not: for arrays that nothing is computed from, for one epoch, and where the
-    training, not the input, is the bottleneck. A cache on disk can be slower than none.
+    training, not the input, is the bottleneck. A cache on disk can be slower than none. A map over
+    batches that uses the other rows of its batch, or pads to the longest one, is computed anew, and
+    named with its line; so is one that makes ragged tensors or text.
 
     Mixes with: prefetch and parallel-map; with the latter the first epoch is faster too. A shuffle
     over all examples behind a cache on disk would hold them in memory, so there is none then; in
-    part, maps behind such a shuffle keep their results by the number of the example.
+    part, maps behind such a shuffle keep their results by the number of the example. Rows that are
+    kept are arrays: resident and chunked can stand on them.
 
     Reference: https://www.tensorflow.org/guide/data_performance#caching
     """
@@ -192,6 +207,28 @@ class Cache:
         return remember(self, run, split, self._cached(run, split, plan))
 
     def _cached(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
+        found = maps_over_batches(plan)
+        if found is None:
+            return self._with_examples(run, split, plan)
+        rows = self._with_rows(run, split, plan, found)
+        if rows.done:
+            return rows
+        rewrite = self._with_examples(run, split, plan)
+        if rewrite.done:
+            return attrs.evolve(rewrite, done=f"{rewrite.done}; not kept: {rows.reason}")
+        return attrs.evolve(rewrite, reason=f"{rewrite.reason}, and {rows.reason}")
+
+    def _with_rows(
+        self, run: RunContext, split: Split, plan: DataPlan, found: MapsOverBatches
+    ) -> Rewrite:
+        memory: float | None = self._budget(run, split)
+        if self.storage in ("memory", "disk"):
+            memory = None if self.storage == "memory" else 0
+        on_disk = self.storage in ("disk", "disk-or-partial")
+        folder = private_folder(run, split) if on_disk else None
+        return with_cached_rows(plan, found, memory, folder, at_end=self.place == "end")
+
+    def _with_examples(self, run: RunContext, split: Split, plan: DataPlan) -> Rewrite:
         budget = self._budget(run, split)
         if self.storage == "partial":
             return with_partial_cache(plan, budget, self.place)
@@ -216,12 +253,14 @@ class Cache:
         return total * (TRAIN_SHARE if split == "train" else 1 - TRAIN_SHARE)
 
     def export(self, code: PlainCode) -> None:
-        """A cache is a stage of tf.data, which core writes; results kept by number are not."""
+        """A cache is a stage of tf.data, which core writes; kept results and rows are not."""
         if any(isinstance(stage, Map) and stage.kept_bytes for stage in code.all_stages()):
             code.no_plain_form(
                 "too few examples fit into memory for a cache before the shuffle, and tf.data has "
                 "none that keeps results by the number of the example"
             )
+        if any(isinstance(stage, RowSource) for stage in code.all_stages()):
+            code.no_plain_form("rows of maps over batches are computed before the training begins")
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
@@ -229,5 +268,5 @@ class Cache:
         found = effect(self, run, "Cache")
         if found.applied and run.epochs == 1:
             return Effect.not_applied("trained one epoch, so nothing was read back")
-        missing = incomplete(self, run)
+        missing = incomplete(self, run) or changed_tables(self, run)
         return Effect.not_applied(missing) if found.applied and missing else found

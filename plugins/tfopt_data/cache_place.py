@@ -25,7 +25,7 @@ def cache_prefix(plan: DataPlan, place: Place) -> Prefix | str:
 
     :raises PluginRefused: if not all of what is computed can be kept, and that was asked for.
     """
-    refusal = _refusal(plan)
+    refusal = no_cache(plan)
     if refusal:
         return refusal
     prefix = deterministic_prefix(plan)
@@ -55,7 +55,7 @@ def _is_reordered_behind(plan: DataPlan, prefix: Prefix) -> bool:
     return is_reshuffled([stage for stage in plan.stages if stage not in prefix.head])
 
 
-def _refusal(plan: DataPlan) -> str:
+def no_cache(plan: DataPlan) -> str:
     """Why no cache may be put anywhere into this plan, "" if one may."""
     source = plan.source
     if source.origin == "pydataset":

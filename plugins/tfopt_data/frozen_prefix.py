@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
 
 from tfopt_core.data import all_ops, changing_ops
-from tfopt_core.plugins import nested_layers, why_without
+from tfopt_core.plugins import in_order, nested_layers, node_of, parents, why_without
 
 # The key under which the features stand in the place of the model's inputs.
 KEY = "tfopt_frozen_features"
@@ -61,7 +61,7 @@ def halves(model: Any) -> Halves | str:
     if reason:
         return reason
     outputs = keras.tree.flatten(model.outputs)
-    nodes = list(_in_order(outputs))
+    nodes = list(in_order(outputs))
     ended = {node: why for node in nodes if (why := _why_it_ends(node))}
     # a layer with a seed mostly draws: looked at first, so that the rest is traced once
     seeded = [node for node in nodes if node in _frozen(nodes, ended) and _has_seed(node)]
@@ -183,29 +183,6 @@ def _is_sequential(model: Any) -> bool:
     return isinstance(model, keras.Sequential)
 
 
-def _node(tensor: Any) -> Any:
-    history = tensor._keras_history
-    return history.operation._inbound_nodes[history.node_index]
-
-
-def _in_order(outputs: Sequence[Any]) -> Iterator[Any]:
-    """Yield the nodes of a graph, each behind all that it reads."""
-    seen: set[Any] = set()
-    stack = [(_node(tensor), False) for tensor in reversed(outputs)]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(parent, False) for parent in _parents(node) if parent not in seen]
-
-
-def _parents(node: Any) -> Iterator[Any]:
-    return (_node(tensor) for tensor in node.input_tensors)
-
-
 def _is_layer(node: Any) -> bool:
     import keras
 
@@ -235,7 +212,7 @@ def _has_seed(node: Any) -> bool:
 def _frozen(nodes: Iterable[Any], ended: dict[Any, str]) -> set[Any]:
     frozen: set[Any] = set()
     for node in nodes:
-        if node not in ended and all(parent in frozen for parent in _parents(node)):
+        if node not in ended and all(parent in frozen for parent in parents(node)):
             frozen.add(node)
     return frozen
 
@@ -243,7 +220,7 @@ def _frozen(nodes: Iterable[Any], ended: dict[Any, str]) -> set[Any]:
 def _cut(nodes: Sequence[Any], outputs: Sequence[Any], frozen: set[Any]) -> list[Any]:
     """Return the frozen tensors that the rest of the model reads, or that are outputs."""
     read = [tensor for node in nodes if node not in frozen for tensor in node.input_tensors]
-    found = {id(tensor): tensor for tensor in [*read, *outputs] if _node(tensor) in frozen}
+    found = {id(tensor): tensor for tensor in [*read, *outputs] if node_of(tensor) in frozen}
     return list(found.values())
 
 
@@ -256,7 +233,7 @@ def _reasons(nodes: Sequence[Any], frozen: set[Any], ended: dict[Any, str]) -> t
     first = [
         ended[node]
         for node in nodes
-        if node in ended and all(parent in frozen for parent in _parents(node))
+        if node in ended and all(parent in frozen for parent in parents(node))
     ]
     return tuple(dict.fromkeys(first))[:MOST_NAMED]
 

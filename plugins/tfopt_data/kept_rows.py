@@ -1,18 +1,33 @@
-"""The examples of one epoch, kept in memory or in files that are read at any place."""
+"""Rows of examples, kept in memory or in files that are read at any place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
-from tfopt_data.python_source import Rows
+from tfopt_core.plugins import RunContext
 
 # Rows for which memory is taken first; it is doubled whenever they do not suffice.
 FIRST_ROWS = 1024
+
+
+class RowBlocks(Protocol):
+    """Rows that come block by block: iterating yields the leaves of a block, each (rows, ...).
+
+    The structure of an example, the types and shapes of a row's leaves, the size of a batch and the
+    number of rows so far are known once the first block, or the last, was read.
+    """
+
+    structure: Any
+    specs: list[tuple[Any, tuple[int, ...]]]
+    batch_size: int | None
+    count: int
+
+    def __iter__(self) -> Iterator[list[Any]]: ...
 
 
 @attrs.frozen(eq=False)
@@ -58,16 +73,19 @@ class KeptRows:
         return tf.nest.pack_sequence_as(self.structure, leaves)
 
 
-def in_memory(rows: Rows) -> KeptRows:
-    """Return all rows as arrays in memory."""
+def in_memory(rows: RowBlocks, first: int = FIRST_ROWS) -> KeptRows:
+    """Return all rows as arrays in memory.
+
+    :param first: rows for which memory is taken first.
+    """
     import numpy as np
 
     arrays: list[Any] = []
     for start, leaves in _placed(rows):
         end = start + len(leaves[0])
         if not arrays:
-            first = max(FIRST_ROWS, end)
-            arrays = [np.empty((first, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+            room = max(first, end)
+            arrays = [np.empty((room, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
         if end > len(arrays[0]):
             for array in arrays:
                 # not filled with zeros: rows beyond the last are never read
@@ -77,7 +95,7 @@ def in_memory(rows: Rows) -> KeptRows:
     return _kept(rows, tuple(array[: rows.count] for array in arrays))
 
 
-def in_files(rows: Rows, folder: Path) -> KeptRows:
+def in_files(rows: RowBlocks, folder: Path) -> KeptRows:
     """Return all rows as arrays that are mapped from files, one for each leaf of an example."""
     import numpy as np
 
@@ -98,13 +116,21 @@ def in_files(rows: Rows, folder: Path) -> KeptRows:
     return _kept(rows, arrays)
 
 
-def _placed(rows: Rows) -> Iterator[tuple[int, list[Any]]]:
+def private_folder(run: RunContext, split: str) -> Path:
+    """Return a folder for the rows of this build alone: a replay builds twice in one process."""
+    build = 1
+    while (folder := run.folder / f"rows-{split}" / f"fit-{run.fit_index}-{build}").exists():
+        build += 1
+    return folder
+
+
+def _placed(rows: RowBlocks) -> Iterator[tuple[int, list[Any]]]:
     start = 0
     for leaves in rows:
         yield start, leaves
         start += len(leaves[0])
 
 
-def _kept(rows: Rows, arrays: tuple[Any, ...]) -> KeptRows:
+def _kept(rows: RowBlocks, arrays: tuple[Any, ...]) -> KeptRows:
     assert rows.batch_size is not None
     return KeptRows(arrays, rows.structure, rows.count, rows.batch_size)

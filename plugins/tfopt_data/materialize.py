@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Literal
 
@@ -35,7 +34,7 @@ from tfopt_core.plugins import (
     size_in_words,
 )
 from tfopt_data.cache_storage import DISK_SHARE
-from tfopt_data.kept_rows import KeptRows, in_files, in_memory
+from tfopt_data.kept_rows import KeptRows, in_files, in_memory, private_folder
 from tfopt_data.python_source import PythonSource, Rows, python_source
 from tfopt_data.repeating import (
     Order,
@@ -219,7 +218,7 @@ class Materialize:
         if kept is None:
             rows = Rows(python, next(python.epochs()))
             in_file = self.storage == "disk"
-            kept = in_files(rows, _private_folder(run, split)) if in_file else in_memory(rows)
+            kept = in_files(rows, private_folder(run, split)) if in_file else in_memory(rows)
             remember_first_epoch(python, kept)
         return kept
 
@@ -259,14 +258,6 @@ def _check_room(storage: str, needed: int, free: int, room: int) -> None:
             f"the examples need {size_in_words(needed)}, and {size_in_words(room)} are free on the "
             "disk of the runs; leave materialize out of the stack"
         )
-
-
-def _private_folder(run: RunContext, split: str) -> Path:
-    """Return a folder for this build alone: a replay builds twice in one process."""
-    build = 1
-    while (folder := run.folder / f"rows-{split}" / f"fit-{run.fit_index}-{build}").exists():
-        build += 1
-    return folder
 
 
 def _is_off_python(dataset: Any, python: PythonSource) -> bool:

@@ -49,12 +49,15 @@ def with_prefetch_to_device(
 class PrefetchToDevice:
     """Copies the next batches to the accelerator while the current step computes.
 
-    What it does: ends the input pipeline with a prefetch into the memory of the GPU.
+    What it does: ends the input pipeline with a prefetch into the memory of the GPU. It pins no
+    memory: TensorFlow takes pinned (page-locked) memory by itself for what its kernels mark as
+    meant for a GPU, leaves other batches in ordinary memory, and has no public switch for that.
 
     Why it helps: a step finds its batch on the device and does not wait for the copy.
 
     When it does not: on a machine without an accelerator; for small batches, whose copy takes
-    microseconds; over several devices, where the strategy copies to each of them itself.
+    microseconds; over several devices, where the strategy copies to each of them itself. The copy
+    of a batch in ordinary memory overlaps with a step only in part (tensorflow#43905).
 
     Mixes with: cache, parallel-map and prefetch; it stands after everything else, and takes a few
     batches of device memory.

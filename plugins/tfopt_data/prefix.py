@@ -64,7 +64,7 @@ def deterministic_prefix(plan: DataPlan) -> Prefix:
         # built for it, which would count the examples and draw a seed
         ops = random_ops(plan.with_stages((*head, stage)), len(head))
         if ops:
-            stopped = _said(stage, ops)
+            stopped = why_unsteady(stage, ops)
             break
         if behind:
             passed = tuple(behind)
@@ -78,7 +78,7 @@ def unsteady_stage(plan: DataPlan) -> str:
     """The first stage that draws at random, in words, "" if there is none."""
     for index, _ in enumerate(plan.stages[1:], start=1):
         if ops := random_ops(plan, index):
-            return _said(plan.stages[index], ops)
+            return why_unsteady(plan.stages[index], ops)
     return ""
 
 
@@ -114,7 +114,7 @@ def unsteady(plan: DataPlan) -> str:
         if _reshuffles(stage):
             return f'"{stage.describe()}" gives each epoch another order'
         if ops := random_ops(plan, index):
-            return _said(stage, ops)
+            return why_unsteady(stage, ops)
     return out_of_order(plan, plan.stages)
 
 
@@ -132,7 +132,7 @@ def misplaced_cache(plan: DataPlan) -> str:
                 f'it stands behind "{stage.describe()}", so each epoch has the first one\'s order'
             )
         if ops := random_ops(plan, index):
-            return f"each epoch sees the first one's values, since {_said(stage, ops)}"
+            return f"each epoch sees the first one's values, since {why_unsteady(stage, ops)}"
     return ""
 
 
@@ -150,7 +150,8 @@ def _computes(stages: tuple[Stage, ...]) -> bool:
     return source.origin not in ("arrays", "range", "tensors")
 
 
-def _said(stage: Stage, ops: tuple[str, ...]) -> str:
+def why_unsteady(stage: Stage, ops: tuple[str, ...]) -> str:
+    """Return what a stage with these changing ops does, in words."""
     name = function_name(getattr(stage, "function", stage))
     if ops == (stage.kind,):
         return f'{stage.kind} "{name}" is not known to be deterministic'

@@ -65,7 +65,7 @@ def vectorized(
         except _Differs as difference:
             reasons.append(f"{difference} {how}")
         except Exception as error:  # whatever the function's author, or TensorFlow, raises
-            reasons.append(f"fails {how} ({_cause(error)})")
+            reasons.append(f"fails {how} ({cause_of(error)})")
         else:
             vars(shaped).update(of=function, how=how)  # for who writes it down
             return Vectorized(shaped, how)
@@ -229,8 +229,8 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _cause(error: Exception) -> str:
-    """The line of a message that says why; autograph puts the places in the code before it."""
+def cause_of(error: Exception) -> str:
+    """Return the line of a message that says why; autograph puts places in the code before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

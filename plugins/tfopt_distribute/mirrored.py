@@ -13,6 +13,7 @@ from tfopt_core.plugins import (
     Effect,
     PlainCode,
     PluginRefused,
+    RateRule,
     RunContext,
     RuntimeOptions,
     Split,
@@ -22,16 +23,15 @@ from tfopt_core.plugins import (
     hookimpl,
     literal,
     why_without,
+    with_scaled_rate,
 )
 from tfopt_distribute.batch_rule import (
     BatchRule,
-    RateRule,
     batch_size_setting,
     check_rules,
     learning_rate_setting,
     rules_in_words,
     with_larger_batch,
-    with_scaled_rate,
 )
 from tfopt_distribute.cluster_settings import others
 from tfopt_distribute.devices import check_devices, devices_of, logical_devices

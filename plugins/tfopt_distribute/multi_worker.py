@@ -16,6 +16,7 @@ from tfopt_core.plugins import (
     PlainCode,
     PluginRefused,
     Probe,
+    RateRule,
     RunContext,
     RuntimeOptions,
     Split,
@@ -23,16 +24,15 @@ from tfopt_core.plugins import (
     ValueHook,
     hookimpl,
     why_without,
+    with_scaled_rate,
 )
 from tfopt_distribute.batch_rule import (
     BatchRule,
-    RateRule,
     batch_size_setting,
     check_rules,
     learning_rate_setting,
     rules_in_words,
     with_larger_batch,
-    with_scaled_rate,
 )
 from tfopt_distribute.cluster_settings import (
     addresses_setting,

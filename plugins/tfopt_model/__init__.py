@@ -1,1 +1,1 @@
-"""Plugins that change the model: L2 penalties."""
+"""Plugins that change the model: penalties, dropped weights, other backbones and heads."""

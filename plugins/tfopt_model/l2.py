@@ -28,7 +28,7 @@ def add_l2(model: Any, strength: float) -> tuple[str, ...]:
     import keras
 
     names = []
-    for layer in _layers_with_kernels(model):
+    for layer in layers_with_kernels(model):
         if layer.built:
             # set on a built layer, `kernel_regularizer` would add no loss: the variable's does
             if layer.kernel.regularizer is None and layer.kernel.trainable:
@@ -43,7 +43,8 @@ def add_l2(model: Any, strength: float) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _layers_with_kernels(model: Any) -> Iterator[Any]:
+def layers_with_kernels(model: Any) -> Iterator[Any]:
+    """Yield the layers of a model that have a kernel, or will once they are built."""
     import keras
 
     for layer in model._flatten_layers(include_self=False):
@@ -78,6 +79,7 @@ class L2:
 
     targets: ClassVar[tuple[str, ...]] = ("convergence",)
     model_change: ClassVar[str] = "in-place"
+    after: ClassVar[tuple[str, ...]] = ("swap-backbone", "slim-head")
 
     strength: float = field(
         default=1e-4,
@@ -101,7 +103,7 @@ class L2:
 
     def export(self, code: PlainCode) -> None:
         """The penalties, added to the model that is built."""
-        code.helper(_layers_with_kernels, add_l2)
+        code.helper(layers_with_kernels, add_l2)
         code.on_model(f"add_l2(model, {self.strength!r})")
 
     @hookimpl

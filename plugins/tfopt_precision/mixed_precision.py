@@ -137,7 +137,7 @@ class MixedPrecision:
         training = probe.training(attrs.evolve(chosen, float32_layers=()))
         found = probe_layers(training.model, training.train_step, training.batch, chosen.policy)
         for reason in reasons(found):
-            probe.explain(reason)
+            probe.note(reason)
         if found.refused:
             return attrs.evolve(chosen, policy="float32", float32_layers=())
         return attrs.evolve(chosen, float32_layers=tuple(escape(one.name) for one in found.kept))

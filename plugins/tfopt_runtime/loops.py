@@ -78,7 +78,10 @@ def loop_effect(reason: str, model: Any, kind: str, xla: bool | str, nothing_don
     if xla is not True or report.compiled_steps or report.why_not_whole:
         return Effect.applied_as(report.in_words)
     if not model.jit_compile:
-        why = "Keras turned XLA off: some layer does not support it"
+        why = (
+            "XLA is off: Keras turned it off for a layer that does not support it, or a plugin "
+            "behind this one did"
+        )
     else:
         why = "no two batches in a row had the size that XLA compiled for"
     return Effect.applied_as(f"{report.in_words}; {why}")

@@ -158,7 +158,8 @@ class LrSchedule:
         if rivals:
             raise PluginRefused(
                 f"the workload's callback {rivals[0]} sets the learning rate too, which Keras does "
-                "not allow beside a schedule; remove one of them"
+                "not allow beside a schedule; take it out of the callbacks, or lr-schedule out of "
+                "the recipe"
             )
         peak = own_rate(options.optimizer) if self.peak is None else self.peak
         schedule = self.build(float(peak), run.steps_per_epoch, run.epochs)

@@ -22,6 +22,7 @@ from tfopt_core.testing import check_plugin
 # For plugins some of whose settings have no default.
 NEEDED: dict[str, dict[str, Any]] = {
     "augment": {"layers": ({"layer": "RandomFlip"},)},
+    "grappler": {"remapping": False},
     "target-stop": {"metric": "val_loss", "at_most": 0.1},
 }
 DISTRIBUTION = "tfopt"

@@ -127,6 +127,24 @@ def test_a_line_is_made_of_the_json_of_a_first_contact(benchmark):
     assert idle.verdict == "nothing to gain"
 
 
+@named("reports")
+def test_the_figures_of_a_report_are_found_in_the_json(benchmark):
+    results = to_json(FIRST_RESULTS)
+    results["recipe"] = "report-l2-subset"
+    for index, one in enumerate(results["runs"]):
+        slow = one["variant"] == "baseline"
+        losses = [1.0, 0.6, 0.5, 0.45 + index / 1e3] if slow else [0.9, 0.4, 0.41, 0.4]
+        one["fits"][-1]["history"] = {"val_data_loss": losses}
+        one["fits"][-1]["trainable_parameters"] = 7_300_000 if slow else 6_100_000
+    text = "\n".join(benchmark.table("report-l2-subset", results))
+    assert "7.3 -> 6.1 million                      7.30 -> 6.10 million trainable" in text
+    row = next(line.split() for line in text.splitlines() if "time of the training" in line)
+    assert row[4] == "-7.9%"
+    assert float(row[5].rstrip("%")) == pytest.approx(-20, abs=0.5)  # 1.25 times as fast
+    assert "level of epoch 4 reached at epoch 2.0 (2.0 to 2.0)" in text
+    assert "tfopt's verdict: faster: 1.25x" in text
+
+
 @named("adapting")
 def test_each_model_of_the_adapting_benchmark_is_there(benchmark):
     for factory, _, _ in benchmark.MODELS.values():

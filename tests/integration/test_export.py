@@ -46,7 +46,8 @@ def model():
     import keras
 
     layers = keras.layers
-    return keras.Sequential([keras.Input((6,)), layers.Dropout(0.3), layers.Dense(1)])
+    hidden = layers.Dense(5, "tanh")
+    return keras.Sequential([keras.Input((6,)), layers.Dropout(0.3), hidden, layers.Dense(1)])
 
 
 def build(count=50):
@@ -66,6 +67,8 @@ epochs = 2
 options = { count = 45 }
 [[plugins]]
 use = "l2"
+[[plugins]]
+use = "dropconnect"
 [[plugins]]
 use = "lr-schedule"
 schedule = "cosine-restarts"
@@ -161,6 +164,7 @@ def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path:
     done = tfopt("export", recipe, "--output", exported, cwd=tmp_path)
     assert (done.code, done.out) == (0, ""), done.err
     assert "import tfopt" not in exported.read_text()
+    assert "drop_weights(model, [1], 0.5, 'example')" in exported.read_text()
     ours = json.loads(last_line_of(exported, "--seed", str(SEED), without_tfopt=True))
     assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs", runner=InProcessRunner()))
 

@@ -19,12 +19,11 @@ from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import process_environment
-from tfopt_core.trials.processes import FACTORY
 from tfopt_core.workers import fork
 from tfopt_core.workers.fork import ForkRunner, why_not_forked
 from tfopt_core.workers.spawn import FELL_BACK, SpawnRunner
 from tfopt_core.workers.supervise import Limits
-from tfopt_core.workers.task import RunTask, Task
+from tfopt_core.workers.task import FACTORY, RunTask, Task
 
 # Everything that draws random numbers: weights, dropout, the order of examples, augmentation.
 RANDOM = """

@@ -56,7 +56,7 @@ def test_a_loop_that_cannot_train_the_model_is_left_out_of_the_settings_with_its
     task = PrepareTask(function="", look="", job=attrs.evolve(built.job, plugins=stack))
     prepared = prepare(task, lambda job: workload(with_python_function))
     assert prepared.resolved == {"chunked": {"steps": 4, "xla": False}}
-    [warning] = prepared.resolve_notes
+    [warning] = prepared.search_notes
     assert warning in prepared.warnings
     assert warning.startswith(
         'the settings of plugin "chunked" were chosen without a loop that could not be timed: '

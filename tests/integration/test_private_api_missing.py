@@ -252,7 +252,7 @@ def effect_of(built: Any) -> Any:
 
 def test_without_the_graph_optimizer_nothing_is_seen_of_its_graph(without):
     sentence = without("optimized-graphs")
-    assert graphs.optimized_nodes(lambda: None) is None
+    assert graphs.optimized_graph(lambda: None) is None
     assert disabled_so_far() == (sentence,)
 
 

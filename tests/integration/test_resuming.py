@@ -12,6 +12,8 @@ import pytest
 from support.in_process import build_here
 from support.real_process import run as run_process
 from tfopt_distribute.one_device import OneDevice
+from tfopt_model.adaptive_l2 import AdaptiveL2
+from tfopt_model.dropconnect import DropConnect
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
@@ -125,6 +127,15 @@ def assert_goes_on(
         for was, now in zip(weights, again.model.get_weights(), strict=True):
             np.testing.assert_allclose(now, was, rtol=close * 10, atol=close, err_msg=name)
     return names
+
+
+def test_strength_and_masks_of_plugins_go_on_too(tmp_path):
+    notes = []
+    plugins = (AdaptiveL2(strength=0.1, window=2, flat=0.0), DropConnect(masks="batch"))
+    names = assert_goes_on(tmp_path, make_workload, *plugins, at=(-3,), notes=notes)
+    assert len(names) > 3
+    # a callback without a state of its own, and random numbers that checkpoints hold
+    assert [note for note in notes if isinstance(note, Note) and "checkpoint" in note.text] == []
 
 
 @pytest.mark.parametrize(

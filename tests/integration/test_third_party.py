@@ -26,7 +26,7 @@ from tfopt_core.cli.main import run
 from tfopt_core.hooks.installed.discovery import registrations
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "third_party_plugin"
-PLUGIN, DISTRIBUTION = "gradient-accumulation", "tfopt-gradient-accumulation"
+PLUGIN, DISTRIBUTION = "fewer-updates", "tfopt-fewer-updates"
 TINY = ("--set", "workload.epochs=1", "--set", "workload.options.examples=320")
 
 NEIGHBOUR = """
@@ -104,7 +104,7 @@ ACCUMULATED = """
     epochs = 2
     batch_size = 8
     [[plugins]]
-    use = "gradient-accumulation"
+    use = "fewer-updates"
     steps = 2
 """
 
@@ -112,11 +112,11 @@ ACCUMULATED = """
 def installed(site: Path) -> Path:
     """The example as pip would leave it in a folder of distributions."""
     shutil.copytree(
-        EXAMPLE / "tfopt_gradient_accumulation", site / "tfopt_gradient_accumulation",
+        EXAMPLE / "tfopt_fewer_updates", site / "tfopt_fewer_updates",
         ignore=shutil.ignore_patterns("__pycache__"),
     )  # fmt: skip
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    info = site / f"tfopt_gradient_accumulation-{project['version']}.dist-info"
+    info = site / f"tfopt_fewer_updates-{project['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
@@ -147,7 +147,7 @@ def test_a_plugin_that_was_installed_from_elsewhere_is_listed_and_trains(
     )
     assert run(["train", str(project / "recipe.toml")]) == 0
     assert "one update every 2 steps" in " ".join(capsys.readouterr().out.split())
-    for name in [name for name in sys.modules if name.startswith("tfopt_gradient_accumulation")]:
+    for name in [name for name in sys.modules if name.startswith("tfopt_fewer_updates")]:
         del sys.modules[name]
 
 

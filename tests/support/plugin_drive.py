@@ -43,14 +43,14 @@ class FakeProbe:
     loops: dict[tuple[str, int, Any], float] = attrs.field(factory=dict)
     loops_asked: list[Any] = attrs.field(factory=list)
     probed: ProbedTraining | None = None
-    reasons: list[str] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
 
     def training(self, plugin: Any) -> ProbedTraining:
         assert self.probed is not None
         return self.probed
 
-    def explain(self, reason: str) -> None:
-        self.reasons.append(reason)
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
     def plan(self, split: str = "train") -> DataPlan:
         if split not in self.plans:
@@ -71,10 +71,21 @@ class FakeProbe:
     def available_memory_bytes(self) -> int:
         return self.free
 
+    def peak_memory_bytes(self, plugin: Any) -> int | None:
+        """A tenth of the memory beside the batch, and a hundredth for each example."""
+        self.asked.append(plugin.batch_size)
+        taken = self.free // 10 + plugin.batch_size * (self.free // 100)
+        return None if taken > self.free else taken
+
     def loop_seconds(self, plugin: Any, loops: Any) -> list[float]:
         """From the table of loops: (mode, steps, XLA), or steps alone."""
         self.loops_asked.append(list(loops))
         return [self.loops.get(loop, self.seconds.get(loop[1], math.inf)) for loop in loops]
+
+    def plugin_seconds(self, plugins: Any) -> list[float]:
+        """From the table, in the order in which they are asked for."""
+        self.loops_asked.append(list(plugins))
+        return [self.seconds.get(number, math.inf) for number in range(len(plugins))]
 
     def step_seconds(self, plugin: Any, **training_options: Any) -> float:
         self.asked.append(plugin.steps)
@@ -132,7 +143,7 @@ def make_run(folder: Path, machine: Machine = CPU, epochs: int = 2, **given: Any
     """A run without data yet."""
     return RunContext(
         seed=1, variant="full", epochs=epochs, batch_size=16, machine=machine, folder=folder,
-        **given,
+        kept=folder / "kept", **given,
     )  # fmt: skip
 
 
@@ -170,6 +181,7 @@ def drive(
         strategy=strategy,
         replicas=strategy.num_replicas_in_sync,
         datasets={"train": data},
+        element_spec=data.element_spec,
         steps_per_epoch=int(data.cardinality()) if steps_known else None,
     )
     with strategy.scope():

@@ -17,7 +17,7 @@ from tfopt_core.private_api.lookup import is_there
 
 ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tfopt_core" / "private_api"
-PRIVATE = ("keras.src", "tensorflow.python")
+PRIVATE = ("keras.src", "tensorflow.python", "tensorflow.tsl")
 # Attributes with an underscore that are nobody else's: of tfopt's own objects, by file, and of
 # Python's library.
 OWN = {

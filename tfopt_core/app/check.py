@@ -17,11 +17,15 @@ from tfopt_core.training.factory import missing_workload
 
 @attrs.frozen
 class CheckedRecipe:
-    """A recipe without problems, its configured plugins, and the places of its keys."""
+    """A recipe without problems, its configured plugins, and the places of its keys.
+
+    `observers` are those that are measured with none of the others.
+    """
 
     recipe: Recipe
     plugins: tuple[StackedPlugin, ...]
     reading: Reading
+    observers: tuple[StackedPlugin, ...] = ()
 
 
 def check_recipe(
@@ -36,23 +40,17 @@ def check_recipe(
     reading = read_recipe(target, overrides)
     plugins, problems = assemble(reading.entries)
     problems.extend(_workload_problems(reading))
-    problems.extend(_observer_problems(reading, plugins))
     problems.extend(_script_problems(reading, plugins))
-    if compares:
-        problems.extend(_comparison_problems(reading, plugins))
-    return CheckedRecipe(reading.with_problems(problems).require(), plugins, reading)
-
-
-def _observer_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
-    return [
-        reading.problem(
-            f"plugins.{stacked.name}",
-            f'"{stacked.name}" is an observer, and this version has no untimed run for one',
-            "take it out",
-        )
+    observers = tuple(
+        stacked
         for stacked in plugins
         if traits(stacked.name, type(stacked.plugin)).role == "observer"
-    ]
+    )
+    plugins = tuple(stacked for stacked in plugins if stacked not in observers)
+    if compares:
+        problems.extend(_comparison_problems(reading, plugins, observers))
+    recipe = reading.with_problems(problems).require()
+    return CheckedRecipe(recipe, plugins, reading, observers)
 
 
 def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
@@ -89,8 +87,14 @@ def _workload_problems(reading: Reading) -> list[Problem]:
     return problems
 
 
-def _comparison_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
+def _comparison_problems(
+    reading: Reading, plugins: Sequence[StackedPlugin], observers: Sequence[StackedPlugin]
+) -> list[Problem]:
     problems = []
+    if observers and not plugins:
+        only = f'"{observers[0].name}" is an observer, so there is nothing to compare'
+        mend = "add an optimization, or use `tfopt train`"
+        problems.append(reading.problem(f"plugins.{observers[0].name}", only, mend))
     # a file or plugins that could not be read have a problem already
     unread = reading.value("workload") is None and reading.problems
     if not (

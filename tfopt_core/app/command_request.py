@@ -56,6 +56,7 @@ def make_request(
     request = Request(
         recipe=checked.recipe,
         plugins=checked.plugins,
+        observers=checked.observers,
         reading=checked.reading,
         machine=read_machine(),
         folder=results / "runs" / new_id(),

@@ -30,4 +30,4 @@ def export_recipe(
     if output is not None and output.exists():  # it may be the workload's own
         raise InputError(f'--output: "{output}" exists already; name another file')
     with temporary_request(target, overrides, debug=debug) as request:
-        return write_down(attrs.evolve(request, seed=seed))
+        return write_down(attrs.evolve(request.observed(), seed=seed))

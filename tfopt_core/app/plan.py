@@ -20,4 +20,4 @@ def plan_recipe(
     from tfopt_core.workers.spawn import SpawnRunner
 
     with temporary_request(target, overrides, debug=debug) as request:
-        return request.recipe.name, prepare_in_detail(request, SpawnRunner())
+        return request.recipe.name, prepare_in_detail(request.observed(), SpawnRunner())

@@ -68,7 +68,7 @@ def train_once(
     with _removed_at_the_end(request.folder):
         resuming = None if point is None else resumed(point, request)
         prepared, request = resuming or prepare(request, quiet)
-        for text in prepared.resolve_notes if resuming is None else ():
+        for text in prepared.search_notes if resuming is None else ():
             on_note(text)
 
         def tell(message: Progress) -> None:
@@ -113,7 +113,7 @@ def train_script(
     with _removed_at_the_end(request.folder):
         if any("auto" in stacked.settings.values() for stacked in request.plugins):
             prepared, request = prepare(request, quiet)
-            notes = prepared.resolve_notes
+            notes = prepared.search_notes
         run = Processes(request, runner).run(
             _turn(request), request.folder.name, tell,
             save=request.save_to is not None, adapt=on_adapted is not None,

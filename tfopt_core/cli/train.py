@@ -65,7 +65,7 @@ def train(
     )
 
     request, results = make_request(target, overrides, compares=False, save_to=save_to, debug=debug)
-    request = attrs.evolve(request, seed=seed)
+    request = attrs.evolve(request.observed(), seed=seed)
     point = checkpoints_of(request, results, resume=resume, every=every, folder=folder, adapt=adapt)
     console = make_console()
     on_adapted = (lambda adapted: console.print(render_adapted(adapted))) if adapt else None

@@ -7,7 +7,7 @@ from tfopt_core.data.anatomy import StageFacts, stage_facts
 from tfopt_core.data.autotune_model import tuning_of
 from tfopt_core.data.determinism import function_graph, random_ops
 from tfopt_core.data.dissect import datasets, has_stage, stage_names
-from tfopt_core.data.functions import function_name
+from tfopt_core.data.functions import function_name, place_of
 from tfopt_core.data.graphs import all_ops, changing_ops
 from tfopt_core.data.lower import element_spec, lower_plan
 from tfopt_core.data.ordering import in_any_order
@@ -107,6 +107,7 @@ __all__ = [
     "in_any_order",
     "lower_plan",
     "overhead_bytes",
+    "place_of",
     "random_ops",
     "rows_of",
     "stage_facts",

@@ -27,8 +27,11 @@ def can_be(stages: Sequence[Stage]) -> bool:
     return isinstance(shuffle, Shuffle) and type(batch) is Batch and _are_dense(source.value)
 
 
-def batches(stages: Sequence[Stage]) -> Any:
-    """Return a `tf.data.Dataset` of these arrays' batches."""
+def batches(stages: Sequence[Stage], *, static: bool = True) -> Any:
+    """Return a `tf.data.Dataset` of these arrays' batches.
+
+    :param static: whether the size of a batch stands in its shapes if no example is left over.
+    """
     import tensorflow as tf
 
     source, shuffle, batch = stages[:STAGES]
@@ -37,7 +40,7 @@ def batches(stages: Sequence[Stage]) -> Any:
     with tf.device("CPU:0"):
         arrays = tf.nest.map_structure(tf.convert_to_tensor, source.value)
     indices = shuffle.lower(tf.data.Dataset.range(source.count))
-    indices = batch.with_static_size(indices).lower(indices)
+    indices = (batch.with_static_size(indices) if static else batch).lower(indices)
     return indices.map(
         lambda chosen: tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
     )

@@ -29,7 +29,7 @@ def lower_plan(plan: DataPlan) -> Any:
     # only the last unchanged data set is needed
     dataset = later.now(given[same - 1][1]) if same else None
     if not same and gathered.can_be(stages):
-        dataset = gathered.batches(stages)
+        dataset = gathered.batches(stages, static=not given)
         same = gathered.STAGES
     for stage in stages[same:]:
         if isinstance(stage, Batch) and not given:

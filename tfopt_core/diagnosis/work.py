@@ -25,7 +25,7 @@ from tfopt_core.hooks import Diagnosis, Finding
 from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
-from tfopt_core.private_api import disabled_so_far
+from tfopt_core.private_api import disabled_so_far, why_without
 from tfopt_core.records.diagnosis import Bounds, Diagnosed, EpochPart, MatmulUse
 from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
 from tfopt_core.statistics.intervals import median
@@ -40,6 +40,7 @@ from tfopt_core.training.graphs.operations import (
     traced_step,
 )
 from tfopt_core.training.job import Job
+from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.compared_loops import compare_loops
@@ -98,7 +99,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
         result,
         warnings=(
             *result.warnings,
-            *chain.from_iterable(resolved.resolve_notes.values()),
+            *chain.from_iterable(resolved.search_notes.values()),
             *disabled_so_far(),
         ),
         epoch_parts=ends,
@@ -240,7 +241,14 @@ def _diagnosis(
         matmul_peaks=matmul.peaks,
         plans=built.plans,
         findings=findings,
+        layers=_layers(built.model),
     )
+
+
+def _layers(model: Any) -> tuple[str, ...]:
+    if why_without("nested-layers"):
+        return ()
+    return tuple(sorted({type(layer).__name__ for layer in nested_layers(model)}))
 
 
 def _example_bytes(probe: ProcessProbe) -> float | None:

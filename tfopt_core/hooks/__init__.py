@@ -10,6 +10,7 @@ from tfopt_core.hooks.probe import Probe, ProbedTraining
 from tfopt_core.hooks.values import (
     Control,
     Effect,
+    FoundTable,
     PrecisionPolicy,
     RuntimeOptions,
     TrainingOptions,
@@ -23,6 +24,7 @@ __all__ = [
     "Control",
     "Diagnosis",
     "Effect",
+    "FoundTable",
     "Finding",
     "Gpu",
     "Machine",

@@ -22,7 +22,8 @@ class RunContext:
     split), `element_spec` (the `tf.TypeSpec` structure of one training batch) and `steps_per_epoch`
     (None too where the cardinality is unknown) are known from `configure_training` on. `strategy`
     is the one in use, once it is built.
-    `folder` is private to the run, and `directory` is where the recipe lies.
+    `folder` is private to the run, and `directory` is where the recipe lies. What an observer
+    writes to `kept` stays: its last folder need not exist yet.
     `settings` are the resolved settings of every plugin of the stack, by plugin name.
     `cluster` is what `build_strategy` joined by `join`, None for a training of one process and in
     a dry build. A strategy that is built first knows of `epochs` and `batch_size` only what the
@@ -43,6 +44,7 @@ class RunContext:
     settings: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     folder: Path
     directory: Path = attrs.field(factory=Path)
+    kept: Path = attrs.field(factory=Path)
     cluster: Cluster | None = None
     join: Callable[[Cluster], None] = attrs.field(default=lambda cluster: None, repr=False)
     states: dict[Any, dict[str, Any]] = attrs.field(factory=dict, repr=False)

@@ -20,7 +20,7 @@ class Finding:
     :param kind: a word that plugins may look for: "python-generator", "python-function",
         "misplaced-cache", "retracing", "changing-shapes", "unbatched-map", "sequential-map",
         "no-prefetch", "tiny-batches", "control-flow", "repeated-subexpression",
-        "layer-without-xla", "runs-eagerly".
+        "merged-subexpression", "layer-without-xla", "runs-eagerly".
     :param split: the split of the data, None for the model.
     :param place: `file.py:12`, "" if the trace does not have it.
     """
@@ -51,6 +51,7 @@ class StepFacts:
     what a batch takes when the data are read alone. Where `dispatch_known` is False dispatch and
     compute could not be told apart. `example_bytes` is one training example behind the
     deterministic stages. `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
+    `layers` are the classes of the model's layers by name, nested ones too.
     """
 
     epochs: int
@@ -68,6 +69,7 @@ class StepFacts:
     data_seconds: float
     dispatch_known: bool = True
     findings: tuple[Finding, ...] = ()
+    layers: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

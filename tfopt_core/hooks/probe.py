@@ -62,6 +62,18 @@ class Probe(Protocol):
     def available_memory_bytes(self) -> int:
         """Return the memory in bytes that this process may still use, cgroup limits included."""
 
+    def note(self, text: str) -> None:
+        """Have the output say how the settings were found; a phrase that names what was tried."""
+
+    def peak_memory_bytes(self, plugin: Any) -> int | None:
+        """Return the peak resident memory of a process that trains some steps with the full stack,
+        with `plugin` in place of the one that is being resolved; None where memory ran out.
+
+        Where memory is short, the kernel ends that process before others.
+
+        :raises PluginRefused: with the reason, if it failed otherwise.
+        """
+
     def step_seconds(self, plugin: Any, **training_options: Any) -> float:
         """Return the median seconds of a steady training step with the full stack, with `plugin`
         in place of the one that is being resolved, and these fields of `TrainingOptions` set
@@ -86,5 +98,7 @@ class Probe(Protocol):
         variables must be put back.
         """
 
-    def explain(self, reason: str) -> None:
-        """Say in the output why a setting was chosen, in one sentence without a full stop."""
+    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        """Return the same with each of these in place of the plugin that is being resolved, each in
+        the loop of the stack, timed in turns. One with which no training can be built or traced
+        gets infinite seconds; the results name it with the reason."""

@@ -104,16 +104,29 @@ class TrainingOptions:
 
 
 @attrs.frozen
+class FoundTable:
+    """A table that an observer found: rows of as many texts as there are columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@attrs.frozen
 class Effect:
-    """Whether a plugin took effect in a run, with what was read back, or the reason."""
+    """Whether a plugin took effect in a run, with what was read back, or the reason.
+
+    `tables` are printed below, those of an observer.
+    """
 
     applied: bool
     detail: str
+    tables: tuple[FoundTable, ...] = ()
 
     @classmethod
-    def applied_as(cls, detail: str) -> Effect:
+    def applied_as(cls, detail: str, *tables: FoundTable) -> Effect:
         """Return that the plugin took effect; `detail` is what was read back."""
-        return cls(True, detail)
+        return cls(True, detail, tables)
 
     @classmethod
     def not_applied(cls, reason: str) -> Effect:

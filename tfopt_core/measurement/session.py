@@ -13,6 +13,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import conclude, save_best
 from tfopt_core.measurement.fingerprint import fingerprint
+from tfopt_core.measurement.observing import observed
 from tfopt_core.measurement.pace import Pace, World, estimated_round
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.replaying import Certificate, replay_both
@@ -117,6 +118,10 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
     else:
         results = attrs.evolve(results, saved_model=saved)
     store.finish(results)
+    if request.observers:
+        # after all runs: its process must not disturb one
+        results = observed(results, request, rounds.state.seed or 1, rounds.runner, rounds.observer)
+        store.finish(results)
     return results
 
 

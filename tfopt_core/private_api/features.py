@@ -197,6 +197,11 @@ FEATURES: tuple[Feature, ...] = (
         },
     ),
     Feature(
+        name="profiler-traces",
+        lost="a profiler's trace is kept, and not read",
+        members={"tensorflow.tsl.profiler.protobuf.xplane_pb2": "XSpace"},
+    ),
+    Feature(
         name="called-graphs",
         lost="diagnose and the notes on checkpoints do not see into functions that a step calls",
         members={"tensorflow.python.framework.ops:Graph": "_get_function"},
@@ -241,13 +246,25 @@ FEATURES: tuple[Feature, ...] = (
         members={"keras.src.ops.node:Node": "_keras_history"},
     ),
     Feature(
+        name="output-masks",
+        lost="whether a model's output has a mask is not known, so split-batch is not applied",
+        members={"keras.src.backend.common.masking": "get_keras_mask"},
+    ),
+    Feature(
         name="model-cut",
-        lost="the frozen part of a model is not found, so frozen-features is not applied",
+        lost="the graph of a model's layers is not cut, so frozen-features and "
+        "rematerialize are not applied",
         members={
             "keras.src.ops.node:Node": "_keras_history",
             "keras.src.ops.operation:Operation": "_inbound_nodes",
             "keras.src.backend.common.masking": "get_keras_mask",
         },
+    ),
+    Feature(
+        name="loss-masks",
+        lost="whether a loss is taken under a mask is not known, so gradient-accumulation is not "
+        "applied",
+        members={"keras.src.backend.common.masking": "get_keras_mask"},
     ),
     Feature(
         name="data-loss",

@@ -25,7 +25,7 @@ class HookChange:
 class PluginPlan:
     """One plugin of the stack: its resolved settings, its mathematics, and its changes.
 
-    `resolve_notes` say why settings were chosen, and which loops could not be timed for that.
+    `search_notes` says how its settings were found: what was tried, which loops could not be timed.
     """
 
     name: str
@@ -34,7 +34,7 @@ class PluginPlan:
     math: Math
     summary: str
     changes: tuple[HookChange, ...]
-    resolve_notes: tuple[str, ...] = ()
+    search_notes: tuple[str, ...] = ()
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -104,9 +104,9 @@ class Prepared:
         return None
 
     @property
-    def resolve_notes(self) -> tuple[str, ...]:
-        """Why settings of the stack were chosen, and what could not be timed for that."""
-        return tuple(text for plugin in self.plugins for text in plugin.resolve_notes)
+    def search_notes(self) -> tuple[str, ...]:
+        """How the settings of the stack were found, as far as there is something to say."""
+        return tuple(text for plugin in self.plugins for text in plugin.search_notes)
 
     @property
     def resolved(self) -> dict[str, dict[str, Any]]:

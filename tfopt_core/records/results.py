@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import attrs
 
+from tfopt_core.hooks import Effect
 from tfopt_core.recipe import Objective
 from tfopt_core.records.fit import FitFacts
 from tfopt_core.records.run import RunFacts
@@ -259,7 +260,7 @@ class Results:
     workload trains without a stack; `scaling` is None for a stack that trains on no more replicas
     than the baseline; `observations` are further paired contrasts in words;
     `length` says whether runs trained to their end; `resumed` counts how often the measurement
-    was stopped and resumed.
+    was stopped and resumed; `observed` is what each observer found in an extra, untimed run.
     """
 
     id: str
@@ -290,6 +291,7 @@ class Results:
     saved_model: str | None = None
     length: Literal["full", "steady"] = "full"
     resumed: int = 0
+    observed: Mapping[str, Effect] = attrs.field(factory=dict)
 
     def of_variant(self, variant: str) -> tuple[RunResult, ...]:
         """Return the runs of a variant that count."""

@@ -15,6 +15,7 @@ from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
+from tfopt_core.report.found_tables import render_tables
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import grid, paragraph, words
 from tfopt_core.report.style.units import metric_text, seconds_text
@@ -134,4 +135,5 @@ def render_effects(effects: Mapping[str, Effect], prepared: Prepared) -> tuple[R
         mark = words("✓", "green") if effect.applied else words("-", "yellow")
         status = "applied" if effect.applied else "not applied"
         rows.append((mark, words(plugin.name), paragraph(f"{status}: {effect.detail}")))
-    return (grid(rows),) if rows else ()
+    tables = [table for name in effects for table in render_tables(effects[name])]
+    return (grid(rows), *tables) if rows else ()

@@ -172,6 +172,7 @@ def _context(job: Job, workload: Workload, stack: Stack) -> RunContext:
         settings=stack.settings,
         folder=job.folder,
         directory=job.recipe.directory,
+        kept=job.kept,
     )
 
 

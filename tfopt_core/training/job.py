@@ -16,8 +16,9 @@ from tfopt_core.training.workload import Workload
 class Job:
     """One training: its recipe, its stack, its seed and the variant's name.
 
-    `folder` is private to the run: caches go there. The parent process has configured `runtime`
-    already, and `runtime_changes` lists which plugin set which of its options.
+    `folder` is private to the run: caches go there; `kept` is for what observers write. The parent
+    process has configured `runtime` already, and `runtime_changes` lists which plugin set which of
+    its options.
     """
 
     recipe: Recipe
@@ -26,6 +27,7 @@ class Job:
     seed: int
     machine: Machine
     folder: Path
+    kept: Path = attrs.field(factory=Path)
     runtime: RuntimeOptions = attrs.field(factory=RuntimeOptions)
     runtime_changes: tuple[Change, ...] = ()
 

@@ -54,7 +54,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         direction = quality_direction(metric)
     prepared = Prepared(
         plugins=tuple(
-            _plan_of(built.stack, before, after, resolved.resolve_notes.get(after.name, ()))
+            _plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
             for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
         ),
         data_before={split: plan.describe() for split, plan in baseline.items()},
@@ -82,7 +82,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     )
     disabled = [text for text in disabled_so_far() if text not in prepared.warnings]
     prepared = attrs.evolve(
-        prepared, warnings=(*prepared.warnings, *prepared.resolve_notes, *disabled)
+        prepared, warnings=(*prepared.warnings, *prepared.search_notes, *disabled)
     )
     return _in_detail(prepared, built) if task.detail else prepared
 
@@ -97,11 +97,11 @@ def _in_detail(prepared: Prepared, built: Built) -> Prepared:
 class Resolved:
     """The stack with every plugin's "auto" replaced.
 
-    `resolve_notes` tells for each plugin why settings were chosen, and what could not be timed.
+    `search_notes` tells for each plugin how its settings were found.
     """
 
     plugins: tuple[StackedPlugin, ...]
-    resolve_notes: Mapping[str, tuple[str, ...]]
+    search_notes: Mapping[str, tuple[str, ...]]
 
 
 def resolve_all(job: Job, workload: Workload) -> Resolved:
@@ -109,7 +109,7 @@ def resolve_all(job: Job, workload: Workload) -> Resolved:
 
     :raises PluginError, PluginRefused: naming the plugin whose `resolve` failed or refused.
     """
-    resolved, resolve_notes = list(job.plugins), {}
+    resolved, search_notes = list(job.plugins), {}
     for index, stacked in enumerate(job.plugins):
         if not hasattr(stacked.plugin, "resolve"):
             continue
@@ -123,19 +123,18 @@ def resolve_all(job: Job, workload: Workload) -> Resolved:
                 stacked.name, "resolve", f"returned a {type(plugin).__name__}; return the plugin"
             )
         resolved[index] = StackedPlugin(stacked.name, plugin)
-        resolve_notes[stacked.name] = tuple(
-            [f'plugin "{stacked.name}": {reason}' for reason in probe.reasons]
-            + [
-                f'the settings of plugin "{stacked.name}" were chosen without a loop that could '
-                f"not be timed: {loop}: {why_not}"
-                for loop, why_not in probe.not_timed.items()
-            ]
+        not_timed = tuple(
+            f'the settings of plugin "{stacked.name}" were chosen without a loop that could not be '
+            f"timed: {loop}: {why_not}"
+            for loop, why_not in probe.not_timed.items()
         )
-    return Resolved(tuple(resolved), resolve_notes)
+        noted = tuple(f'plugin "{stacked.name}": {text}' for text in probe.notes)
+        search_notes[stacked.name] = (*noted, *not_timed)
+    return Resolved(tuple(resolved), search_notes)
 
 
 def _plan_of(
-    stack: Stack, before: StackedPlugin, resolved: StackedPlugin, resolve_notes: tuple[str, ...]
+    stack: Stack, before: StackedPlugin, resolved: StackedPlugin, search_notes: tuple[str, ...]
 ) -> PluginPlan:
     changes = tuple(
         HookChange(change.hook, change.split, change.describe())
@@ -148,7 +147,7 @@ def _plan_of(
         math=math_of(resolved.name, resolved.plugin),
         summary=card(type(resolved.plugin)).summary,
         changes=changes,
-        resolve_notes=resolve_notes,
+        search_notes=search_notes,
     )
 
 

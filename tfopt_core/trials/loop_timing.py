@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any
 
@@ -16,7 +17,7 @@ from tfopt_core.training.build import Built
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.resident import ResidentFunction
-from tfopt_core.training.loops.train_functions import keras_function, made_function
+from tfopt_core.training.loops.train_functions import keras_function, loop_of, made_function
 from tfopt_core.training.timing.clock import BLOCK_NANOSECONDS, BLOCK_STEPS
 from tfopt_core.training.timing.devices import device_sync
 
@@ -34,6 +35,8 @@ COLD_CALLS = 2
 # A call of a resident loop may be a whole epoch. A timed call begins with one step and grows until
 # it takes this long, so that its start (about 0.5 ms) does not matter.
 CALL_SECONDS = 0.1
+# The most steps of a timed call of another loop, even if a training makes more.
+PROBED_STEPS = 64
 
 
 @attrs.frozen
@@ -67,13 +70,66 @@ def time_loops(
     shared = _shared(built)
     timings = [_Timing(built, loop, now, shared) for loop in loops]
     iterator = _endless(built, shared)
-    for timing in timings:
+    with wrapped_step(built):
+        for timing in timings:
+            try:
+                timing.begin(iterator)
+            except Exception as error:
+                if len(timings) == 1:
+                    raise
+                timing.why_not = f"its first call {describe(error)}"
+        return _in_turns(timings, seconds)
+
+
+def time_builds(
+    builds: Sequence[Callable[[], Built]],
+    seconds: float = SECONDS,
+    now: Callable[[], int] = perf_counter_ns,
+) -> list[LoopTime]:
+    """Time the steady steps of several trainings, each in its own loop, in turns.
+
+    They may share a model, as those of a script do: each is traced before the next one is built.
+
+    :param builds: each builds a training. One that cannot be built or traced gets infinite seconds.
+    :param seconds: as in `time_loops`.
+    """
+    timings = []
+    for build in builds:
+        loop = Loop(1, False)
         try:
-            timing.begin(iterator)
+            built = build()
+            loop = loop_of(built)
+            if loop.kind != "resident":  # whose timed calls are short anyway
+                loop = attrs.evolve(loop, steps=min(loop.steps, PROBED_STEPS))
+            timing = _Timing(built, loop, now, _shared(built))
+            with wrapped_step(built):
+                timing.begin(_endless(built, timing.shared))
         except Exception as error:
-            if len(timings) == 1:
-                raise
-            timing.why_not = f"its first call {describe(error)}"
+            timing = _Timing(None, loop, now, why_not=describe(error))
+        timings.append(timing)
+    return _in_turns(timings, seconds)
+
+
+@contextmanager
+def wrapped_step(built: Built) -> Iterator[None]:
+    """Set the step that the plugins wrap as the model's own in this block, as a training does."""
+    wrap, attributes = built.training.wrap_train_step, vars(built.model)
+    if wrap is None:
+        yield
+        return
+    before = attributes.get("train_step")
+    attributes["train_step"] = wrap(built.model.train_step)
+    try:
+        yield
+    finally:
+        if before is None:
+            del attributes["train_step"]
+        else:
+            attributes["train_step"] = before
+
+
+def _in_turns(timings: Sequence[_Timing], seconds: float) -> list[LoopTime]:
+    """Time blocks of each in turn, dropping what is far behind. Return one figure for each."""
     for number in range(MOST):
         going = [t for t in timings if not t.why_not and not _too_slow(t, timings)]
         spent, least = sum(timing.seconds for timing in timings), seconds * len(going)
@@ -106,7 +162,7 @@ class _Timing:
     :param seconds: the seconds of all its blocks, and of the calls that determined their length.
     """
 
-    built: Built
+    built: Any
     loop: Loop
     now: Callable[[], int]
     shared: Synchronous | None = None

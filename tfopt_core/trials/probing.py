@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +16,26 @@ from tfopt_core.data import Batch, DataPlan
 from tfopt_core.data.determinism import random_ops
 from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.sampling import element_bytes, overhead_bytes, still
+from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks import Machine
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.records.messages import Failure
+from tfopt_core.records.run import RunReport
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.exact_loops import Loop
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.training.sources import as_plan
 from tfopt_core.training.workload import Workload
-from tfopt_core.trials.loop_timing import LoopTime, time_loops
+from tfopt_core.trials.loop_timing import PROBED_STEPS, LoopTime, time_builds, time_loops
+from tfopt_core.workers.spawn import SpawnRunner
+from tfopt_core.workers.task import FACTORY, SCRIPT, RunTask
 
 SAMPLE_EXAMPLES = 64
 # How many seconds of steady steps a probe takes.
 PROBE_SECONDS = 1.0
-# The most steps of a timed call, even if a training makes more.
-PROBED_STEPS = 64
 
 
 @attrs.define(eq=False)
@@ -39,15 +44,15 @@ class ProcessProbe:
 
     :param job: the full stack, with the settings that are resolved so far.
     :param index: the index of the plugin in the stack.
+    :param notes: what the plugin has noted.
     :param not_timed: why loops of `loop_seconds` could not be timed, by their names.
-    :param reasons: what the plugin says of the settings that it chose.
     """
 
     job: Job
     workload: Workload
     index: int
     not_timed: dict[str, str] = attrs.field(factory=dict)
-    reasons: list[str] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
 
     @property
     def machine(self) -> Machine:
@@ -114,6 +119,34 @@ class ProcessProbe:
         left = usable_memory_bytes() - used_memory_bytes()
         return max(0, min(int(psutil.virtual_memory().available), left))
 
+    def note(self, text: str) -> None:
+        """Have the output say how the settings were found."""
+        self.notes.append(text)
+
+    def peak_memory_bytes(self, plugin: Any) -> int | None:
+        """Return the peak memory of a process that trains some steps with this plugin, None where
+        memory ran out.
+
+        :raises PluginRefused: with the reason, if the process failed otherwise.
+        """
+        folder = Path(self.job.folder) / "memory"
+        shutil.rmtree(folder, ignore_errors=True)
+        job = attrs.evolve(self.job, plugins=self._around(plugin), folder=folder)
+        script = job.recipe.workload.script is not None
+        task = RunTask(job=job, function=SCRIPT if script else FACTORY, expendable=True)
+        # this process has the environment of the stack already
+        outcome = SpawnRunner()(task, os.environ, lambda message: None)
+        shutil.rmtree(folder, ignore_errors=True)
+        report = outcome.message
+        # nobody else kills it: where no control group counts, the signal alone says so
+        killed = (outcome.cause or "").startswith("killed by SIGKILL")
+        if outcome.out_of_memory or killed:
+            return None
+        if not isinstance(report, RunReport):
+            cause = report.message if isinstance(report, Failure) else outcome.cause
+            raise PluginRefused(f"a trial run for its memory failed: {cause}")
+        return report.peak_rss_bytes
+
     def step_seconds(self, plugin: Any, **training_options: Any) -> float:
         """Return the median seconds of a steady step with the full stack around this plugin.
 
@@ -145,9 +178,19 @@ class ProcessProbe:
         batch = next(iter(built.run.datasets["train"]))
         return ProbedTraining(built.model, step if wrap is None else wrap(step), batch)
 
-    def explain(self, reason: str) -> None:
-        """Keep the reason for a setting, for the output."""
-        self.reasons.append(reason)
+    def plugin_seconds(self, plugins: Sequence[Any]) -> list[float]:
+        """Return the median seconds of a steady step with each of these plugins, timed in turns.
+
+        :param plugins: each in place of the plugin that is resolved.
+        """
+        timed = time_builds([partial(self._built, plugin, {}) for plugin in plugins])
+        name = self.job.plugins[self.index].name
+        for plugin, time in zip(plugins, timed, strict=True):
+            if time.why_not:
+                settings = StackedPlugin(name, plugin).settings
+                words = ", ".join(f"{key} = {value}" for key, value in settings.items())
+                self.not_timed[f"{name} with {words}"] = time.why_not
+        return [time.step_seconds for time in timed]
 
     def _built_before(self, split: str) -> DataPlan:
         """Return the data that the plugins before this one make, who may have counted them."""
@@ -158,15 +201,19 @@ class ProcessProbe:
         place = plan.find(Batch)
         return plan if place is None else plan.upto(place)
 
-    def _built(self, plugin: Any, overrides: Mapping[str, Any]) -> Built:
+    def _around(self, plugin: Any) -> tuple[StackedPlugin, ...]:
+        """Return the stack with this plugin, without later ones that are not resolved yet."""
         stack = list(self.job.plugins)
         stack[self.index] = StackedPlugin(stack[self.index].name, plugin)
-        chosen = [
+        return tuple(
             stacked
             for position, stacked in enumerate(stack)
             if position <= self.index or "auto" not in stacked.settings.values()
-        ]
-        job = attrs.evolve(self.job, plugins=tuple(chosen), folder=Path(self.job.folder) / "probe")
+        )
+
+    def _built(self, plugin: Any, overrides: Mapping[str, Any]) -> Built:
+        folder = Path(self.job.folder) / "probe"
+        job = attrs.evolve(self.job, plugins=self._around(plugin), folder=folder)
         job.folder.mkdir(parents=True, exist_ok=True)
         return build(job, self.workload, overrides=overrides)
 

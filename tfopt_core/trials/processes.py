@@ -38,6 +38,8 @@ from tfopt_core.trials.request import Request
 from tfopt_core.workers.clusters.roles import is_role_folder
 from tfopt_core.workers.spawn import OUTPUT_FILE, ProcessOutcome, Runner
 from tfopt_core.workers.task import (
+    FACTORY,
+    SCRIPT,
     DiagnoseTask,
     ExportTask,
     PrepareTask,
@@ -46,9 +48,7 @@ from tfopt_core.workers.task import (
     Task,
 )
 
-# The functions of worker processes; see `Task`.
-FACTORY = "tfopt_core.trials.factories:carry_out"
-SCRIPT = "tfopt_core.trials.scripts.carry_out:carry_out"
+# The functions of a `LookTask`.
 PREPARED = "tfopt_core.trials.looks:prepared"
 REPLAYED = "tfopt_core.trials.looks:replayed"
 # The files that a run leaves in its folder: its output, and the model if it is saved.
@@ -230,7 +230,8 @@ class Processes:
         runtime, changes = self._runtime(variant.plugins)
         return Job(
             recipe=self.request.recipe, plugins=variant.plugins, variant=variant.name, seed=seed,
-            machine=self.request.machine, folder=folder, runtime=runtime, runtime_changes=changes,
+            machine=self.request.machine, folder=folder, kept=self.request.kept, runtime=runtime,
+            runtime_changes=changes,
         )  # fmt: skip
 
     def _runtime(

@@ -13,11 +13,15 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Reading, Recipe
 from tfopt_core.records.dry_build import Prepared
 
+# The folder of the project's results that holds what observers wrote, and the variant of their run.
+OBSERVED = "observed"
+
 
 @attrs.frozen(kw_only=True)
 class Request:
     """What to measure, and where.
 
+    :param observers: the plugins that join one extra, untimed run, and no variant.
     :param folder: the folder of the runs' private folders.
     :param environment: the environment that the runs' processes start from.
     :param reading: the recipe as it was read, for the places of problems.
@@ -34,6 +38,16 @@ class Request:
     save_to: Path | None = None
     seed: int | None = None
     debug: bool = False
+    observers: tuple[StackedPlugin, ...] = ()
+
+    @property
+    def kept(self) -> Path:
+        """The folder for what observers write, which outlives the runs' private folders."""
+        return self.folder.parent.parent / OBSERVED / self.folder.name
+
+    def observed(self) -> Request:
+        """Return the request with the observers as the last plugins of its stack."""
+        return attrs.evolve(self, plugins=(*self.plugins, *self.observers), observers=())
 
 
 def with_prepared(request: Request, prepared: Prepared) -> Request:

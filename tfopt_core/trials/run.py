@@ -7,17 +7,24 @@ from time import perf_counter_ns
 
 import attrs
 
+from tfopt_core.hooks import RunContext
 from tfopt_core.records.messages import Tell
 from tfopt_core.records.run import RunReport
-from tfopt_core.statistics.timing.cutting import cut_rule
+from tfopt_core.statistics.timing.cutting import cut_rule, first_warm_steps
 from tfopt_core.training.build import build, load
 from tfopt_core.training.checkpoints.checkpointer import Checkpointer
 from tfopt_core.training.fit import train
+from tfopt_core.training.fit_callbacks import IsKnown
 from tfopt_core.training.strategy.joined import Joined
 from tfopt_core.trials.cluster_start import check_built
 from tfopt_core.trials.explore import Explorer
 from tfopt_core.workers.task import RunTask
 from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
+
+
+def rule_of(task: RunTask, run: RunContext) -> IsKnown | None:
+    """Return when the run of a task is cut short, None if it trains to its end."""
+    return first_warm_steps if task.expendable else cut_rule(task.longest_seconds, run)
 
 
 def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
@@ -32,7 +39,7 @@ def run(task: RunTask, tell: Tell, joined: Joined | None = None) -> RunReport:
     built = build(task.job, workload, joined=joined)
     if joined is not None:
         check_built(built)
-    is_known = None if joined is not None else cut_rule(task.longest_seconds, built.run)
+    is_known: IsKnown | None = None if joined is not None else rule_of(task, built.run)
     adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
     chief = built.run.cluster is None or built.run.cluster.is_chief
     checkpointer = (

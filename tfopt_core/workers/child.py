@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import traceback
+from pathlib import Path
 
 from tfopt_core.errors import TfoptError
 from tfopt_core.records.messages import Message
@@ -24,6 +25,8 @@ from tfopt_core.workers.task import RunTask, failure_of, named_function
 # A workload may write to low descriptors by mistake (it closed and reused one, say): the channel
 # has a high number.
 CHANNEL_DESCRIPTOR = 200
+# The highest value of Linux' oom_score_adj.
+MOST_EXPENDABLE = 1000
 
 
 def main(descriptor: int) -> int:
@@ -52,6 +55,8 @@ def main(descriptor: int) -> int:
     threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
     if isinstance(task, RunTask) and task.job.runtime.builds_strategy_first:
         die_with_parent()  # that thread cannot, while TensorFlow waits for the other processes
+    if isinstance(task, RunTask) and task.expendable:
+        _be_ended_first()
     try:
         send(named_function(task.function)(task, send))
     except KeyboardInterrupt:
@@ -74,6 +79,12 @@ def _die_with_parent(channel: socket.socket) -> None:
         while channel.recv(1):
             pass
     os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def _be_ended_first() -> None:
+    """Have the kernel end this process before others where memory runs out. Only Linux can."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(MOST_EXPENDABLE), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,10 @@ from tfopt_core.training.checkpoints.config import CheckpointConfig
 from tfopt_core.training.job import Job
 from tfopt_core.training.scripts.overlay_folder import OverlayMounts
 
+# The functions of worker processes; see `Task`.
+FACTORY = "tfopt_core.trials.factories:carry_out"
+SCRIPT = "tfopt_core.trials.scripts.carry_out:carry_out"
+
 
 @attrs.frozen(kw_only=True)
 class Task:
@@ -63,6 +67,8 @@ class RunTask(Task):
         a script writes into a private folder, and the end may be cut short.
     :param own_seeds: whether a script's own seeds stay, and none are set for it.
     :param facts: what must be the same for all processes of the training, by name.
+    :param expendable: whether the run is made for its peak memory alone: it ends after its first
+        warm steps, and the kernel ends it before other processes where memory runs out.
     """
 
     # a process that only serves the others trains nothing
@@ -75,6 +81,7 @@ class RunTask(Task):
     measured: bool = True
     own_seeds: bool = False
     facts: Mapping[str, str] = attrs.field(factory=dict)
+    expendable: bool = False
 
     @property
     def is_private(self) -> bool:

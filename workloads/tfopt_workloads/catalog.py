@@ -15,7 +15,9 @@ from tfopt_workloads import bundled, folders, idx, locations, stdlib_source
 
 _FASHION = "fashion-mnist"
 _FLIGHTS = "flights"
+_FEATURES = "flights-features"
 _GRADIENTS = "fashion-gradients"
+_EFFICIENTNET = "fashion-efficientnet"
 _CLIPART = "clipart-jpeg"
 _TRANSFER = "clipart-transfer"
 _WEATHER = "weather"
@@ -62,7 +64,9 @@ def data_sources() -> tuple[DataSource, ...]:
             'option source = "keras" downloads it',
         ),
         _source(_GRADIENTS, "bundled", locations.BUNDLED / "fashion_mnist.npz", _images, "MIT"),
+        _source(_EFFICIENTNET, "bundled", locations.BUNDLED / "fashion_mnist.npz", _images, "MIT"),
         _source(_FLIGHTS, "bundled", locations.BUNDLED / "flights.npz", _flights, "CC0-1.0"),
+        _source(_FEATURES, "bundled", locations.BUNDLED / "flights.npz", _flights, "CC0-1.0"),
         _source(_CLIPART, "bundled", locations.BUNDLED / "clipart", _pictures, "public domain"),
         _source(
             _TRANSFER, "bundled", locations.BUNDLED / "clipart_base.npz", _base, "public domain"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tfopt_gradient_accumulation.plugin import GradientAccumulation
+from tfopt_fewer_updates.plugin import FewerUpdates
 
 from tfopt_core.plugins import TrainingOptions
 from tfopt_core.testing import check_plugin, drive, make_run
@@ -17,7 +17,7 @@ def trained(optimizer: Any, steps: int) -> Any:
     import numpy as np
 
     options = drive(
-        GradientAccumulation(steps=steps),
+        FewerUpdates(steps=steps),
         "configure_training",
         TrainingOptions(optimizer=optimizer, loss="mse"),
     )
@@ -31,18 +31,18 @@ def trained(optimizer: Any, steps: int) -> Any:
 
 
 def test_keeps_the_contract() -> None:
-    check_plugin("gradient-accumulation", GradientAccumulation)
+    check_plugin("fewer-updates", FewerUpdates)
 
 
 def test_sets_the_steps() -> None:
     before = TrainingOptions(optimizer="adam")
-    after = drive(GradientAccumulation(steps=8), "configure_training", before)
+    after = drive(FewerUpdates(steps=8), "configure_training", before)
     assert after.gradient_accumulation_steps == 8
 
 
 def test_one_step_is_refused() -> None:
     with pytest.raises(ValueError, match="steps"):
-        GradientAccumulation(steps=1)
+        FewerUpdates(steps=1)
 
 
 def test_weights_change_once_in_so_many_steps() -> None:
@@ -56,7 +56,7 @@ def test_weights_change_once_in_so_many_steps() -> None:
 def test_effect_is_read_back_from_the_optimizer() -> None:
     import keras
 
-    plugin, run = GradientAccumulation(steps=4), make_run()
+    plugin, run = FewerUpdates(steps=4), make_run()
     run.state_of(plugin)["own"] = None
     there = plugin.report_effect(run, trained(keras.optimizers.Adam(), steps=4))
     missing = plugin.report_effect(run, trained(keras.optimizers.Adam(), steps=2))
@@ -70,4 +70,4 @@ def test_optimizer_that_accumulates_is_left_alone() -> None:
 
     own = keras.optimizers.Adam(gradient_accumulation_steps=3)
     before = TrainingOptions(optimizer=own)
-    assert drive(GradientAccumulation(), "configure_training", before) is before
+    assert drive(FewerUpdates(), "configure_training", before) is before

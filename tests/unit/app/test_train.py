@@ -52,7 +52,7 @@ class Times:
 NOT_TIMED = 'the settings of plugin "times" were chosen without a loop that could not be timed'
 TIMES = PluginPlan(
     name="times", settings={"steps": 1}, asked={"steps": "auto"}, math="exact", summary="",
-    changes=(), resolve_notes=(NOT_TIMED,),
+    changes=(), search_notes=(NOT_TIMED,),
 )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ class Odd:
 
 def third_party() -> PluginInfo:
     """The example's plugin, which is not installed here, as inspection describes it."""
-    path = EXAMPLE / "tfopt_gradient_accumulation" / "plugin.py"
+    path = EXAMPLE / "tfopt_fewer_updates" / "plugin.py"
     spec = importlib.util.spec_from_file_location("schema_third_party", path)
     assert spec is not None
     assert spec.loader is not None
@@ -53,7 +53,7 @@ def third_party() -> PluginInfo:
     sys.modules[spec.name] = module  # where the types of its fields are looked up
     try:
         spec.loader.exec_module(module)
-        return describe_plugin("gradient-accumulation", module.GradientAccumulation)
+        return describe_plugin("fewer-updates", module.FewerUpdates)
     finally:
         del sys.modules[spec.name]
 
@@ -118,7 +118,7 @@ WRONG = {
     "enabled as a string": (PLUGIN + 'enabled = "no"\n', "plugins/0/enabled"),
     "second plugin": (PLUGIN + '[[plugins]]\nuse = "l2"\nstrength = 0\n', "plugins/1/strength"),
     "third party's bound": (
-        WORKLOAD + '[[plugins]]\nuse = "gradient-accumulation"\nsteps = 1\n', "plugins/0/steps",
+        WORKLOAD + '[[plugins]]\nuse = "fewer-updates"\nsteps = 1\n', "plugins/0/steps",
     ),
     "setting without a default": (ODD, "plugins/0"),
     "too large": (ODD + 'needed = "x"\nsize = 100\n', "plugins/0/size"),

@@ -153,7 +153,9 @@ def world_of(runner, busy=None):
 def world(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
 
-    def go(runner, plugins=("p",), save_to=None, resuming=False, busy=None, **spec):
+    def go(
+        runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(), **spec
+    ):  # fmt: skip
         recipe = Recipe(
             name="r",
             workload=WorkloadSpec(use="w"),
@@ -162,6 +164,7 @@ def world(tmp_path):
         request = Request(
             recipe=recipe,
             plugins=tuple(StackedPlugin(name, Plugin()) for name in plugins),
+            observers=tuple(StackedPlugin(name, Plugin()) for name in observers),
             machine=make_machine(),
             folder=tmp_path / "runs" / f"m{len(store.measurements())}",
             environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
@@ -204,6 +207,35 @@ def test_a_training_over_several_processes_is_never_cut_short_and_never_replayed
     assert not [task for task in runner.tasks if isinstance(task, ReplayTask)]
     certificate = results.comparison.quality.certificate
     assert "the replay runs in one process, and shows nothing of several workers" in certificate
+
+
+def test_observers_join_one_extra_run_of_the_whole_stack_behind_all_others(world):
+    runner = FakeRunner({"observed": 1.0})
+    results, events = world(runner, pairs=4, observers=("watch",))
+    *timed, last = [task for task in runner.tasks if isinstance(task, RunTask)]
+    assert {task.job.variant for task in timed} == {"baseline", "full"}
+    assert "watch" not in {p.name for task in timed for p in task.job.plugins}
+    assert (last.job.variant, [p.name for p in last.job.plugins]) == ("observed", ["p", "watch"])
+    assert last.job.kept == last.job.folder.parent.parent.parent / "observed" / results.id
+    assert results.observed == {"watch": Effect(True, "set")}
+    assert len(results.runs) == 8
+    assert world.store.results(results.id) == results
+    assert Noted("an extra, untimed run for watch") in events
+
+
+def interrupted(task):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("wall", "why"), [("it broke", "the extra run failed: it broke"),
+                      (interrupted, "Ctrl-C ended the extra run")],
+)  # fmt: skip
+def test_an_extra_run_that_does_not_end_costs_no_result(world, wall, why):
+    results, _ = world(FakeRunner({"observed": wall}), pairs=4, observers=("watch",))
+    assert results.comparison.verdict == "faster"
+    assert results.observed == {}
+    assert any(why in warning for warning in results.warnings)
 
 
 def test_all_runs_use_the_resolved_settings(world):

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from tfopt_distribute.batch_rule import (
     check_rules,
-    rate_factor,
     rules_in_words,
     with_larger_batch,
-    with_scaled_rate,
 )
 from tfopt_distribute.mirrored import Mirrored, check_communication, cross_device_ops
 
 from tfopt_core import DataPlan, PluginRefused, TrainingOptions
 from tfopt_core.data import Batch
+from tfopt_core.plugins import rate_factor, with_scaled_rate
 from tfopt_core.testing import make_run
 
 PLAN = DataPlan.from_arrays(np.arange(32)).batch(8)

@@ -126,10 +126,10 @@ def test_the_probe_keeps_what_fails_and_what_is_out_of_line(keras_in_float32):
     probe = FakeProbe(machine=BFLOAT16_CPU, probed=ProbedTraining(model, model.train_step, (X, Y)))
     plugin = MixedPrecision(policy="mixed_bfloat16", scope="layers", float32_layers="auto")
     assert plugin.resolve(probe).float32_layers == ("cancels", "draws")
-    assert [reason.split(":")[0] for reason in probe.reasons[:2]] == [
+    assert [reason.split(":")[0] for reason in probe.notes[:2]] == [
         'layer "cancels" stays in float32', 'layer "draws" stays in float32',
     ]  # fmt: skip
-    assert "raised InvalidArgumentError" in probe.reasons[1]
+    assert "raised InvalidArgumentError" in probe.notes[1]
     assert [variable.numpy().tolist() for variable in model.variables] == before
     assert model.get_layer("draws").compute_dtype == "bfloat16"  # as it was
 

@@ -51,6 +51,7 @@ def test_every_field_of_the_design_is_there() -> None:
         assert set(fields.split()) <= set(parts[name]), name
     assert run["effects"]["cache"] == {
         "applied": True, "detail": "60,000 examples kept in memory after 2 stages",
+        "tables": [],
     }  # fmt: skip
 
 

@@ -44,6 +44,14 @@ def twice(x, kernel):
     return one + tf.sin(tf.matmul(x, kernel)) * 2.0
 
 
+def merged_product(x, kernel):
+    import tensorflow as tf
+
+    # the same tensor twice, not two reads of a variable
+    one = tf.matmul(x, x, transpose_a=True)
+    return x @ (one + tf.matmul(x, x, transpose_a=True)) @ kernel
+
+
 def once(x, kernel):
     import tensorflow as tf
 
@@ -71,6 +79,44 @@ def test_what_is_computed_twice_is_named_with_its_lines():
     assert finding.place == line_of(twice, "one = ")
     assert line_of(twice, "return one") in finding.detail
     assert [f for f in others if f.place] == []  # not the product within it too
+
+
+def test_what_the_optimizer_merges_is_named_as_merged_and_lost_nothing():
+    findings = found(merged_product)
+    merged = [f for f in findings if f.kind == "merged-subexpression"]
+    assert "MatMul of 4,096 numbers is computed 2 times" in merged[0].detail
+    assert "TensorFlow merges them by itself" in merged[0].detail
+    assert merged[0].place == line_of(merged_product, "one = ")
+    assert not any("4,096 numbers" in f.detail for f in findings if f not in merged)
+
+
+def test_in_a_map_look_ups_are_repeated_and_arithmetic_is_merged():
+    import tensorflow as tf
+
+    from tfopt_core.training.graphs.repetitions import map_repetitions
+
+    words = tf.lookup.KeyValueTensorInitializer(["a", "b"], [0.0, 1.0])
+    table = tf.lookup.StaticHashTable(words, -1.0)
+
+    def reads_twice(text):
+        one = table.lookup(text)
+        return tf.sin(one), tf.cos(table.lookup(text))
+
+    def multiplies_twice(x):
+        return tf.matmul(x, x) + tf.matmul(x, x) * 2.0
+
+    def in_graph(function, spec):
+        return list(
+            map_repetitions(tf.function(function).get_concrete_function(spec).graph, "train")
+        )
+
+    [read] = in_graph(reads_twice, tf.TensorSpec((None,), tf.string))
+    assert (read.kind, read.split) == ("repeated-subexpression", "train")
+    assert read.place.startswith(__file__)
+    assert "TensorFlow does not merge them" in read.detail
+    [product] = in_graph(multiplies_twice, tf.TensorSpec((64, 64)))
+    assert product.kind == "merged-subexpression"
+    assert "MatMul of an element is computed 2 times" in product.detail
 
 
 def test_what_is_computed_once_is_not_named():
@@ -103,7 +149,7 @@ def nodes_of(function, *specs):
 
 
 def names(function, *specs):
-    from tfopt_core.training.graphs.findings import repeated_nodes
+    from tfopt_core.training.graphs.repetitions import repeated_nodes
 
     return [same.op for same in repeated_nodes(nodes_of(function, *specs))]
 
@@ -138,32 +184,32 @@ def test_other_attributes_make_another_value():
 def test_the_graph_optimizers_output_can_be_read_in_this_tensorflow():
     import tensorflow as tf
 
-    from tfopt_core.training.graphs.operations import optimized_nodes
+    from tfopt_core.training.graphs.operations import optimized_graph
 
     function = tf.function(lambda x: tf.sin(x) + 1.0)
-    nodes = optimized_nodes(lambda: function(tf.ones(3)))
+    nodes = optimized_graph(lambda: function(tf.ones(3))).after
     assert {"Sin", "AddV2"} <= {node.op for node in nodes}
 
 
 def test_what_cannot_be_read_is_unknown():
     from tfopt_core.training.graphs.findings import graph_findings
-    from tfopt_core.training.graphs.operations import StepGraph, optimized_nodes
+    from tfopt_core.training.graphs.operations import StepGraph, optimized_graph
 
     def fails():
         raise RuntimeError("another version")
 
-    assert optimized_nodes(fails) is None
+    assert optimized_graph(fails) is None
     assert list(graph_findings(StepGraph(None, fails))) == []
 
 
 def test_graphs_of_functions_that_ran_before_are_not_taken_for_this_one():
     import tensorflow as tf
 
-    from tfopt_core.training.graphs.operations import optimized_nodes
+    from tfopt_core.training.graphs.operations import optimized_graph
 
     small, large = (tf.function(lambda x, n=n: [tf.sin(x * i) for i in range(n)]) for n in (2, 60))
-    optimized_nodes(lambda: small(tf.ones(3)))
+    optimized_graph(lambda: small(tf.ones(3)))
     large(tf.ones(3))
     other = tf.function(lambda x: tf.cos(x))
-    nodes = optimized_nodes(lambda: other(tf.ones(3)))
+    nodes = optimized_graph(lambda: other(tf.ones(3))).after
     assert "Cos" in {node.op for node in nodes}

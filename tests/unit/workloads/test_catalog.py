@@ -55,7 +55,9 @@ def test_each_source_states_its_licence():
     assert {(one.name, one.licence) for one in data_sources()} == {
         ("fashion-mnist", "MIT"),
         ("fashion-gradients", "MIT"),
+        ("fashion-efficientnet", "MIT"),
         ("flights", "CC0-1.0"),
+        ("flights-features", "CC0-1.0"),
         ("clipart-jpeg", "public domain"),
         ("clipart-transfer", "public domain"),
         ("weather", "CC0-1.0"),

@@ -14,6 +14,7 @@ from rich.text import Text
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind
+from tfopt_core.report.found_tables import render_observed
 from tfopt_core.report.results.effects import render_attribution, render_plugin_lines
 from tfopt_core.report.results.figures import figure_groups
 from tfopt_core.report.results.fits import render_fits
@@ -31,6 +32,7 @@ def render_summary(results: Results) -> RenderableType:
         *render_fits(results),
         *render_plugin_lines(results),
         *render_attribution(results),
+        *render_observed(results.observed),
         *render_failures(results),
         render_verdict(results.comparison),
         *render_scaling(results),

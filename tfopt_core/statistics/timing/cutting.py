@@ -43,6 +43,12 @@ def cut_rule(longest_seconds: float | None, run: RunContext) -> CutRule | None:
     )
 
 
+def first_warm_steps(blocks: Sequence[Block]) -> bool:
+    """Return whether a block of steps has ended behind those that were traced: the rule of a run
+    that is made for its peak memory."""
+    return any(not block.cold for block in blocks)
+
+
 @attrs.frozen(kw_only=True)
 class CutRule:
     """Decides from its blocks so far whether a training may be cut short.

@@ -67,7 +67,9 @@ def unknown_callbacks(callbacks: Sequence[Any]) -> tuple[str, ...]:
         dict.fromkeys(
             type(callback).__name__
             for callback in callbacks
-            if not _names(callback) and not isinstance(callback, stateless)
+            if not _names(callback)
+            and not isinstance(callback, stateless)
+            and not getattr(callback, "keeps_no_state", False)
         )
     )
 

@@ -90,8 +90,16 @@ def _function_graph(graph: Any, name: str) -> Any:
         return None
 
 
-def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
-    """Return the nodes of a function's graph after the graph optimizer, None if unknown.
+@attrs.frozen(eq=False)
+class OptimizedGraph:
+    """The nodes of a function's graph before and after the graph optimizer, functions inlined."""
+
+    before: list[Any]
+    after: list[Any]
+
+
+def optimized_graph(run: Callable[[], Any]) -> OptimizedGraph | None:
+    """Return what the graph optimizer makes of a function's graph, None if unknown.
 
     :param run: calls the function, which must not have run before.
     """
@@ -110,9 +118,16 @@ def optimized_nodes(run: Callable[[], Any]) -> list[Any] | None:
         finally:
             context.context().disable_graph_collection()
             context.disable_run_metadata()
-        graphs = [graph.post_optimization_graph for graph in metadata.function_graphs]
-        largest = max(graphs, key=lambda graph: len(graph.node), default=None)
-        return list(largest.node) if largest is not None and largest.node else None
+        largest = max(
+            metadata.function_graphs,
+            key=lambda graphs: len(graphs.post_optimization_graph.node),
+            default=None,
+        )
+        if largest is None or not largest.post_optimization_graph.node:
+            return None
+        return OptimizedGraph(
+            list(largest.pre_optimization_graph.node), list(largest.post_optimization_graph.node)
+        )
     except Exception:  # no public interface: other versions may differ
         return None
 

@@ -82,6 +82,7 @@ class Session:
         self._run = RunContext(
             seed=job.seed, variant=job.variant, epochs=0, batch_size=None, machine=job.machine,
             settings=stack.settings, folder=job.folder, directory=job.recipe.directory,
+            kept=job.kept,
         )  # fmt: skip
         self.precision = stack.configure_precision(self._run)
         before = keras.config.dtype_policy()

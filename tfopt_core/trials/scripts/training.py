@@ -92,16 +92,16 @@ class ScriptTraining(ScriptRun[RunTask]):
             yield from self.private.notes()
 
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
-        from tfopt_core.statistics.timing.cutting import cut_rule
         from tfopt_core.training.scripts.fitting import train_fit
         from tfopt_core.trials.explore import Explorer
+        from tfopt_core.trials.run import rule_of
 
         task = self.task
         if workload.data.steps_per_epoch() == 0:
             self.empty_fits += 1
             return workload.call.make(workload.call.callbacks, {})
         built = workload.built(task.job)
-        known = cut_rule(task.longest_seconds, built.run)
+        known = rule_of(task, built.run)
         adapt = functools.partial(Explorer, seed=task.job.seed) if task.adapt else None
         fit, history = train_fit(workload, built, started, self.tell, known, adapt)
         self.fits.append(fit)

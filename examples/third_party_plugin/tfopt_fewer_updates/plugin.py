@@ -1,4 +1,4 @@
-"""Gradient accumulation: the gradients of several batches make one update."""
+"""Fewer updates: the gradients of several batches make one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def accumulated(optimizer: Any) -> int | None:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class GradientAccumulation:
+class FewerUpdates:
     """Averages the gradients of several batches before the weights are updated.
 
     What it does: sets Keras' gradient_accumulation_steps, so an update sees as many examples as
@@ -39,7 +39,8 @@ class GradientAccumulation:
     normalization still sees the small batches. Fewer updates an epoch often need a higher learning
     rate, so a target can be reached later.
 
-    Mixes with: mixed-precision, xla. An optimizer that accumulates already is left alone.
+    Mixes with: mixed-precision, xla. An optimizer that accumulates already is left alone. tfopt's
+    own gradient-accumulation divides each batch instead, and leaves the training as it is.
 
     Reference: https://keras.io/api/optimizers/
     """

@@ -1,0 +1,1 @@
+"""Plugins that watch a training and change nothing: profilers and loggers."""

@@ -1,0 +1,163 @@
+"""Split batch: parts of each batch are computed on the cores at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core.plugins import (
+    Diagnosis,
+    Effect,
+    PlainCode,
+    PluginRefused,
+    Probe,
+    RunContext,
+    TrainingOptions,
+    ValueHook,
+    hookimpl,
+    number_or,
+)
+from tfopt_runtime.loops import LEAST_GAIN
+from tfopt_runtime.split_call import SplitCalls, build_before_trace
+
+_XLA: Any = (True, False, "auto")
+
+
+def split_step(train_step: Callable[..., Any], model: Any, calls: SplitCalls) -> Callable[..., Any]:
+    """Return the train step with the calls of its model in parts.
+
+    The loss, the update and the metrics are those of the whole batch.
+    """
+
+    def step(data: Any) -> Any:
+        import keras
+
+        build_before_trace(model, keras.utils.unpack_x_y_sample_weight(data)[0])
+        with calls.within(model):
+            return train_step(data)
+
+    return step
+
+
+def fastest(seconds: Sequence[float]) -> int:
+    """Return the index of the fastest; the first one unless another gains more than noise."""
+    best = min(range(len(seconds)), key=seconds.__getitem__)
+    return best if seconds[best] < seconds[0] * (1 - LEAST_GAIN) else 0
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class SplitBatch:
+    """Computes parts of each batch on the cores at once, and makes one update of all.
+
+    What it does: splits the model's inputs into parts, each computed forward and backward by a
+    function of its own in the same graph, which TensorFlow runs at once. Loss, update and metrics
+    are those of the whole batch. With xla each part is compiled; a loop that the stack asks XLA to
+    compile as a whole is then not compiled, since such a program runs on one core.
+
+    Why it helps: on a CPU small operations, a kernel for a whole sequence and what XLA compiles
+    use one core each.
+
+    When it does not: where each operation fills the cores already, as convolutions do; on one core;
+    on a GPU. Small batches make small parts, whose operations cost more for each example. auto
+    times it. Examples that meet within the model are refused by name: batch normalization, and what
+    else changes its state from the whole batch; losses that a layer adds; states that are carried
+    on. What meets only in training mode, beside dropout and without a state, is not seen.
+
+    Mixes with: fused-recurrent, whose kernel uses one core; resident and chunked; mixed-precision.
+    Dropout draws other random numbers: each part has a seed of its own. Not under a strategy of
+    several replicas.
+
+    Reference: https://www.tensorflow.org/guide/intro_to_graphs
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("compute",)
+    conflicts: ClassVar[tuple[str, ...]] = ("xla",)
+    after: ClassVar[tuple[str, ...]] = ("chunked", "resident", "steps-per-execution")
+
+    parts: int | Literal["auto"] = number_or(
+        "auto", "Parts of a batch; auto times one, and one for each usable CPU."
+    )
+    xla: bool | Literal["auto"] = field(
+        default="auto",
+        validator=validators.in_(_XLA),
+        metadata={"help": "Whether XLA compiles each part; auto times both."},
+    )
+
+    def math(self) -> Literal["rounding"]:
+        """Gradients are summed part by part; dropout draws another stream of random numbers."""
+        return "rounding"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Worth timing on several CPUs, for all but convolutions, which fill them."""
+        if diagnosis.machine.gpus or diagnosis.machine.cpu_count < 2:
+            return None
+        if any("Conv" in layer or layer == "BatchNormalization" for layer in diagnosis.layers):
+            return None
+        return {}
+
+    def resolve(self, probe: Probe) -> SplitBatch:
+        """Time whole batches, parts, and parts that XLA compiles, in turns."""
+        if "auto" not in (self.parts, self.xla):
+            return self
+        parts = probe.machine.cpu_count if self.parts == "auto" else self.parts
+        whole = attrs.evolve(self, parts=1, xla=False)
+        compiled = (False, True) if self.xla == "auto" else (self.xla,)
+        split = [attrs.evolve(self, parts=parts, xla=xla) for xla in compiled]
+        if parts < 2:
+            return whole
+        candidates = [whole, *split] if self.parts == "auto" else split
+        seconds = probe.plugin_seconds(candidates)
+        if min(seconds) == math.inf:
+            raise PluginRefused(
+                "no loop could be timed with it; set parts and xla, or leave it out"
+            )
+        return candidates[fastest(seconds)]
+
+    @hookimpl(wrapper=True)
+    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+        """Wrap the train step, and have the parts compiled in place of the whole."""
+        options = yield
+        state = run.state_of(self)
+        state["reason"] = self._why_not(run, model)
+        if state["reason"] or self.parts == "auto":
+            return options
+        calls = state["calls"] = SplitCalls(self.parts, self.xla is True)
+        state["whole"] = options.jit_compile is True
+        before = options.wrap_train_step
+
+        def wrap(train_step: Callable[..., Any]) -> Callable[..., Any]:
+            return split_step(train_step if before is None else before(train_step), model, calls)
+
+        return attrs.evolve(options, wrap_train_step=wrap, jit_compile=False)
+
+    def _why_not(self, run: RunContext, model: Any) -> str:
+        if self.parts == 1:
+            return "1 part is the whole batch"
+        if run.replicas > 1:
+            return f"the batch is shared among {run.replicas} replicas already"
+        if run.machine.gpus:
+            return "on a GPU each operation fills the device"
+        return "the model runs eagerly" if getattr(model, "run_eagerly", False) else ""
+
+    def export(self, code: PlainCode) -> None:
+        """Plain code would have to hold the functions of the parts, and what they refuse."""
+        code.no_plain_form("the calls of the model are replaced while a step is traced")
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back whether the model was traced in parts."""
+        state = run.state_of(self)
+        if state["reason"]:
+            return Effect.not_applied(state["reason"])
+        calls: SplitCalls = state["calls"]
+        if calls.reason:
+            return Effect.not_applied(calls.reason)
+        if not calls.traced:
+            return Effect.not_applied("no train step that was traced calls the model itself")
+        how = ", each compiled by XLA" if calls.jit_compile else ""
+        in_place = ", in place of the whole step" if state["whole"] else ""
+        return Effect.applied_as(f"{calls.parts} parts of each batch{how}{in_place}")

@@ -1,0 +1,89 @@
+"""Gradient accumulation: a batch is computed in parts, whose gradients make one update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core.plugins import Effect, RunContext, TrainingOptions, ValueHook, hookimpl
+from tfopt_training.batch_parts import Step, in_parts
+
+
+def with_parts(
+    options: TrainingOptions, model: Any, parts: int, note: Callable[[str], None]
+) -> TrainingOptions:
+    """Return the options with a training step that computes each batch in so many parts.
+
+    :param note: called when the step is traced: with why it was left as it is, or with "".
+    """
+    before = options.wrap_train_step
+
+    def wrap(step: Step) -> Step:
+        return in_parts(step if before is None else before(step), model, parts, note)
+
+    return attrs.evolve(options, wrap_train_step=wrap)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class GradientAccumulation:
+    """Computes each batch in parts, one after another, and updates the weights once.
+
+    What it does: divides every training batch into `steps` parts, computes their gradients one
+    after another, and applies their mean, weighted by examples. Batches, updates, learning rate
+    and callbacks stay as they are: the training is that of the whole batch, but for rounding.
+    With `steps = 8` a batch of 128 takes the activations of 16.
+
+    Why it helps: a step holds the activations of one part only, so a batch trains that does not
+    fit into memory as a whole.
+
+    When it does not: where memory is not short: smaller parts keep a processor less busy. Weights,
+    the optimizer's state and the data take what they took, and one more copy of the gradients. Not
+    applied where parts are not the batch: with batch normalization that trains, masked outputs, a
+    loss that is no mean over examples, state that changes in each step, and a train_step of the
+    model's own; each is named. Dropout draws for each part. A loss that compares the examples of a
+    batch, or that call() adds as a sum over them, is not noticed.
+
+    Mixes with: mixed-precision, xla, rematerialize, fit-batch. Not over several replicas. Keras'
+    own gradient_accumulation_steps is another training: it leaves the batches as they are and
+    updates once in so many of them.
+
+    Reference: Huang et al., GPipe (its micro-batches), https://arxiv.org/abs/1811.06965
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("memory",)
+
+    steps: int = field(
+        default=4,
+        validator=validators.ge(2),
+        metadata={"help": "Into how many parts a batch is divided, at least 2."},
+    )
+
+    def math(self) -> Literal["rounding"]:
+        """The same sum over the batch, taken in parts."""
+        return "rounding"
+
+    @hookimpl(wrapper=True)
+    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+        """Divide the step, where there is one replica."""
+        options = yield
+        state = run.state_of(self)
+        if run.replicas > 1:
+            state["reason"] = f"each of {run.replicas} replicas computes its part already"
+            return options
+
+        def note(reason: str) -> None:
+            state["reason"] = reason
+
+        return with_parts(options, model, self.steps, note)
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Report what the trace of the step came to."""
+        reason = run.state_of(self).get("reason", "no training step was traced")
+        if reason:
+            return Effect.not_applied(reason)
+        size = "" if run.batch_size is None else f" of {-(-run.batch_size // self.steps)} examples"
+        return Effect.applied_as(f"one update from {self.steps} parts{size}")

@@ -1,0 +1,153 @@
+"""Batches in parts: the training is that of plain Keras, and what parts would change is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.in_process import train_here
+from tfopt_runtime.chunked import Chunked
+from tfopt_training.gradient_accumulation import GradientAccumulation
+
+from tfopt_core import Workload
+
+pytestmark = pytest.mark.tensorflow
+
+WORDS = np.random.default_rng(0).integers(1, 20, (40, 6)).astype("int32")
+LABELS = np.random.default_rng(1).integers(0, 3, 40).astype("int32")
+WEIGHTS = np.random.default_rng(2).random(40).astype("float32")
+
+
+def network(*between: Any) -> Any:
+    import keras
+    from keras import layers
+
+    # words that occur twice: their gradients are rows, which Adam takes one by one
+    return keras.Sequential(
+        [
+            keras.Input((6,), dtype="int32"),
+            layers.Embedding(20, 4),
+            layers.Flatten(),
+            *between,
+            layers.Dense(3, kernel_regularizer="l2"),
+        ]
+    )
+
+
+def loss(reduction: str = "sum_over_batch_size") -> Any:
+    import keras
+
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction)
+
+
+def workload(build_model: Any = network, **changes: Any) -> Workload:
+    fields = {"loss": loss(), "optimizer": "adam", "metrics": ["accuracy"], **changes}
+    return Workload(train=(WORDS, LABELS, WEIGHTS), build_model=build_model, **fields)
+
+
+def by_hand(batch_size: int, optimizer: str) -> tuple[Any, Any]:
+    """Stock Keras over whole batches."""
+    import keras
+
+    keras.utils.set_random_seed(7)
+    model = network()
+    model.compile(optimizer, loss(), metrics=["accuracy"])
+    fitted = model.fit(
+        WORDS, LABELS, sample_weight=WEIGHTS, batch_size=batch_size, epochs=2, shuffle=False,
+        verbose=0,
+    )  # fmt: skip
+    return fitted.history, model
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "steps", "optimizer", "beside"),
+    [
+        (20, 4, "adam", ()),
+        (16, 3, "sgd", ()),  # parts of 6, 6 and 4, and a last batch of 8
+        pytest.param(20, 3, "adam", (Chunked(steps=2, xla=True),), marks=pytest.mark.thorough),
+    ],
+)
+def test_the_training_is_that_of_plain_keras(
+    tmp_path: Any, batch_size: int, steps: int, optimizer: str, beside: Any
+) -> None:
+    expected, plain = by_hand(batch_size, optimizer)
+    built, outcome = train_here(
+        workload(optimizer=optimizer, shuffle=False), GradientAccumulation(steps=steps), *beside,
+        folder=tmp_path, batch_size=batch_size,
+    )  # fmt: skip
+    for name, values in expected.items():
+        assert outcome.history[name] == pytest.approx(values, rel=1e-5)
+    for ours, theirs in zip(built.model.get_weights(), plain.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert int(built.model.optimizer.iterations) == int(plain.optimizer.iterations)
+    effect = built.stack.report_effects(built.run, built.model)["GradientAccumulation"]
+    assert effect.applied, effect.detail
+
+
+def of_its_own() -> Any:
+    import keras
+
+    class Own(keras.Sequential):  # type: ignore[misc]
+        def train_step(self, data: Any) -> Any:
+            return super().train_step(data)
+
+    return Own(network().layers)
+
+
+def normalized() -> Any:
+    import keras
+
+    return network(keras.layers.BatchNormalization(name="norm"))
+
+
+def spectral() -> Any:
+    import keras
+
+    return network(keras.layers.SpectralNormalization(keras.layers.Dense(4), name="spectral"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"build_model": normalized}, 'the layer "norm" normalizes over the batch'),
+        ({"build_model": spectral}, 'vector_u" changes in each step'),
+        pytest.param(
+            {"build_model": of_its_own},
+            'the class "Own" has a train_step of its own',
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param({"loss": "sum"}, 'has the reduction "sum"', marks=pytest.mark.thorough),
+    ],
+)
+def test_what_parts_would_change_is_left_as_it_is_and_named(
+    tmp_path: Any, changes: dict[str, Any], reason: str
+) -> None:
+    if "loss" in changes:
+        changes = {"loss": loss(changes["loss"])}
+    built, _ = train_here(
+        workload(**changes), GradientAccumulation(steps=2), folder=tmp_path, batch_size=20, epochs=1
+    )
+    effect = built.stack.report_effects(built.run, built.model)["GradientAccumulation"]
+    assert not effect.applied
+    assert reason in effect.detail
+
+
+@pytest.mark.thorough
+def test_a_loss_under_a_mask_is_left_as_it_is(tmp_path: Any) -> None:
+    from keras import Input, Sequential, layers
+
+    def build_model() -> Any:
+        return Sequential(
+            [Input((6,), dtype="int32"), layers.Embedding(20, 4, mask_zero=True), layers.Dense(1)]
+        )
+
+    many = Workload(
+        train=(WORDS, np.ones((40, 6, 1), "float32")), build_model=build_model, loss="mse"
+    )
+    built, _ = train_here(
+        many, GradientAccumulation(steps=2), folder=tmp_path, batch_size=20, epochs=1
+    )
+    effect = built.stack.report_effects(built.run, built.model)["GradientAccumulation"]
+    assert not effect.applied
+    assert effect.detail.startswith("the outputs have a mask")

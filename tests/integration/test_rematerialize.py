@@ -1,0 +1,185 @@
+"""Segments that are computed again: the training is that of plain Keras, in less memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.in_process import train_here
+from tfopt_model.rematerialize import Rematerialize
+from tfopt_training.gradient_accumulation import GradientAccumulation
+
+from tfopt_core import Workload
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
+
+PICTURES = np.random.default_rng(0).random((24, 12, 12, 3), "float32")
+LABELS = np.random.default_rng(1).integers(0, 3, 24).astype("int32")
+
+
+def residual(*first: Any) -> Any:
+    import keras
+    from keras import layers
+
+    pictures = keras.Input((12, 12, 3))
+    hidden = pictures
+    for layer in (*first, layers.Conv2D(4, 3, padding="same")):
+        hidden = layer(hidden)
+    for _ in range(4):
+        before = hidden
+        for layer in (
+            layers.LayerNormalization(),
+            layers.Conv2D(8, 3, padding="same", activation="gelu", kernel_regularizer="l2"),
+            layers.Conv2D(4, 3, padding="same"),
+        ):
+            hidden = layer(hidden)
+        hidden = layers.Add()([before, hidden])
+    return keras.Model(pictures, layers.Dense(3)(layers.GlobalAveragePooling2D()(hidden)))
+
+
+def with_dropout() -> Any:
+    import keras
+
+    return residual(keras.layers.Dropout(0.5, seed=3, name="drop"))
+
+
+def loss() -> Any:
+    import keras
+
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def by_hand(build_model: Any) -> tuple[Any, Any]:
+    import keras
+
+    keras.utils.set_random_seed(7)
+    model = build_model()
+    model.compile("adam", loss())
+    fitted = model.fit(PICTURES, LABELS, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    return fitted.history, model
+
+
+def trained(folder: Path, build_model: Any, *beside: Any) -> tuple[Any, Any]:
+    return train_here(
+        Workload(train=(PICTURES, LABELS), build_model=build_model, loss=loss(), shuffle=False),
+        Rematerialize(), *beside, folder=folder, batch_size=8,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("build_model", "beside"),
+    [
+        (residual, ()),
+        pytest.param(with_dropout, (), marks=pytest.mark.thorough),
+        pytest.param(residual, (GradientAccumulation(steps=2),), marks=pytest.mark.thorough),
+    ],
+    ids=["alone", "dropout", "in parts"],
+)
+def test_the_training_is_that_of_plain_keras(tmp_path: Path, build_model: Any, beside: Any) -> None:
+    import keras
+
+    expected, plain = by_hand(build_model)
+    built, outcome = trained(tmp_path, build_model, *beside)
+    assert outcome.history["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    for ours, theirs in zip(built.model.get_weights(), plain.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    effect = built.stack.report_effects(built.run, built.model)["Rematerialize"]
+    assert effect.applied, effect.detail
+    model = built.stack.unwrap(built.model)
+    assert type(model) is type(plain)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(
+        loaded.predict(PICTURES, verbose=0), model.predict(PICTURES, verbose=0)
+    )
+
+
+def layered() -> Any:
+    import keras
+
+    class Layered(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = residual()
+
+        def call(self, inputs: Any) -> Any:
+            return self.inner(inputs)
+
+    return Layered()
+
+
+def masked() -> Any:
+    import keras
+
+    return keras.Sequential(
+        [
+            keras.Input((12, 12, 3)),
+            keras.layers.Reshape((36, 12)),
+            keras.layers.Masking(name="mask"),
+            keras.layers.GlobalAveragePooling1D(),
+            keras.layers.Dense(3),
+        ]
+    )
+
+
+def normalized() -> Any:
+    import keras
+    from keras import layers
+
+    blocks = [layers.Conv2D(4, 3), layers.BatchNormalization(name="norm"), layers.ReLU()]
+    return keras.Sequential([keras.Input((12, 12, 3)), *blocks, layers.Flatten(), layers.Dense(3)])
+
+
+@pytest.mark.parametrize(
+    ("build_model", "reason"),
+    [
+        (layered, 'the layers of "Layered" are no graph'),
+        (masked, 'the layer "mask" makes a mask'),
+        (normalized, '"norm"'),
+    ],
+)
+def test_what_cannot_be_cut_is_left_with_the_reason(
+    tmp_path: Path, build_model: Any, reason: str
+) -> None:
+    from tfopt_model.segments import pieces_of
+
+    found = pieces_of(build_model())
+    text = found if isinstance(found, str) else " ".join(piece.why_once for piece in found)
+    assert reason in text
+
+
+# In a process of its own, whose peak memory is that of one training.
+PROGRAM = """
+import sys
+import keras, numpy as np
+from keras import layers
+from tfopt_core.workers.usage import peak_rss_bytes
+from tfopt_model.segments import cheapest, pieces_of, with_segments
+
+hidden = pictures = keras.Input((64, 64, 3))
+hidden = layers.Conv2D(16, 3, padding="same")(hidden)
+for _ in range(6):
+    inner = layers.Activation("gelu")(layers.LayerNormalization()(hidden))
+    hidden = layers.Add()([hidden, layers.Conv2D(16, 3, padding="same")(inner)])
+model = keras.Model(pictures, layers.Dense(3)(layers.GlobalAveragePooling2D()(hidden)))
+if sys.argv[1] == "again":
+    with_segments(model, cheapest(pieces_of(model), None), lambda: None)
+model.compile("sgd", "mse")
+model.fit(np.ones((128, 64, 64, 3)), np.ones((128, 3)), batch_size=64, verbose=0)
+print(peak_rss_bytes())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_step_takes_less_memory() -> None:
+    def peak(how: str) -> int:
+        command = [sys.executable, "-c", PROGRAM, how]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return int(done.stdout.split()[-1])
+
+    assert peak("again") < 0.9 * peak("kept")

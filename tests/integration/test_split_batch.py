@@ -1,0 +1,151 @@
+"""A training whose batches are split has the losses of plain Keras; what cannot be is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.in_process import build_here, train_here
+from tfopt_model.fused_recurrent import FusedRecurrent
+from tfopt_runtime.chunked import Chunked
+from tfopt_runtime.resident import Resident
+from tfopt_runtime.split_batch import SplitBatch
+
+from tfopt_core import Workload, loop_report
+from tfopt_core.trials.loop_timing import time_builds
+
+pytestmark = pytest.mark.tensorflow
+
+# Batches of 8 and one of 5, which does not divide by two; so many words in each text.
+EXAMPLES, WORDS, BATCH_SIZE, EPOCHS = 37, 6, 8, 2
+X = np.random.default_rng(0).integers(0, 20, (EXAMPLES, WORDS))
+Y = (X.sum(1) % 3).astype("int32")
+SAMPLE_WEIGHTS = np.random.default_rng(1).random(EXAMPLES).astype("float32")
+# Relative, after two epochs: sums in another order.
+WITHIN = 1e-4
+SPLIT, COMPILED = SplitBatch(parts=2, xla=False), SplitBatch(parts=2, xla=True)
+
+
+def attending(*beside: Any) -> Any:
+    """A small Transformer; layers may be put before its outputs."""
+    import keras
+    from keras import layers
+
+    text = keras.Input((WORDS,), dtype="int32")
+    hidden = layers.Embedding(20, 8)(text)
+    hidden = layers.LayerNormalization()(hidden + layers.MultiHeadAttention(2, 4)(hidden, hidden))
+    hidden = layers.GlobalAveragePooling1D()(hidden)
+    for layer in beside:
+        hidden = layer(hidden)
+    return keras.Model(text, layers.Dense(3, kernel_regularizer="l2")(hidden))
+
+
+def workload(build_model: Any = attending) -> Workload:
+    import keras
+
+    return Workload(
+        train=(X, Y, SAMPLE_WEIGHTS), build_model=build_model,
+        optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )  # fmt: skip
+
+
+def trained(folder: Any, *plugins: Any, build_model: Any = attending, epochs: int = EPOCHS) -> Any:
+    built, outcome = train_here(
+        workload(build_model), *plugins, folder=folder, epochs=epochs, batch_size=BATCH_SIZE
+    )
+    return built, outcome.history, built.stack.report_effects(built.run, built.model)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: Any) -> Any:
+    return trained(tmp_path_factory.mktemp("plain"))[1]
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        [SPLIT],
+        pytest.param([SplitBatch(parts=3, xla=False)], marks=pytest.mark.thorough),
+        pytest.param([COMPILED], marks=pytest.mark.thorough),
+        pytest.param([Resident(xla=False), SPLIT], marks=pytest.mark.thorough),
+        pytest.param([Resident(xla=True), COMPILED], marks=pytest.mark.thorough),
+        pytest.param([Chunked(steps=2, xla=True), COMPILED], marks=pytest.mark.thorough),
+    ],
+)
+def test_losses_and_metrics_are_those_of_plain_keras(stack: Any, tmp_path: Any, plain: Any) -> None:
+    built, history, effects = trained(tmp_path, *stack)
+    assert all(effect.applied for effect in effects.values()), effects
+    assert set(history) == set(plain)
+    for name, values in plain.items():
+        assert history[name] == pytest.approx(values, rel=WITHIN), name
+    assert "call" not in vars(built.model)
+    if len(stack) > 1:
+        assert loop_report(built.model).compiled_steps == 0
+
+
+def test_a_model_that_is_not_built_yet_has_the_weights_of_plain_keras(tmp_path: Any) -> None:
+    def unbuilt() -> Any:
+        from keras import Sequential, layers
+
+        return Sequential([layers.Embedding(20, 5), layers.Flatten(), layers.Dense(3)])
+
+    expected = trained(tmp_path / "plain", build_model=unbuilt)[1]
+    _, history, effects = trained(tmp_path / "split", SPLIT, build_model=unbuilt)
+    assert effects["SplitBatch"].applied
+    assert history["loss"] == pytest.approx(expected["loss"], rel=WITHIN)
+
+
+@pytest.mark.thorough
+def test_it_splits_the_kernel_of_a_sequence(tmp_path: Any) -> None:
+    def recurrent() -> Any:
+        import keras
+        from keras import layers
+
+        both = layers.Bidirectional(layers.LSTM(4))
+        return keras.Sequential(
+            [keras.Input((WORDS,)), layers.Embedding(20, 5, mask_zero=True), both, layers.Dense(3)]
+        )
+
+    expected = trained(tmp_path / "plain", build_model=recurrent)[1]
+    _, history, effects = trained(
+        tmp_path / "split", Resident(xla=False), FusedRecurrent(), SPLIT, build_model=recurrent
+    )
+    assert all(effect.applied for effect in effects.values()), effects
+    for name, values in expected.items():
+        assert history[name] == pytest.approx(values, rel=WITHIN), name
+
+
+@pytest.mark.thorough
+def test_dropout_draws_for_each_part_and_moves_on(tmp_path: Any) -> None:
+    from keras import layers
+
+    dropout = layers.Dropout(0.5)
+    _, _, effects = trained(tmp_path, SPLIT, build_model=lambda: attending(dropout))
+    assert effects["SplitBatch"].applied
+    # as many draws as steps; each counts once, whatever the parts
+    assert int(dropout.seed_generator.state.numpy()[1]) == EPOCHS * -(-EXAMPLES // BATCH_SIZE)
+
+
+def test_builds_are_timed_with_the_step_that_plugins_wrap(tmp_path: Any) -> None:
+    traced = []
+
+    def dense() -> Any:
+        import keras
+
+        return keras.Sequential([keras.Input((WORDS,)), keras.layers.Dense(3)])
+
+    def build(parts: int) -> Any:
+        plugin = SplitBatch(parts=parts, xla=False)
+        built = build_here(workload(dense), plugin, folder=tmp_path, batch_size=BATCH_SIZE)
+        traced.append(built.run.state_of(plugin))
+        return built
+
+    def fail() -> Any:
+        raise ValueError("no such training")
+
+    whole, split, failed = time_builds([lambda: build(1), lambda: build(2), fail], seconds=0.01)
+    assert 0 < whole.step_seconds < float("inf") > split.step_seconds > 0
+    assert "no such training" in failed.why_not
+    assert traced[1]["calls"].traced

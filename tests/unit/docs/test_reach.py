@@ -1,0 +1,76 @@
+"""The table of which optimization reaches which training says what the plugins do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.plugin_drive import machine_with
+
+from tfopt_core import TrainingOptions
+from tfopt_core.data import DataPlan
+from tfopt_core.errors import TfoptError
+from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.testing import drive, make_run
+
+PAGE = Path(__file__, "../../../../docs/guide/reach.md").resolve()
+OURS = {n: f[0].load() for n, f in registrations().items() if f[0].distribution == "tfopt"}
+# What `tfopt train` sets for a script that never calls `fit`, and what `optimize` rewrites.
+BEFORE_THE_MODEL = {"configure_runtime", "configure_precision", "build_strategy"}
+NEEDED: dict[str, dict[str, Any]] = {
+    "augment": {"layers": ({"layer": "RandomFlip"},)},
+    "grappler": {"remapping": False},
+    "target-stop": {"metric": "val_loss", "at_most": 0.1},
+}
+
+
+def rows() -> dict[str, list[str]]:
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `")
+    ]
+    return {name.strip("`"): rest for name, *rest in cells}
+
+
+def test_every_plugin_that_ships_has_a_row() -> None:
+    assert sorted(rows()) == sorted(OURS)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_loop_without_fit_is_reached_by_what_is_set_before_its_model_or_rewrites_its_data(
+    name: str,
+) -> None:
+    hooks = set(implementations(object.__new__(OURS[name]))) - {"report_effect"}
+    said = rows()[name][2]
+    if name == "parameter-server":
+        assert said == "no"  # its own processes train, by Keras' steps
+    elif hooks <= BEFORE_THE_MODEL:
+        assert said == "`tfopt train`"
+    elif hooks == {"build_dataset"} and OURS[name].__dict__.get("model_change", "none") == "none":
+        assert said == "`optimize`"
+    else:
+        assert said == "no"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", [name for name, row in rows().items() if row[3] in ("yes", "no")])
+def test_what_several_replicas_refuse_is_in_the_table(name: str) -> None:
+    """What a plugin refuses because of replicas, it keeps as its reason for `report_effect`."""
+    import numpy as np
+
+    plugin = OURS[name](**NEEDED.get(name, {}))
+    run = make_run(replicas=2, machine=machine_with((8, 0)), batch_size=4)
+    hooks = set(implementations(plugin))
+    plan = DataPlan.from_arrays(np.zeros((8, 3), "float32"), np.zeros((8, 1), "float32")).batch(4)
+    options = TrainingOptions(optimizer="sgd", loss="mse")
+    for hook, value in (("build_dataset", plan), ("configure_training", options)):
+        if hook in hooks and not (name == "resident" and hook == "configure_training"):
+            try:
+                drive(plugin, hook, value, run=run)
+            except TfoptError as refusal:
+                run.state_of("refusals")[hook] = str(refusal)
+    refused = any(why in repr(run.states) for why in ("replicas", "devices itself"))
+    assert refused is (rows()[name][3] == "no")

@@ -1,0 +1,296 @@
+"""Maps over batches keep their results by row where each row is made of one row alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.plugin_drive import Driven
+from tfopt_data.cache import Cache
+from tfopt_data.cache_rows import maps_over_batches, with_cached_rows
+from tfopt_data.rewrite import Rewrite
+
+from tfopt_core import DataPlan, PluginRefused
+from tfopt_core.data.lower import lower
+from tfopt_core.testing import drive
+from tfopt_core.training.replay.digests import example_digests
+
+pytestmark = pytest.mark.tensorflow
+
+X = np.random.default_rng(3).normal(size=(50, 3)).astype("float32")
+Y = np.arange(50)
+
+
+def scale(x: Any, y: Any) -> Any:
+    return x * 3.0 + 1.0, y
+
+
+def center(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return x - tf.reduce_mean(x, axis=0), y
+
+
+def jitter(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return x + tf.random.uniform(tf.shape(x)), y
+
+
+def table(size: int = 8, **batch: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(50, seed=4).batch(size, **batch)
+
+
+def rows_of(plan: DataPlan, **settings: Any) -> Rewrite:
+    found = maps_over_batches(plan)
+    assert found is not None
+    return with_cached_rows(plan, found, **settings)
+
+
+def epochs(plan: DataPlan) -> list[list[bytes]]:
+    import keras
+
+    keras.utils.set_random_seed(5)
+    data = lower(plan)
+    return [[b"".join(example_digests(batch)) for batch in data] for _ in range(3)]
+
+
+def as_before(data: Any, **settings: Any) -> Rewrite:
+    """The rewrite of a data set, whose epochs must hold the same batches, still reordered."""
+    plain, rewrite = (
+        epochs(DataPlan.from_dataset(data)),
+        rows_of(DataPlan.from_dataset(data), **settings),
+    )
+    assert rewrite.done, rewrite.reason
+    kept = epochs(rewrite.plan)
+    assert kept == plain
+    assert kept[0] != kept[1]
+    # no faster step by static shapes
+    assert batch_size(lower(rewrite.plan)) == batch_size(data)
+    return rewrite
+
+
+def batch_size(data: Any) -> int | None:
+    import tensorflow as tf
+
+    return tf.nest.flatten(data.element_spec)[0].shape[0]
+
+
+def test_rows_are_computed_once_and_batches_stay_the_same():
+    calls = []
+
+    def counted(x: Any, y: Any) -> Any:
+        import tensorflow as tf
+
+        calls.append(1)
+        return tf.numpy_function(lambda x: (calls.append(1), x * 2)[1], [x], "float32", False), y
+
+    plan = DataPlan.from_arrays(X, Y).shuffle(seed=4).batch(8).map(counted)
+    rewrite = rows_of(plan)
+    computed = len(calls)
+    assert rewrite.done.startswith("in memory, 50 rows of ")
+    epochs(rewrite.plan)
+    assert len(calls) == computed
+    assert [stage.kind for stage in rewrite.plan.stages] == ["source", "shuffle", "batch"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda: table().map(scale),
+        lambda: table(drop_remainder=True).map(scale),
+        lambda: table(16, drop_remainder=True).map(scale).prefetch(2),
+        lambda: table(60).map(scale, num_parallel_calls=2),
+        lambda: table().map(scale).map(lambda x, y: {"a": x, "b": y}),
+    ],
+)
+def test_epochs_hold_the_same_batches_bit_by_bit(data: Callable[[], Any]):
+    as_before(data())
+
+
+def test_examples_that_are_repeated_or_left_out_behind_the_shuffle_stay_so():
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).map(scale).shuffle(50, seed=4)
+    as_before(data.repeat(2).take(70).batch(8).map(scale))
+
+
+def test_rows_in_files_are_the_same_ones(tmp_path: Path):
+    rewrite = as_before(table().map(scale), memory_bytes=0, folder=tmp_path / "rows")
+    assert rewrite.done.startswith("on disk")
+
+
+def test_a_tables_words_are_looked_up_once_and_the_table_is_watched():
+    import tensorflow as tf
+
+    words = np.array(["a", "b", "c", "d"] * 10)
+    kinds = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    kinds.insert(tf.constant(["a", "b"]), tf.constant([5, 6], tf.int64))
+    data = tf.data.Dataset.from_tensor_slices((words, np.arange(40))).shuffle(40, seed=4)
+    data = data.batch(8).map(lambda word, y: (kinds.lookup(tf.reshape(word, [-1])), y))
+    source = as_before(data).plan.source
+    assert not source.tables.changed
+    kinds.insert(tf.constant(["a"]), tf.constant([7], tf.int64))
+    assert source.tables.changed
+
+
+def test_tables_are_found_in_functions_that_are_called():
+    import tensorflow as tf
+    from tfopt_data.lookup_tables import LookupTables
+
+    words = tf.lookup.KeyValueTensorInitializer(["a"], tf.constant([1], tf.int64))
+    numbers = tf.lookup.KeyValueTensorInitializer(tf.constant([4], tf.int64), ["b"])
+    first, second = (tf.lookup.StaticHashTable(n, d) for n, d in ((words, -1), (numbers, "")))
+
+    @tf.function
+    def nested(word: Any) -> Any:
+        return tf.cond(tf.size(word) > 3, lambda: first.lookup(word), lambda: first.lookup(word))
+
+    @tf.function
+    def outer(word: Any, number: Any) -> Any:
+        return nested(word), second.lookup(number)
+
+    specs = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
+    tables = LookupTables.of(outer.get_concrete_function(*specs).graph)
+    assert [entries for *_, entries in tables.found] == [{"b'a'": 1}, {"4": b"b"}]
+    assert not tables.unknown
+    assert not tables.changed
+
+
+def test_keras_layers_over_batches_keep_their_rows():
+    from keras import layers
+
+    texts = np.array(["the cat", "a dog sat", "on it"] * 12)
+    vectorize = layers.TextVectorization(output_sequence_length=4)
+    vectorize.adapt(texts)
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices((texts, np.arange(36))).shuffle(36, seed=4)
+    as_before(data.batch(8).map(lambda text, y: (vectorize(text), y)))
+
+
+def longest(text: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.strings.length(tf.strings.split(text).to_tensor()), y
+
+
+def first_of_batch(x: Any, y: Any) -> Any:
+    return x - x[:1], y
+
+
+def ranks(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.argsort(x, axis=0), y
+
+
+def total(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_sum(x), y
+
+
+def ragged(x: Any, y: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.RaggedTensor.from_tensor(x), y
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (center, "makes something else of the same rows"),
+        (first_of_batch, "makes something else of the same rows"),
+        (ranks, "makes something else of the same rows"),
+        (total, "does not make one row of each row"),
+        (ragged, "makes a RaggedTensor"),
+        (jitter, "yields something else each time (op RandomUniform)"),
+    ],
+)
+def test_a_map_that_is_not_by_rows_is_named_with_its_line(
+    function: Callable[..., Any], reason: str
+):
+    plan = DataPlan.from_dataset(table().map(function))
+    rewrite = rows_of(plan)
+    line = function.__code__.co_firstlineno
+    assert rewrite.plan is plan
+    assert f'map "{function.__name__}" ({Path(__file__).name}:{line})' in rewrite.reason
+    assert reason in rewrite.reason
+
+
+def test_padding_to_the_longest_of_a_batch_is_told_apart():
+    import tensorflow as tf
+
+    texts = np.array([" ".join(["w"] * (1 + i % 5)) for i in range(40)])
+    data = tf.data.Dataset.from_tensor_slices((texts, np.arange(40))).shuffle(40).batch(2)
+    rewrite = rows_of(DataPlan.from_dataset(data.map(longest)))
+    assert "pad to a fixed length" in rewrite.reason
+
+
+def test_a_dependence_that_the_first_batches_hide_shows_later():
+    import tensorflow as tf
+
+    x = np.zeros((20_000, 1), "float32")
+    x[15_000:] = np.random.default_rng(1).random((5_000, 1))
+    data = tf.data.Dataset.from_tensor_slices((x, np.arange(20_000))).shuffle(9).batch(500)
+    rewrite = rows_of(DataPlan.from_dataset(data.map(first_of_batch)))
+    assert "in another batch" in rewrite.reason
+
+
+def test_maps_are_kept_up_to_the_first_that_is_not_by_rows():
+    rewrite = as_before(table().map(scale).map(center))
+    assert 'not kept: map "center"' in rewrite.done
+    assert [stage.kind for stage in rewrite.plan.stages] == [
+        "source", "shuffle", "batch", "map_batches",
+    ]  # fmt: skip
+
+
+def test_random_maps_behind_the_rows_draw_on():
+    rewrite = rows_of(DataPlan.from_dataset(table().map(scale).map(jitter)))
+    assert "RandomUniform" in rewrite.done
+    assert len({epoch[0] for epoch in epochs(rewrite.plan)}) == 3
+
+
+def test_a_cache_at_the_end_is_refused_naming_the_map():
+    plan = DataPlan.from_dataset(table().map(center))
+    with pytest.raises(PluginRefused, match=r'"center" \(test_plugin_cache_rows.py:\d+\)'):
+        drive(Cache(storage="memory", place="end"), "build_dataset", plan)
+
+
+def test_rows_that_do_not_fit_are_refused_with_their_size():
+    rewrite = rows_of(DataPlan.from_dataset(table().map(scale)), memory_bytes=999)
+    assert "the rows need" in rewrite.reason
+    assert rows_of(DataPlan.from_dataset(table().map(scale)), memory_bytes=1000).done
+
+
+def test_batches_that_are_not_drawn_anew_are_left_to_the_cache_of_batches():
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices((X, Y))
+    assert maps_over_batches(DataPlan.from_dataset(data.batch(8).map(scale))) is None
+    assert maps_over_batches(DataPlan.from_dataset(data.batch(8).shuffle(9).map(scale))) is None
+
+
+def test_the_effect_reads_back_that_the_map_is_gone(train: Callable[..., Driven]):
+    plan = DataPlan.from_dataset(table(16, drop_remainder=True).map(lambda x, y: (x * 2, y)))
+    model = _model
+    driven = train(Cache(storage="memory"), plan=plan, model=model)
+    assert driven.effect.applied
+    assert "50 rows of" in driven.effect.detail
+    mixed = train(
+        Cache(storage="memory"), plan=DataPlan.from_dataset(table(16).map(center)), model=model
+    )
+    assert not mixed.effect.applied
+    assert 'map "center"' in mixed.effect.detail
+
+
+def _model() -> Any:
+    import keras
+
+    return keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])

@@ -1,0 +1,188 @@
+"""The kernel of a whole sequence computes what Keras' loop over steps computes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from support.cases import mostly_thorough
+from support.hooks_diagnosis import diagnosis
+from support.plugin_drive import machine_with
+from tfopt_model.fused_recurrent import (
+    FusedLayers,
+    FusedRecurrent,
+    fuse,
+    recurrent_layers,
+    release,
+    why_not_fused,
+    why_not_here,
+)
+
+from tfopt_core import TrainingOptions
+from tfopt_core.errors import PluginRefused
+from tfopt_core.testing import drive, make_machine, make_run
+
+BATCH, STEPS, FEATURES, UNITS = 6, 7, 5, 4
+# What another order of sums may change, of the largest number of a tensor.
+ROUNDING = 2e-6
+
+
+def inputs() -> Any:
+    return np.random.default_rng(0).normal(size=(BATCH, STEPS, FEATURES)).astype("float32")
+
+
+def some_mask() -> Any:
+    """Of every kind: none left, all, padded right, padded left, with holes."""
+    mask = np.random.default_rng(1).random((BATCH, STEPS)) > 0.4
+    mask[:4] = False
+    mask[1], mask[2, :3], mask[3, 4:] = True, True, True
+    return mask
+
+
+def outputs_and_gradients(layer: Any, mask: Any = None, states: Any = None) -> list[Any]:
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(4)
+    layer.cell.reset_dropout_mask()
+    if layer.cell.dropout:
+        layer.cell.seed_generator.state.assign([1, 2])
+    x = tf.constant(inputs())
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        given = {} if mask is None else {"mask": tf.constant(mask)}
+        outputs = layer(x, training=True, initial_state=states, **given)
+        parts = tf.nest.flatten(outputs)
+        # each number counts otherwise, so that a gradient of the wrong place shows
+        loss = tf.add_n([tf.reduce_sum(tf.sin((i + 1.0) * part)) for i, part in enumerate(parts)])
+    weights = [variable.value for variable in layer.trainable_variables]
+    return [*parts, *tape.gradient(loss, [x, *weights], unconnected_gradients="zero")]
+
+
+def lstm(**settings: Any) -> Any:
+    import keras
+
+    keras.utils.set_random_seed(3)
+    settings = {"unit_forget_bias": False, "bias_initializer": "random_normal", **settings}
+    layer = keras.layers.LSTM(UNITS, **settings)
+    layer.build((BATCH, STEPS, FEATURES))
+    return layer
+
+
+def assert_equal_to_keras(layer: Any, mask: Any = None, states: Any = None) -> None:
+    expected = outputs_and_gradients(layer, mask, states)
+    fused = FusedLayers()
+    assert why_not_fused(layer) == ""
+    fuse(layer, fused)
+    computed = outputs_and_gradients(layer, mask, states)
+    release(layer)
+    assert list(fused.traced) == [layer.name]
+    assert outputs_and_gradients(layer, mask, states)[0].shape == expected[0].shape
+    for ours, theirs in zip(computed, expected, strict=True):
+        scale = max(1e-3, float(np.abs(theirs).max()))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=ROUNDING * scale)
+
+
+SWITCHES = ("return_sequences", "go_backwards", "return_state", "zero_output_for_mask")
+SETTINGS = [
+    dict(zip(SWITCHES, on, strict=True)) for on in itertools.product((True, False), repeat=4)
+]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize(
+    "settings",
+    mostly_thorough(
+        SETTINGS,
+        [SETTINGS[0], SETTINGS[5], SETTINGS[14]],
+        ids=lambda given: " ".join(name for name, on in given.items() if on) or "plain",
+    ),
+)
+def test_outputs_states_and_gradients_are_those_of_keras(settings: Any, masked: bool) -> None:
+    assert_equal_to_keras(lstm(**settings), some_mask() if masked else None)
+
+
+@pytest.mark.tensorflow
+def test_initial_states_biases_and_dropout_are_those_of_keras() -> None:
+    states = [np.full((BATCH, UNITS), value, "float32") for value in (0.5, -0.3)]
+    assert_equal_to_keras(lstm(return_state=True), states=states)
+    assert_equal_to_keras(lstm(return_state=True, return_sequences=True), some_mask(), states)
+    assert_equal_to_keras(lstm(use_bias=False))
+    assert_equal_to_keras(lstm(dropout=0.4, return_sequences=True), some_mask())
+
+
+@pytest.mark.tensorflow
+def test_a_layer_in_bfloat16_keeps_its_own_loop_and_is_named() -> None:
+    layer, fused = lstm(dtype="mixed_bfloat16"), FusedLayers()
+    expected = layer(inputs())
+    fuse(layer, fused)
+    np.testing.assert_array_equal(layer(inputs()), expected)
+    assert not fused.traced
+    assert fused.reasons == {layer.name: "it computes in bfloat16, the kernel in float32"}
+
+
+@pytest.mark.tensorflow
+def test_layers_within_wrappers_are_found_once() -> None:
+    import keras
+
+    layers = keras.layers
+    shared = layers.LSTM(UNITS, name="shared")
+    start = keras.Input((STEPS, FEATURES))
+    both = layers.Bidirectional(layers.LSTM(UNITS, name="both"))(start)
+    inner = keras.Sequential([start, layers.RNN(layers.LSTMCell(UNITS), name="inner")])
+    model = keras.Model(start, [both, inner(start), shared(start), shared(start)])
+    names = sorted(layer.name for layer in recurrent_layers(model))
+    assert names == ["backward_both", "forward_both", "inner", "shared"]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"activation": "relu"}, "activation is relu"),
+        ({"recurrent_activation": "hard_sigmoid"}, "recurrent_activation is hard_sigmoid"),
+        ({"recurrent_dropout": 0.1}, "recurrent states"),
+        ({"dropout": 0.1, "implementation": 1}, "implementation=1"),
+        ({"unroll": True}, "unrolled"),
+    ],
+)
+def test_a_layer_that_the_kernel_does_not_compute_is_named(settings: Any, word: str) -> None:
+    assert word in why_not_fused(lstm(**settings))
+
+
+@pytest.mark.tensorflow
+def test_other_cells_and_loops_of_users_are_left_alone() -> None:
+    import keras
+
+    class Own(keras.layers.LSTM):  # type: ignore[misc]
+        def inner_loop(self, *args: Any, **kwargs: Any) -> Any:
+            return super().inner_loop(*args, **kwargs)
+
+    class OwnCell(keras.layers.LSTMCell):  # type: ignore[misc]
+        pass
+
+    assert "inner_loop of its own" in why_not_fused(Own(3))
+    assert "GRUCell" in why_not_fused(keras.layers.GRU(3))
+    assert "OwnCell" in why_not_fused(keras.layers.RNN(OwnCell(3)))
+
+
+def test_xla_of_another_plugin_is_refused_with_the_mend() -> None:
+    run = make_run(settings={"resident": {"xla": True}})
+    with pytest.raises(PluginRefused, match='set xla = false in "resident"'):
+        drive(FusedRecurrent(), "configure_training", TrainingOptions(optimizer="adam"), run=run)
+
+
+def test_a_gpu_or_a_workload_that_compiles_by_xla_is_left_alone() -> None:
+    options = TrainingOptions(optimizer="adam")
+    assert why_not_here(make_machine(), options) == ""
+    assert "cuDNN" in why_not_here(machine_with((8, 0)), options)
+    assert "XLA" in why_not_here(make_machine(), attrs.evolve(options, jit_compile=True))
+
+
+def test_lstm_layers_on_a_cpu_in_float32_suggest_it() -> None:
+    assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "LSTM"))) == {}
+    assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "GRU"))) is None

@@ -1,0 +1,154 @@
+"""A call in parts makes what the whole call makes, or says why the model is left whole."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from support.hooks_diagnosis import diagnosis
+from support.plugin_drive import FakeProbe, machine_with
+from tfopt_runtime.split_batch import SplitBatch, fastest
+from tfopt_runtime.split_call import SplitCalls
+
+from tfopt_core import PluginRefused, TrainingOptions
+from tfopt_core.testing import drive, make_machine, make_run
+
+FEATURES = 6
+X = np.random.default_rng(0).normal(size=(7, FEATURES)).astype("float32")
+
+
+def model(*given: Any) -> Any:
+    import keras
+
+    return keras.Sequential([keras.Input((FEATURES,)), *given, keras.layers.Dense(2)])
+
+
+def called(whole: Any, inputs: Any = X, parts: int = 2) -> tuple[SplitCalls, Any]:
+    """What became of a call in training mode, and its outputs."""
+    import tensorflow as tf
+
+    calls = SplitCalls(parts, jit_compile=False)
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step(batch: Any) -> Any:
+        with calls.within(whole):
+            return whole(batch, training=True)
+
+    return calls, step(inputs)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("parts", [2, 3])
+def test_parts_make_what_the_whole_makes(parts: int) -> None:
+    import keras
+
+    whole = model(keras.layers.Dense(4, "relu"))
+    calls, outputs = called(whole, parts=parts)
+    assert (calls.reason, calls.traced) == ("", 1)
+    np.testing.assert_allclose(outputs, whole(X), rtol=1e-5)
+    assert "call" not in vars(whole)
+
+
+@pytest.mark.tensorflow
+def test_dropout_draws_another_stream_for_each_part() -> None:
+    import keras
+
+    dropout = keras.layers.Dropout(0.5, name="dropout")
+    whole = keras.Sequential([keras.Input((FEATURES,)), dropout])
+    calls, outputs = called(whole, np.ones((8, FEATURES), "float32"))
+    assert calls.reason == ""
+    assert not np.array_equal(outputs[:4], outputs[4:])
+    assert int(dropout.seed_generator.state.numpy()[1]) == 1
+
+
+def centred() -> Any:
+    import keras
+
+    class Centred(keras.layers.Layer):  # type: ignore[misc]
+        def call(self, inputs: Any) -> Any:
+            return inputs - keras.ops.mean(inputs, axis=0, keepdims=True)
+
+    return Centred()
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("BatchNormalization", 'moving_mean" changes in each step, from the whole batch'),
+        ("ActivityRegularization", "a layer adds a loss of its own when it is called"),
+        (centred, "what it makes of an example depends on the others of the batch"),
+    ],
+)
+def test_a_model_whose_examples_meet_is_left_whole_and_says_why(kind: Any, words: str) -> None:
+    import keras
+
+    layer = getattr(keras.layers, kind)() if isinstance(kind, str) else kind()
+    whole = model(layer)
+    calls, outputs = called(whole)
+    assert words in calls.reason
+    assert calls.traced == 0
+    np.testing.assert_allclose(outputs, whole(X, training=True), rtol=1e-4)
+
+
+@pytest.mark.tensorflow
+def test_a_mask_of_the_output_and_states_that_are_carried_on_are_named() -> None:
+    import keras
+    from keras import layers
+
+    tagged = keras.Sequential([keras.Input((FEATURES,)), layers.Embedding(3, 2, mask_zero=True)])
+    words = (X > 0).astype("int32")
+    assert "its output has a mask" in called(tagged, words)[0].reason
+    carried = keras.Sequential(
+        [keras.Input(batch_shape=(7, FEATURES, 1)), layers.LSTM(2, stateful=True, name="memory")]
+    )
+    assert '"memory" carries states' in called(carried, X[..., None])[0].reason
+
+
+@pytest.mark.tensorflow
+def test_a_batch_smaller_than_the_parts_is_named() -> None:
+    assert "fewer than parts" in called(model(), X[:2], parts=3)[0].reason
+
+
+def test_the_fastest_is_taken_if_it_gains_more_than_noise() -> None:
+    probe = FakeProbe(seconds={0: 1.0, 1: 0.8, 2: 0.9})
+    resolved = SplitBatch().resolve(probe)
+    assert (resolved.parts, resolved.xla) == (2, False)
+    assert [(one.parts, one.xla) for one in probe.loops_asked[0]] == [
+        (1, False), (2, False), (2, True)
+    ]  # fmt: skip
+    assert SplitBatch().resolve(FakeProbe(seconds={0: 1.0, 1: 0.99, 2: math.inf})).parts == 1
+    assert fastest([1.0, 0.98, 0.95]) == 2
+
+
+def test_given_parts_are_kept_and_only_xla_is_timed() -> None:
+    probe = FakeProbe(seconds={0: 1.0, 1: 0.5})
+    resolved = SplitBatch(parts=4).resolve(probe)
+    assert (resolved.parts, resolved.xla) == (4, True)
+    with pytest.raises(PluginRefused, match="set parts and xla"):
+        SplitBatch(parts=4).resolve(FakeProbe())
+
+
+def test_one_part_replicas_and_gpus_leave_the_training_alone() -> None:
+    options = TrainingOptions(optimizer="adam")
+    for plugin, run in (
+        (SplitBatch(parts=1, xla=False), make_run()),
+        (SplitBatch(parts=2, xla=False), make_run(replicas=2)),
+        (SplitBatch(parts=2, xla=False), make_run(machine=machine_with((8, 0)))),
+    ):
+        assert drive(plugin, "configure_training", options, run=run) is options
+        assert not plugin.report_effect(run).applied
+    changed = drive(SplitBatch(parts=2, xla=True), "configure_training", options)
+    assert changed.jit_compile is False
+    assert changed.wrap_train_step is not None
+
+
+def test_several_cpus_suggest_it_unless_the_model_has_convolutions() -> None:
+    assert SplitBatch().suggest(diagnosis(layers=("Dense", "LSTM"))) == {}
+    assert SplitBatch().suggest(diagnosis(layers=("Conv2D",))) is None
+    assert (
+        SplitBatch().suggest(attrs.evolve(diagnosis(), machine=make_machine(cpu_count=1))) is None
+    )

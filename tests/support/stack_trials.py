@@ -14,7 +14,8 @@ from support import stack_workload
 from support.plugin_settings import TRIED, WORKLOAD_OPTIONS
 from support.stack_array import smallest_failing, stacked
 from tfopt_core.errors import InputError, TfoptError
-from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.card import math_of, traits
+from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.schedule import baseline_and_full
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.records.replay import Replayed
@@ -102,9 +103,14 @@ class StackTrials:
         return False
 
     def _not_exact(self, processes: Processes, result: RunResult) -> str | None:
-        """Return how an exact stack differs from the baseline, None if it does not at all."""
+        """Return how an exact stack differs from the baseline, None if it does not at all.
+
+        Observers train with it but are not replayed, as they are in no variant of a measurement.
+        """
         shared, replayed, trained = self._baseline(processes.request.recipe.workload.options)
-        full = baseline_and_full(processes.request.plugins)[1]
+        full = baseline_and_full([one for one in processes.request.plugins if not _observes(one)])[
+            1
+        ]
         theirs = processes.replay(full, SEED, shared)
         if isinstance(theirs, str):
             return f"the replay failed: {theirs}"
@@ -147,8 +153,12 @@ class StackTrials:
             recipe=recipe,
             plugins=plugins,
             machine=make_machine(),
-            folder=self.folder / f"stack-{self._count}",
+            folder=self.folder / "runs" / f"stack-{self._count}",
             environment=dict(os.environ),
         )
         spawn = SpawnRunner(limits=LIMITS)
         return Processes(request, LocalCluster(inner=spawn, spawn=spawn))
+
+
+def _observes(one: StackedPlugin) -> bool:
+    return traits(one.name, type(one.plugin)).role == "observer"

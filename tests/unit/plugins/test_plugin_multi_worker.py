@@ -201,7 +201,7 @@ def test_a_single_inter_op_thread_with_which_workers_would_wait_for_ever_is_refu
     tell(monkeypatch, SERVED, "worker", 1)
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "1")
     with pytest.raises(
-        PluginRefused, match='single inter-op thread.*set inter_op = 2 in "threads"'
+        PluginRefused, match=r'single inter-op thread.*set inter_op = 2 in "threads"'
     ):
         stack_of(ParameterServer()).build_strategy(make_run(tmp_path, join=print))
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core.plugins import Effect, RunContext, ValueHook, hookimpl
+from tfopt_core.plugins import Effect, PlainCode, RunContext, ValueHook, hookimpl
 from tfopt_model.segments import (
     LEAST_SAVING,
     Piece,
@@ -91,6 +91,10 @@ class Rematerialize:
 
         with_segments(model, segments, on_traced)
         return model
+
+    def export(self, code: PlainCode) -> None:
+        """There is none: each segment would have to be written as a function of its own."""
+        code.no_plain_form("wrap the blocks of the model in keras.remat where they are built")
 
     def unwrap(self, model: Any) -> Any:
         """Return the model as it was."""

@@ -104,7 +104,8 @@ class SwapBackbone:
         weights = None if self.weights == "none" else self.weights
         new, network = with_application(model, found, application, weights, self.pixel_scale)
         state["was"], state["network"] = found.in_words(), network.name
-        state["before"] = parameters(model)[0]
+        # a plugin behind this one may change the model further
+        state["before"], state["after"] = parameters(model)[0], parameters(new)[0]
         return new
 
     def export(self, code: PlainCode) -> None:
@@ -120,5 +121,5 @@ class SwapBackbone:
         network = model.get_layer(state["network"])
         return Effect.applied_as(
             f"{state['was']} became {self.application} ({parameters(network)[1]:,}); the model: "
-            f"{state['before']:,} -> {parameters(model)[0]:,} trainable parameters"
+            f"{state['before']:,} -> {state['after']:,} trainable parameters"
         )

@@ -55,9 +55,9 @@ steps = 8
 """
     (folder / "r.toml").write_text(RECIPE.format(plugins=plugins))
     done = tfopt("apply", "r.toml", "--json", "out.json", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.code == 0, done.out + done.err
     data: dict[str, Any] = json.loads((folder / "out.json").read_text())
-    data["printed"] = done.stdout
+    data["printed"] = done.out
     return data
 
 

@@ -89,8 +89,8 @@ def test_the_seconds_are_those_of_the_callback(tmp_path):
 
     built = built_with(tmp_path, Sleeps(), keras.callbacks.EarlyStopping(patience=0))
     parts = parts_of(built, all_callbacks=True, folder=tmp_path)
-    assert 0.09 <= parts["Sleeps"].seconds < 0.15  # an end, and four steps
-    assert parts["EarlyStopping"].seconds < 0.02
+    assert parts["Sleeps"].seconds >= 0.09  # an end, and four steps
+    assert parts["EarlyStopping"].seconds < parts["Sleeps"].seconds
     assert not vars(built.training.callbacks[0]).get("on_epoch_end")
 
 

@@ -72,7 +72,7 @@ def why_not_sent(graph: Any, *, divided: bool) -> str:
         return (
             f"the pipeline changes variables ({', '.join(changing)}), as Keras' random layers do; "
             "each worker would begin every epoch with the same copies of them, so every epoch "
-            "would be alike"
+            "would be alike; draw in a function instead, by tf.random operations"
         )
     if any(_keeps_first_order(node, graph) for node in graph.node):
         return (

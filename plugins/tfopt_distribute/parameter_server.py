@@ -13,6 +13,7 @@ from tfopt_core.plugins import (
     ClusterOptions,
     Effect,
     PlainCode,
+    PluginRefused,
     RunContext,
     RuntimeOptions,
     Serve,
@@ -30,6 +31,20 @@ from tfopt_distribute.cluster_settings import (
 from tfopt_distribute.resolvers import PROTOCOL, ClusterKind, resolver
 
 ROLES = ("chief", "worker", "ps")
+LEAST_INTER_OP_THREADS = 2
+
+
+def inter_op_threads() -> int:
+    """Return how many operations TensorFlow runs at once in this process."""
+    import tensorflow as tf
+
+    asked = tf.config.threading.get_inter_op_parallelism_threads()
+    by_environment = os.environ.get("TF_NUM_INTEROP_THREADS", "")
+    if not asked and by_environment.isdecimal():
+        asked = int(by_environment)
+    # sched_getaffinity exists on Linux only
+    there = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return asked or len(there) or os.cpu_count() or 1
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -50,13 +65,16 @@ class ParameterServer:
     Mixes with: mixed-precision in bfloat16. Each worker repeats shuffled data of its own, so an
     epoch has as many steps as on one device, but not each example exactly once. Batch
     normalization's averages lose updates. Single large variables are not split, since Keras 3
-    computes no gradients of split ones.
+    computes no gradients of split ones. threads, with two inter-op threads at least.
 
     Reference: https://www.tensorflow.org/tutorials/distribute/parameter_server_training
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
-    conflicts: ClassVar[tuple[str, ...]] = (*others("parameter-server"), "resident", "shard")
+    # each worker builds its data within a graph, where a data set cannot be sent to a service
+    conflicts: ClassVar[tuple[str, ...]] = (
+        *others("parameter-server"), "data-service", "resident", "shard",
+    )  # fmt: skip
 
     workers: int = field(
         default=2,
@@ -99,10 +117,16 @@ class ParameterServer:
     def build_strategy(self, run: RunContext) -> Any:
         """On the chief a ParameterServerStrategy; elsewhere what core serves the chief with.
 
-        :raises PluginRefused: if nothing says who the processes are, or says it wrongly.
+        :raises PluginRefused: if nothing says who the processes are, or says it wrongly; with a
+            single inter-op thread, which would wait for ever for what it is to send itself.
         """
         import tensorflow as tf
 
+        if inter_op_threads() < LEAST_INTER_OP_THREADS:
+            raise PluginRefused(
+                "with a single inter-op thread each process would wait for ever; set inter_op = 2 "
+                'in "threads", or TF_NUM_INTEROP_THREADS=2'
+            )
         found = resolver(
             asked=self.cluster,
             roles=ROLES,

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
+from support.plugin_settings import NEEDED
 
 from tfopt_core.hooks.card import HEADINGS, card, traits
 from tfopt_core.hooks.installed.discovery import registrations
@@ -19,12 +20,6 @@ from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.testing import check_plugin
 
-# For plugins some of whose settings have no default.
-NEEDED: dict[str, dict[str, Any]] = {
-    "augment": {"layers": ({"layer": "RandomFlip"},)},
-    "grappler": {"remapping": False},
-    "target-stop": {"metric": "val_loss", "at_most": 0.1},
-}
 DISTRIBUTION = "tfopt"
 # The shipped ones, from where they are registered: a new one is tested without being named here.
 OURS = {

@@ -15,12 +15,14 @@ from support.real_process import run
 from support.stored_measurements import FIRST_RESULTS
 
 from tfopt_core.app.command_request import make_request
+from tfopt_core.hooks.card import math_of
+from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.records.fit import Block
 from tfopt_core.report.results.as_json import to_json
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What the benchmarks share, and none itself.
-HELPERS = {"measured", "networks", "options"}
+HELPERS = {"catalogue_page", "catalogue_rows", "measured", "networks", "options"}
 NAMES = sorted({path.stem for path in BENCHMARKS.glob("*.py")} - HELPERS)
 
 
@@ -180,3 +182,77 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
             path = tmp_path / f"{name}-{number}.toml"
             path.write_text(benchmark.recipe_text(name, contestant.options["recipe"], 3, None))
             assert make_request(str(path), [], compares=False)[0].plugins
+
+
+@named("catalogue")
+def test_every_plugin_has_its_row_in_the_catalogue(benchmark):
+    ours = {n for n, found in registrations().items() if found[0].distribution == "tfopt"}
+    assert set(benchmark.ROWS) == ours, "give a new plugin its row in benchmarks/catalogue_rows.py"
+    for name, row in benchmark.ROWS.items():
+        assert row.helps != row.harms, name
+        assert {row.helps, row.harms} <= set(benchmark.PLACES), name
+
+
+@named("catalogue")
+def test_its_rows_are_recipes(benchmark, tmp_path):
+    (tmp_path / "pyproject.toml").touch()
+    path = tmp_path / "recipe.toml"
+    for name, row in benchmark.ROWS.items():
+        for place in (row.helps, row.harms):
+            path.write_text(benchmark.recipe_text(benchmark.PLACES[place], name, row))
+            request, _ = make_request(str(path), [], compares=False)
+            [stacked] = (*request.plugins, *request.observers)
+            if math_of(name, stacked.plugin) == "changes":
+                assert benchmark.PLACES[place].target is not None, f"{name} on {place}"
+
+
+def catalogue_run(seconds, **changes):
+    plain = {"seconds": seconds, "seconds_to_target": None, "peak_rss_bytes": int(1e8 * seconds),
+             "math": "exact", "disturbance": {}}  # fmt: skip
+    return {**plain, **changes}
+
+
+@named("catalogue")
+def test_its_page_says_gains_with_intervals_and_why_a_plugin_was_not_applied(benchmark, tmp_path):
+    store = benchmark.Store(tmp_path / "runs.jsonl", "1")
+    for noise in (0.99, 1.0, 1.01, 1.02):
+        runs = {"baseline": catalogue_run(2 * noise), "cache": catalogue_run(1.0)}
+        store.add("files", runs)
+    store.add("prepared rows", {"baseline": catalogue_run(1), "cache": {"why_not": "a | b"}})
+    again = benchmark.Store(tmp_path / "runs.jsonl", "1")
+    assert benchmark.lacking(again, "files", ["cache"], 4) == []
+    assert benchmark.lacking(again, "files", ["cache"], 5) == ["cache"]
+    assert benchmark.lacking(again, "prepared rows", ["cache"], 4) == []
+    page = benchmark.catalogue_page.page(again, ["cache"], 4)
+    assert "| exact | help | files | 2.01x (1.97-2.05), faster | 2.01x (1.97-2.05), less |" in page
+    assert "| not help | prepared rows | not applied: a / b | |" in page
+    with pytest.raises(SystemExit, match="another version"):
+        benchmark.Store(tmp_path / "runs.jsonl", "2")
+
+
+@named("catalogue")
+def test_what_changes_the_training_is_judged_by_the_time_to_a_target(benchmark):
+    def side(*seconds):
+        return [catalogue_run(9, math="changes", seconds_to_target=s) for s in seconds]
+
+    to_target = benchmark.catalogue_page.to_target
+    found = list(zip(side(4.0, 4.1, 4.2, 4.0), side(2.0, 2.0, 2.1, 2.0), strict=True))
+    assert to_target(found).endswith("faster to the target")
+    missed = list(zip(side(4.0, 4.1), side(None, 2.0), strict=True))
+    assert to_target(missed) == "target reached in 1 of 2 runs, without it in 2"
+
+
+@named("catalogue")
+def test_a_round_holds_one_baseline_for_all_plugins_that_still_need_one(benchmark, tmp_path):
+    class Bench:
+        def run(self, place_name, place, name, row, seed):
+            asked.append((place_name, name, seed))
+            return {"why_not": "no GPU"} if name == "gpu-memory" else catalogue_run(1.0)
+
+    asked = []
+    store = benchmark.Store(tmp_path / "runs.jsonl", "1")
+    places = {name: benchmark.PLACES[name] for name in ("pictures",)}
+    benchmark.measure(store, Bench(), places, ["gpu-memory", "chunked", "cache"], 4)
+    names = [sorted(name for _, name, seed in asked if seed == number) for number in range(4)]
+    assert names == [["baseline", "chunked", "gpu-memory"], *[["baseline", "chunked"]] * 3]
+    assert len(asked) == 9

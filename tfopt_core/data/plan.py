@@ -253,10 +253,15 @@ class DataPlan:
         return self.with_stages(stage for stage in found if stage is not None)
 
     def without_model(self) -> DataPlan:
-        """Return the plan without the stages that compute with the model."""
+        """Return the plan without the stages that compute with the model.
+
+        Stages behind these keep nothing of what those have computed.
+        """
         if not self.model_stages:
             return self
-        return self.with_stages(s for s in self.stages if not isinstance(s, ModelStage))
+        first = self.stages.index(self.model_stages[0])
+        behind = (s.emptied() for s in self.stages[first:] if not isinstance(s, ModelStage))
+        return self.with_stages((*self.stages[:first], *behind))
 
     # Building, for authors of workloads
 

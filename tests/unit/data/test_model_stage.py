@@ -9,7 +9,7 @@ import pytest
 from support.in_process import build_here
 
 from tfopt_core import DataPlan, Workload, hookimpl
-from tfopt_core.data import ModelStage
+from tfopt_core.data import ModelStage, Resident
 from tfopt_core.data.lower import lower
 from tfopt_core.data.stages import Count
 
@@ -100,3 +100,16 @@ def test_a_plan_without_such_stages_stays_the_same_object():
     plan = workload().train
     assert plan.for_model(object()) is plan
     assert plan.without_model() is plan
+
+
+def test_what_is_held_behind_such_a_stage_is_computed_anew_without_it():
+    class Doubles:
+        def __call__(self, x):
+            return 2 * x
+
+    plan = workload().train.append(Predicted()).append(Resident()).for_model(Doubles())
+    ((with_model, _),) = lower(plan)
+    ((without, _),) = lower(plan.without_model())
+    ((again, _),) = lower(plan)
+    assert with_model.numpy().tolist() == again.numpy().tolist() == [[2.0, 4.0], [6.0, 8.0]]
+    assert without.numpy().tolist() == [[1.0, 2.0], [3.0, 4.0]]

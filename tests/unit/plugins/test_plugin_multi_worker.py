@@ -195,6 +195,18 @@ def test_workers_and_parameter_servers_serve_and_build_nothing(
 
 
 @pytest.mark.tensorflow
+def test_a_single_inter_op_thread_with_which_workers_would_wait_for_ever_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(monkeypatch, SERVED, "worker", 1)
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "1")
+    with pytest.raises(
+        PluginRefused, match=r'single inter-op thread.*set inter_op = 2 in "threads"'
+    ):
+        stack_of(ParameterServer()).build_strategy(make_run(tmp_path, join=print))
+
+
+@pytest.mark.tensorflow
 def test_the_chief_hands_steps_out_and_core_learns_how_many_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

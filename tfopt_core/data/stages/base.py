@@ -84,6 +84,10 @@ class Stage(ABC):
         """Whether its elements are the tensors of its input, which take no more memory."""
         return self.yields in ("same", "some")
 
+    def emptied(self) -> Stage:
+        """Return the stage without elements that its lowering has kept in this object."""
+        return self
+
     def has_fixed_order(self, any_order: bool) -> bool:
         """Return whether the order of its elements never depends on timing.
 

@@ -43,6 +43,9 @@ class Resident(SameElements):
     def hands_on(self) -> bool:
         return False
 
+    def emptied(self) -> Resident:
+        return attrs.evolve(self, held=Held())
+
     def lower(self, dataset: Any) -> Any:
         """Compute every element of `dataset` once, keep them in `held`, and read them from there.
 

@@ -89,6 +89,7 @@ def _survives_import(registration: Registration) -> None:
 def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin]) -> list[Problem]:
     """Return the problems between plugins: requires, conflicts, before, after, one owner."""
     problems = []
+    excluded: set[frozenset[str]] = set()
     place = {entry.use: index for index, entry in enumerate(entries)}
     where = {entry.use: entry.where for entry in entries}
     for stacked in plugins:
@@ -100,7 +101,9 @@ def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin])
                     here.problem("use", f'"{name}" needs "{other}" in the stack', f'add "{other}"')
                 )
         for other in rules.conflicts:
-            if other in place:
+            # either may declare it, or both do
+            if other in place and frozenset((name, other)) not in excluded:
+                excluded.add(frozenset((name, other)))
                 problems.append(
                     here.problem("use", f'"{name}" conflicts with "{other}"', "keep one of them")
                 )
@@ -116,6 +119,8 @@ def _relations(entries: Sequence[PluginEntry], plugins: Sequence[StackedPlugin])
                 )
     owners = [p.name for p in plugins if hasattr(p.plugin, "build_strategy")]
     for name in owners[1:]:
+        if frozenset((owners[0], name)) in excluded:
+            continue
         problems.append(
             where[name].problem(
                 "use",

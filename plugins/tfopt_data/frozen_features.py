@@ -11,6 +11,7 @@ from attrs import field, validators
 from tfopt_core.data import Batch, Resident, Stage
 from tfopt_core.plugins import (
     DataPlan,
+    Diagnosis,
     Effect,
     PlainCode,
     Probe,
@@ -121,6 +122,13 @@ class FrozenFeatures:
     def math(self) -> Literal["exact"]:
         """The rest is trained on what the frozen part would have computed again."""
         return "exact"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Where most of the model is frozen and trains on tf.data for more than one epoch."""
+        plan = diagnosis.plans.get("train")
+        if plan is None or plan.source.origin == "pydataset" or diagnosis.epochs < 2:
+            return None
+        return {} if diagnosis.found("frozen-layers") else None
 
     def resolve(self, probe: Probe) -> FrozenFeatures:
         """Set the memory that may be used, by what is free."""

@@ -40,7 +40,7 @@ from tfopt_core.training.graphs.operations import (
     traced_step,
 )
 from tfopt_core.training.job import Job
-from tfopt_core.training.layers import nested_layers
+from tfopt_core.training.layers import frozen_share, nested_layers
 from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.compared_loops import compare_loops
@@ -55,6 +55,8 @@ CALLBACK_FILES = "callbacks"
 INPUT_WORTH = 0.03
 # From this share on, starting a step takes as long as computing it.
 TINY_BATCHES = 0.5
+# From this share on, frozen weights are worth a word.
+MOSTLY_FROZEN = 0.5
 
 
 def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Diagnosed:
@@ -198,6 +200,14 @@ def _model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Iter
             detail=f"XLA cannot compile {which or 'the model'}, so Keras turns it off for all of "
             "the model",
             mend="move such layers into the input pipeline",
+        )  # fmt: skip
+    frozen = frozen_share(model)
+    if frozen >= MOSTLY_FROZEN:
+        yield Finding(
+            kind="frozen-layers",
+            detail=f"{frozen:.0%} of the model's weights are frozen, and what their layers make of "
+            "an example may be the same in each epoch",
+            mend="compute it once",
         )  # fmt: skip
     # XLA optimizes by itself, and its graph cannot be read
     if graph is not None and not model.jit_compile:

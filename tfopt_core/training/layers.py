@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tfopt_core.errors import WorkloadError
@@ -17,3 +18,19 @@ def nested_layers(model: Any) -> list[Any]:
     if missing:
         raise WorkloadError(missing)
     return list(model._flatten_layers(include_self=False))
+
+
+def frozen_share(model: Any) -> float:
+    """Return the share of a model's weights that are in layers which are not to be trained; 0.0 if
+    layers cannot be listed with the installed Keras."""
+    if why_without("nested-layers"):
+        return 0.0
+    all_weights = {id(weight): math.prod(weight.shape) for weight in model.weights}
+    frozen = {
+        id(weight)
+        for layer in nested_layers(model)
+        if not layer.trainable and not nested_layers(layer)
+        for weight in layer.weights
+    }
+    total = sum(all_weights.values())
+    return sum(all_weights.get(weight, 0) for weight in frozen) / total if total else 0.0

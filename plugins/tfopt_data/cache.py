@@ -129,7 +129,9 @@ class Cache:
     When it does not: for arrays that nothing is computed from, for one epoch, and where the
     training, not the input, is the bottleneck. A cache on disk can be slower than none. A map over
     batches that uses the other rows of its batch, or pads to the longest one, is computed anew, and
-    named with its line; so is one that makes ragged tensors or text.
+    named with its line; so is one that makes ragged tensors or text. Where a script reads its
+    shuffled data before `fit` (a layer is adapted on them), a shuffle that is built anew begins
+    with its first order again: the same examples, but no certificate; adapt on other data.
 
     Mixes with: prefetch and parallel-map; with the latter the first epoch is faster too. A shuffle
     over all examples behind a cache on disk would hold them in memory, so there is none then; in

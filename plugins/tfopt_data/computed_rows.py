@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +74,8 @@ class Examples:
         # slicing a table row by row takes longer than most maps over its batches
         with tf.device("CPU:0"):
             arrays = tf.nest.map_structure(tf.convert_to_tensor, source.value)
-        return (
-            tf.data.Dataset.range(source.count)
-            .batch(size)
-            .map(lambda places: rows_at(arrays, places))
-        )
+        gathered = as_it_is(lambda places: rows_at(arrays, places))
+        return tf.data.Dataset.range(source.count).batch(size).map(gathered)
 
     def first_rows(self) -> Any:
         """Return the rows of the first batches as one element, None if there are none."""
@@ -105,8 +102,10 @@ class Maps:
                     result = tuple(result)
             return result
 
-        traced = tf.function(composed).get_concrete_function(*_arguments(spec))
-        return cls(tuple(stages), traced)
+        # a function of a given data set was converted when it was traced
+        converts = not all(hasattr(stage.function, "autograph_info__") for stage in stages)
+        traced = tf.function(composed, autograph=converts)
+        return cls(tuple(stages), traced.get_concrete_function(*_arguments(spec)))
 
     def __call__(self, element: Any) -> Any:
         """Return what the maps make of a batch, computed where tf.data would."""
@@ -191,6 +190,7 @@ class ComputedRows:
 
         size, fixed = self._block_size, self._examples.fixed
 
+        @as_it_is
         def compute(*element: Any) -> Any:
             rows = element if type(self._examples.spec) is tuple else element[0]
             if not fixed:
@@ -211,6 +211,14 @@ class ComputedRows:
             return False
         self._checked += len(places)
         return differ(leaves_of(self._maps(rows_at(rows, places))), expected, places)
+
+
+def as_it_is(function: Callable[..., Any]) -> Any:
+    """Return a function of tensors that autograph leaves alone: converting it would take a tenth
+    of a second of each start."""
+    import tensorflow as tf
+
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 def _arguments(element: Any) -> tuple[Any, ...]:

@@ -21,13 +21,15 @@ from tfopt_core.plugins import (
     number_or,
 )
 from tfopt_data.cache import TRAIN_SHARE
-from tfopt_data.cache_storage import MEMORY_SHARE, private_path
+from tfopt_data.cache_storage import private_path
 from tfopt_data.frozen_prefix import KEY, without_head
 from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
 from tfopt_data.frozen_stage import FrozenPart, Storage
 from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, unsteady
 from tfopt_data.rewrite import Rewrite
 
+# The parts are joined and made a tensor: three times their size for a moment.
+MEMORY_SHARE = 0.25
 # Where neither the recipe nor the data tell the size of a batch.
 BATCH_SIZE = 32
 
@@ -75,24 +77,25 @@ class FrozenFeatures:
     """Computes the frozen part of a model once for each example, and trains the rest on that.
 
     What it does: cuts the model behind its frozen prefix: the layers without trainable weights
-    that draw nothing and change no state in training mode. What they make of an example is kept
-    in memory or on the disk in the first epoch; later epochs train and validate the rest of the
-    model on it. The model stays the same object, and is saved whole.
+    that draw nothing and change no state in training mode. What they make of an example is
+    computed before the training and kept in memory, or in its first epoch and kept on the disk;
+    the rest of the model is trained and validated on it. The model stays the same object, and is
+    saved whole.
 
     Why it helps: in transfer learning almost all of a step is the frozen network, whose outputs
     are the same in each epoch. Reading and decoding the inputs are saved as well.
 
-    When it does not: for few epochs, since building and tracing the model and the first epoch are
+    When it does not: for few epochs, since building and tracing the model and the features are
     paid once: 583 pictures in 15 epochs train 2.5 times as fast on two busy cores, though an epoch
     behind the first takes a twentieth (recipe transfer-learning). Where the model or the data
     augment the inputs (augmentation inside the model, dropout or batch normalization in
     training mode end the prefix, and the layer is named; a training=False with which a nested
     network was called does not reach its dropout in Keras 3.15); where features are much larger
-    than inputs. A nested network is frozen whole or not at all. The first epoch computes on the
-    CPUs within tf.data; with a GPU, by calls of Python.
+    than inputs. A nested network is frozen whole or not at all.
 
     Mixes with: resident and chunked, which train the small rest many steps a call; prefetch;
-    parallel-map for the first epoch. A cache would keep inputs that are no longer read. Not under
+    autotune with mode = "off", since epochs become short; parallel-map, which reads and decodes
+    the inputs that are computed. A cache would keep inputs that are no longer read. Not under
     a strategy of several replicas, nor with a train_step of the model's own.
 
     Reference: https://keras.io/guides/transfer_learning/
@@ -112,7 +115,7 @@ class FrozenFeatures:
         },
     )
     memory_mib: int | Literal["auto"] = number_or(
-        "auto", "Memory for features in MiB; auto takes half of what is free."
+        "auto", "Memory for features in MiB; auto takes a quarter of what is free."
     )
 
     def math(self) -> Literal["exact"]:

@@ -128,6 +128,10 @@ def with_head(model: Any, cut: Halves, on_traced: Any) -> None:
     class Headed(own):  # type: ignore[misc, valid-type]
         tfopt_own_class = own
 
+        def __new__(cls, *args: Any, **named: Any) -> Any:
+            """Return another model, such as a clone that a callback makes, of the own class."""
+            return own(*args, **named)
+
         @property
         def input_spec(self) -> None:
             return None
@@ -276,7 +280,8 @@ def _traced(part: Any) -> tuple[Any, tuple[str, ...], bool]:
 
     masked: list[bool] = []
 
-    @tf.function  # type: ignore[untyped-decorator]
+    # as Keras traces a step; AutoGraph would only cost time
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
     def trained(inputs: Any) -> Any:
         outputs = keras.tree.flatten(part(inputs, training=True))
         masked.extend(get_keras_mask(output) is not None for output in outputs)

@@ -12,6 +12,7 @@ from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
 from tfopt_core.plugins import DataPlan, size_in_words
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
 from tfopt_data.frozen_prefix import KEY, Halves, halves, mixes_examples, with_head, without_head
+from tfopt_data.frozen_rows import can_be_rows, computed_rows
 
 # So many examples of a batch are computed to see that they do not depend on each other.
 CHECKED_EXAMPLES = 8
@@ -66,18 +67,29 @@ class FrozenPart:
         self.traced += 1
 
 
+@attrs.define(eq=False)
+class Rows:
+    """The examples with their features as tensors (examples, ...), once they were computed."""
+
+    value: Any = None
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class FrozenFeatures(ModelStage):
     """Replaces the inputs of each example by the features of the frozen part, computed once.
+
+    Lowering computes those that are kept in memory. Those that are kept on the disk, and examples
+    of unlike shapes, are computed by tf.data in the first epoch.
 
     :param part: what the stages of this fit share.
     :param before: the plan up to this stage.
     :param batch_size: how many examples are computed at once; None where elements are batches.
     :param path: the file for features that are kept on the disk.
     :param budget_bytes: what may be kept in memory.
-    :param in_python: whether the features are computed outside of tf.data, whose functions cannot
-        use the variables of a GPU.
+    :param in_python: whether tf.data calls Python for features, since its functions cannot use the
+        variables of a GPU.
     :param cut: the halves of the model; None until it is built.
+    :param rows: what is kept in memory, shared by all that this stage is lowered to.
     """
 
     kind: ClassVar[str] = "frozen_features"
@@ -97,10 +109,11 @@ class FrozenFeatures(ModelStage):
     budget_bytes: float = math.inf
     in_python: bool = False
     cut: Halves | None = attrs.field(default=None, repr=False)
+    rows: Rows = attrs.field(factory=Rows, repr=False)
 
     @property
     def fills(self) -> bool:
-        return self.cut is not None
+        return self.cut is not None and self.rows.value is None
 
     @property
     def holds(self) -> int | None:
@@ -133,7 +146,7 @@ class FrozenFeatures(ModelStage):
             return None
         if self.split == "train":
             self.part.use(cut)
-        stage = attrs.evolve(self, cut=cut, storage=storage)
+        stage = attrs.evolve(self, cut=cut, storage=storage, rows=Rows())
         size = "of unknown size" if needed is None else f"about {size_in_words(needed)}"
         self.part.done[self.split] = f"{stage.describe().partition(': ')[2]}, {size}"
         return stage
@@ -143,11 +156,13 @@ class FrozenFeatures(ModelStage):
         without_head(model)
 
     def lower(self, dataset: Any) -> Any:
-        """Return the data set with features in the place of inputs, kept after the first epoch."""
+        """Return the data set with features in the place of inputs, which are kept."""
         import tensorflow as tf
 
         if self.cut is None:
             return dataset
+        if self._holds_rows(dataset):
+            return self._of_rows(self.cut, dataset)
         count = dataset.cardinality()
         if self.batch_size is None:
             data = self.on_batches(dataset)
@@ -165,10 +180,31 @@ class FrozenFeatures(ModelStage):
             return dataset
         compute = _in_python(cut) if self.in_python else cut.features
 
-        def with_features(inputs: Any, *rest: Any) -> Any:
-            return ({KEY: compute(inputs)}, *rest)
+        return dataset.map(_with_features(compute))
 
-        return dataset.map(with_features)
+    def _holds_rows(self, dataset: Any) -> bool:
+        """Return whether all examples are held as tensors, of which batches can be made again."""
+        if self.storage != "memory" or self.before.count is None:
+            return False
+        batched = self.batch_size is None
+        if batched and self.before.batch_size is None:
+            return False
+        return can_be_rows(dataset.element_spec[1:], batched=batched)
+
+    def _of_rows(self, cut: Halves, dataset: Any) -> Any:
+        """Return slices of the rows, in batches where the elements were batches."""
+        import tensorflow as tf
+
+        if self.rows.value is None:
+            batches = dataset if self.batch_size is None else dataset.batch(self.batch_size)
+            self.rows.value = computed_rows(batches, _with_features(cut.features))
+        data = tf.data.Dataset.from_tensor_slices(self.rows.value)
+        if self.batch_size is not None:
+            return data
+        size = self.before.batch_size
+        assert size is not None
+        # batches that all are full have a static shape
+        return data.batch(size, drop_remainder=int(data.cardinality()) % size == 0)
 
     def _why_not(self, cut: Halves) -> str:
         """Return why the features of these data cannot take the place of their inputs."""
@@ -215,6 +251,15 @@ class FrozenFeatures(ModelStage):
         if needed <= free:
             return ""
         return f"the features need {size_in_words(needed)} and {size_in_words(free)} {where}{mend}"
+
+
+def _with_features(compute: Any) -> Any:
+    """Return what replaces the inputs of a batch by their features."""
+
+    def with_features(inputs: Any, *rest: Any) -> Any:
+        return ({KEY: compute(inputs)}, *rest)
+
+    return with_features
 
 
 def _in_python(cut: Halves) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -199,13 +198,12 @@ class Materialize:
             # a hook that is called without `resolve` (tfopt_core.optimize) finds it out itself
             found = compared_epochs(python).order if self.order == "auto" else self.order
             order = _drawn(python, found) if self.order == "auto" else found
-        began = perf_counter()
         kept = self._read(python, run, split)
-        seconds = perf_counter() - began
         place = "on disk" if self.storage == "disk" else "in memory"
+        # without the seconds, or each run would have another effect
         done = (
             f"{place}, {kept.count:,} examples of {python.name} ({size_in_words(kept.size_bytes)}) "
-            f"read once in {seconds:.2g} s, {_IN_WORDS[order]}"
+            f"read once, {_IN_WORDS[order]}"
         )
         return Rewrite(
             with_rows(plan, python, kept, order, run.seed, mapped=self.storage == "disk"),

@@ -164,7 +164,7 @@ def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path:
     done = tfopt("export", recipe, "--output", exported, cwd=tmp_path)
     assert (done.code, done.out) == (0, ""), done.err
     assert "import tfopt" not in exported.read_text()
-    assert "drop_weights(model, [1], 0.5, 'example')" in exported.read_text()
+    assert "drop_weights(model, [2], 0.5, 'example')" in exported.read_text()
     ours = json.loads(last_line_of(exported, "--seed", str(SEED), without_tfopt=True))
     assert_same(ours, history_of(str(recipe), folder=tmp_path / "runs", runner=InProcessRunner()))
 

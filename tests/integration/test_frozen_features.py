@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
+import attrs
 import numpy as np
 import pytest
-from support.in_process import train_here
+from support.in_process import build_here, train_here
 from support.real_process import tfopt
 from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_data.frozen_prefix import Halves
@@ -60,7 +62,7 @@ def transfer(base=frozen_base, first=(), dropout=0.3):
     return keras.Model(pictures, layers.Dense(2)(hidden))
 
 
-def workload(build_model=transfer, train=None):
+def workload(build_model=transfer, train=None, callbacks=()):
     import keras
 
     held = slice(50, 70)
@@ -73,22 +75,83 @@ def workload(build_model=transfer, train=None):
         metrics=["accuracy"],
         quality_metric="val_accuracy",
         batch_size=BATCH_SIZE,
+        callbacks=lambda: list(callbacks),
     )
 
 
+SETTINGS = {"seed": SEED, "epochs": EPOCHS, "batch_size": BATCH_SIZE}
+
+
+def effects_of(built):
+    return list(built.stack.report_effects(built.run, built.model).values())
+
+
 def trained(folder, *plugins, **settings):
-    """The built training, its history and the effect of the first plugin."""
-    built, outcome = train_here(
-        workload(**settings), *plugins, folder=folder, seed=SEED, epochs=EPOCHS,
-        batch_size=BATCH_SIZE,
-    )  # fmt: skip
-    effects = list(built.stack.report_effects(built.run, built.model).values())
-    return built, outcome.history, effects[0] if effects else None
+    """The built training and its history."""
+    built, outcome = train_here(workload(**settings), *plugins, folder=folder, **SETTINGS)
+    return built, outcome.history
+
+
+def refused(folder, **settings):
+    """The effect of a plugin that can do nothing for the training; it stays as it was."""
+    built = build_here(workload(**settings), FrozenFeatures(), folder=folder, **SETTINGS)
+    [effect] = effects_of(built)
+    assert built.plans["train"].model_stages == ()
+    assert not effect.applied
+    return effect.detail
+
+
+def watcher(seen):
+    """A callback that computes with the model and other data in the midst of the training."""
+    import keras
+
+    class Watcher(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch != 1:
+                return
+            others = PICTURES[60:], LABELS[60:]
+            seen["predict"] = self.model.predict(others[0], verbose=0)
+            seen["evaluate"] = self.model.evaluate(*others, verbose=0, return_dict=True)
+            seen["copy"] = keras.models.clone_model(self.model)
+
+    return Watcher()
+
+
+@attrs.frozen
+class Training:
+    """A whole training with the callbacks that users have."""
+
+    built: Any
+    history: dict[str, tuple[float, ...]]
+    folder: Path
+    seen: dict[str, Any]
+
+
+def trained_with_callbacks(folder, *plugins):
+    from keras import callbacks as keras_callbacks
+
+    seen = {}
+    built, history = trained(
+        folder / "run",
+        *plugins,
+        callbacks=[
+            keras_callbacks.ModelCheckpoint(folder / "whole.keras"),
+            keras_callbacks.ModelCheckpoint(folder / "own.weights.h5", save_weights_only=True),
+            keras_callbacks.BackupAndRestore(folder / "backup", delete_checkpoint=False),
+            watcher(seen),
+        ],
+    )
+    return Training(built, history, folder, seen)
 
 
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("baseline"))[1]
+    return trained_with_callbacks(tmp_path_factory.mktemp("baseline"))
+
+
+@pytest.fixture(scope="module")
+def on_features(tmp_path_factory):
+    return trained_with_callbacks(tmp_path_factory.mktemp("features"), FrozenFeatures())
 
 
 def assert_equal(history, baseline):
@@ -97,50 +160,91 @@ def assert_equal(history, baseline):
         assert history[name] == pytest.approx(values, rel=1e-4, abs=1e-6), name
 
 
-@pytest.mark.parametrize("storage", ["memory", pytest.param("disk", marks=pytest.mark.thorough)])
-def test_losses_are_those_of_the_whole_model(storage, tmp_path, baseline):
-    built, history, effect = trained(tmp_path, FrozenFeatures(storage=storage))
+def test_losses_are_those_of_the_whole_model(on_features, baseline):
+    assert_equal(on_features.history, baseline.history)
+
+
+def test_what_was_trained_on_is_read_back(on_features):
+    [effect] = effects_of(on_features.built)
     assert effect.applied, effect.detail
     assert 'up to "pool"' in effect.detail
-    assert_equal(history, baseline)
-    inputs, _ = built.run.datasets["train"].element_spec
+    inputs, _ = on_features.built.run.datasets["train"].element_spec
     assert [spec.shape.as_list() for (spec,) in inputs.values()] == [[None, 4]]
 
 
+def test_a_frozen_weight_that_changes_in_the_training_is_noticed(on_features):
+    kernel = on_features.built.model.get_layer("base").layers[0].kernel
+    before = kernel.numpy()
+    kernel.assign(before + 1)
+    try:
+        [effect] = effects_of(on_features.built)
+    finally:
+        kernel.assign(before)
+    assert not effect.applied
+    assert "changed in the training" in effect.detail
+
+
+def test_callbacks_compute_with_the_whole_model_while_it_trains(on_features, baseline):
+    ours, theirs = on_features.seen, baseline.seen
+    np.testing.assert_allclose(ours["predict"], theirs["predict"], rtol=1e-3, atol=1e-5)
+    assert ours["evaluate"] == pytest.approx(theirs["evaluate"], rel=1e-4)
+    assert type(ours["copy"]) is type(theirs["copy"])
+
+
+def saved_files(training):
+    return ["whole.keras", "own.weights.h5", *(
+        str(path.relative_to(training.folder)) for path in sorted(training.folder.glob("backup/*"))
+    )]  # fmt: skip
+
+
+def test_callbacks_save_the_whole_model_while_it_trains(on_features, baseline):
+    import keras
+
+    expected = on_features.built.model.predict(PICTURES, verbose=0)
+    assert saved_files(on_features) == saved_files(baseline)
+    weights = [name for name in saved_files(on_features) if name.endswith(".weights.h5")]
+    assert len(weights) == 2
+    plain = transfer()
+    plain.compile("adam", "mse")
+    for made in (
+        keras.saving.load_model(on_features.folder / "whole.keras"),
+        *(_with_weights(plain, on_features.folder / name) for name in weights),
+    ):
+        assert type(made) is type(plain)
+        np.testing.assert_allclose(made.predict(PICTURES, verbose=0), expected, rtol=1e-5)
+
+
+def _with_weights(model, file):
+    model.load_weights(file)
+    return model
+
+
+def test_the_model_is_unwrapped_to_its_own_class(on_features):
+    assert type(on_features.built.stack.unwrap(on_features.built.model)) is type(transfer())
+
+
+@pytest.mark.thorough
+def test_features_on_the_disk_give_the_same_losses(tmp_path, baseline):
+    built, history = trained(tmp_path, FrozenFeatures(storage="disk"))
+    [effect] = effects_of(built)
+    assert "on disk" in effect.detail
+    assert_equal(history, baseline.history)
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    "loop",
-    [
-        Resident(xla=False),
-        pytest.param(Chunked(xla=False, steps=2), marks=pytest.mark.thorough),
-    ],
-    ids=["resident", "chunked"],
+    "loop", [Resident(xla=False), Chunked(xla=False, steps=2)], ids=["resident", "chunked"]
 )
 def test_loops_train_on_features(loop, tmp_path):
     def without_dropout():
         return transfer(dropout=0.0)
 
-    _, expected, _ = trained(tmp_path / "whole", build_model=without_dropout)
-    built, history, _ = trained(
+    _, expected = trained(tmp_path / "whole", build_model=without_dropout)
+    built, history = trained(
         tmp_path / "features", FrozenFeatures(), loop, build_model=without_dropout
     )
-    effects = built.stack.report_effects(built.run, built.model)
-    assert [effect.applied for effect in effects.values()] == [True, True]
+    assert [effect.applied for effect in effects_of(built)] == [True, True]
     assert_equal(history, expected)
-
-
-def test_the_saved_model_is_the_whole_one(tmp_path):
-    import keras
-
-    built, _, _ = trained(tmp_path, FrozenFeatures())
-    in_training = tmp_path / "checkpoint.keras"
-    built.model.save(in_training)  # as a callback does
-    expected = built.model.predict(PICTURES, verbose=0)
-    whole = built.stack.unwrap(built.model)
-    assert type(whole) is type(transfer())
-    whole.save(tmp_path / "whole.keras")
-    for file in (in_training, tmp_path / "whole.keras"):
-        loaded = keras.saving.load_model(file)
-        np.testing.assert_allclose(loaded.predict(PICTURES, verbose=0), expected, rtol=1e-5)
 
 
 def inner_dropout():
@@ -205,10 +309,7 @@ def unfrozen():
     ],
 )
 def test_what_cannot_be_cut_is_named_and_trains_as_before(build_model, reason, tmp_path):
-    built, _, effect = trained(tmp_path, FrozenFeatures(), build_model=build_model)
-    assert not effect.applied
-    assert reason in effect.detail
-    assert built.plans["train"].model_stages == ()
+    assert reason in refused(tmp_path, build_model=build_model)
 
 
 def test_random_maps_of_the_data_are_named(tmp_path):
@@ -218,27 +319,7 @@ def test_random_maps_of_the_data_are_named(tmp_path):
         return tf.cast(picture, "float32") + tf.random.normal((8, 8, 3)), label
 
     train = DataPlan.from_arrays(PICTURES[:50], LABELS[:50]).map(noisy)
-    _, _, effect = trained(tmp_path, FrozenFeatures(), train=train)
-    assert not effect.applied
-    assert 'noisy" yields something else each time' in effect.detail
-
-
-def test_a_frozen_weight_that_changes_in_the_training_is_noticed(tmp_path):
-    import attrs
-    import keras
-
-    def unfreeze(epoch, logs):
-        kernel = callback.model.get_layer("base").layers[0].kernel
-        kernel.assign_add(keras.ops.ones_like(kernel))
-
-    callback = keras.callbacks.LambdaCallback(on_epoch_end=unfreeze)
-    given = attrs.evolve(workload(), callbacks=lambda: [callback])
-    built, _ = train_here(
-        given, FrozenFeatures(), folder=tmp_path, seed=SEED, epochs=2, batch_size=BATCH_SIZE
-    )
-    (effect,) = built.stack.report_effects(built.run, built.model).values()
-    assert not effect.applied
-    assert "changed in the training" in effect.detail
+    assert 'noisy" yields something else each time' in refused(tmp_path, train=train)
 
 
 def replayed(folder, *plugins):
@@ -260,6 +341,7 @@ def replayed(folder, *plugins):
     return replay(job, folder / "shared", load)
 
 
+@pytest.mark.thorough
 def test_the_certificate_trains_on_features_of_the_stored_batches(tmp_path, monkeypatch):
     whole = replayed(tmp_path)
     certificate = certify("exact", whole, replayed(tmp_path, FrozenFeatures()))
@@ -279,15 +361,16 @@ def test_a_script_trains_its_head_on_features_and_keeps_its_model_whole(tmp_path
     recipe = f'name = "head"\n[workload]\nscript = "{name}"\n'
     plugin = '[[plugins]]\nuse = "frozen-features"\n'
 
-    def head(*lines):
+    def trained_by(*lines):
         (tmp_path / "recipe.toml").write_text(recipe + "".join(lines), encoding="utf-8")
         done = tfopt("train", "recipe.toml", cwd=tmp_path)
         assert done.code == 0, done.err
-        [history] = [line for line in done.out.splitlines() if "history: head" in line]
-        return history, " ".join(done.out.split())
+        histories = [line for line in done.out.splitlines() if line.startswith("history:")]
+        return histories, " ".join(done.out.split())
 
-    plain, _ = head('[[plugins]]\nuse = "prefetch"\n')
-    history, said = head(plugin)
-    assert history == plain
+    plain, _ = trained_by('[[plugins]]\nuse = "prefetch"\n')
+    histories, said = trained_by(plugin)
+    assert len(plain) == 2
+    assert histories == plain
     assert 'in 1 of 2 fits: train: up to "pool", in memory' in said
     assert 'the layer "base" is trainable' in said

@@ -497,7 +497,7 @@ def test_a_layer_without_xla_is_trained_without_and_the_effect_says_so(tmp_path)
 
     given = unvalidated(build_model=lambda: small_model(NoXla()))
     built, _ = trained(tmp_path, given, CHUNKED_XLA, epochs=1)
-    assert "Keras turned XLA off" in effect_of(built, CHUNKED_XLA).detail
+    assert "Keras turned it off for a layer" in effect_of(built, CHUNKED_XLA).detail
 
 
 @over(CHUNKED, RESIDENT)

@@ -16,8 +16,11 @@ from tfopt_data.rewrite import Rewrite, effect
 from tfopt_distribute.mirrored import Mirrored
 from tfopt_distribute.one_device import OneDevice
 from tfopt_model.l2 import L2
+from tfopt_observe.profile import Profile
 from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.split_batch import SplitBatch
 from tfopt_runtime.xla import Xla
+from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.own_rate import with_fixed_rate
 
 from tfopt_core import DataPlan, Workload
@@ -292,6 +295,23 @@ def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(wi
     _, outcome = train_here(workload(), folder=tmp_path)
     assert outcome.epochs == 2
     assert set(outcome.history) == {"loss", "data_loss"}
+
+
+@pytest.mark.parametrize(
+    ("feature", "plugin"),
+    [
+        ("output-masks", SplitBatch(parts=2, xla=False)),
+        ("loss-masks", GradientAccumulation(steps=2)),
+        ("profiler-traces", Profile(steps=1, skip=1)),
+    ],
+)
+def test_without_what_its_result_hangs_on_a_plugin_trains_as_before_and_says_so(
+    without, tmp_path, feature, plugin
+):
+    sentence = without(feature)
+    built, outcome = train_here(workload(), plugin, folder=tmp_path)
+    assert outcome.epochs == 2
+    assert sentence in effect_of(built).detail
 
 
 def test_without_layer_names_each_build_numbers_its_layers_on(without, tmp_path):

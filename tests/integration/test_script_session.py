@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cases import mostly_thorough
+from tfopt_data.cache import Cache
 from tfopt_data.prefetch import Prefetch
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
@@ -165,6 +166,23 @@ def test_a_rewritten_data_plan_trains_on_each_example_as_before(tmp_path, form):
     assert fits[0].outcome.steps == steps_of(form)
     for name in within:
         np.testing.assert_allclose(within[name], alone[name], rtol=1e-5)
+
+
+def test_shuffled_data_go_on_in_their_order_behind_a_fit_that_read_a_rewritten_plan(tmp_path):
+    import tensorflow as tf
+
+    def trained_then_read() -> tuple[Any, Any]:
+        data = tf.data.Dataset.from_tensor_slices(examples()).map(lambda x, y: (x + 1.0, y))
+        data = data.shuffle(96, seed=3).batch(20)
+        fits = histories({"x": data, "epochs": 2}, {"x": data, "epochs": 2})
+        return fits, [y.tolist() for _, y in data.as_numpy_iterator()]
+
+    (first, second), order = trained_then_read()
+    with session(tmp_path, Cache()) as (_, fits):
+        (first_within, second_within), order_within = trained_then_read()
+    assert [fit.effects["cache"].applied for fit in fits] == [True, True]
+    assert (first_within, second_within) == (first, second)
+    assert order_within == order
 
 
 def steps_of(form: str) -> int:

@@ -41,9 +41,13 @@ def batches(stages: Sequence[Stage], *, static: bool = True) -> Any:
         arrays = tf.nest.map_structure(tf.convert_to_tensor, source.value)
     indices = shuffle.lower(tf.data.Dataset.range(source.count))
     indices = (batch.with_static_size(indices) if static else batch).lower(indices)
-    return indices.map(
-        lambda chosen: tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
-    )
+
+    # converting it would take a tenth of a second of each start
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def gather(chosen: Any) -> Any:
+        return tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
+
+    return indices.map(gather)
 
 
 def _are_dense(value: Any) -> bool:

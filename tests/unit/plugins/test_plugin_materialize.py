@@ -253,6 +253,7 @@ def test_training_has_the_losses_of_plain_keras_and_says_what_was_read(tmp_path:
     assert 'train: in memory, 22 examples of the PyDataset "Rows"' in effect.detail
 
 
+@pytest.mark.thorough
 def test_resident_loop_gathers_the_batches_that_the_stock_loop_reads(tmp_path: Path) -> None:
     plugin = Materialize(order="batches", storage="memory")
     stock, resident = (

@@ -30,10 +30,10 @@ def make_iterators(built: Built, epochs: int) -> None:
     elsewhere = cluster is not None and cluster.coordinated  # workers read the training data
     for split, data in built.run.datasets.items():
         if isinstance(data, tf.data.Dataset) and not (elsewhere and split == "train"):
-            _pass_over(data, epochs, takes_a_batch and split == "validation")
+            pass_over(data, epochs, takes_a_batch and split == "validation")
 
 
-def _pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
+def pass_over(data: Any, epochs: int, takes_a_batch: bool) -> None:
     """Make and read iterators as Keras does in this many epochs, as far as it moves seeds."""
     read = dissect.passes_to_read(data)
     for epoch in range(epochs):

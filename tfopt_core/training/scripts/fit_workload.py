@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from tfopt_core.training.precision import apply_precision, keep_in_float32
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import Compiled
 from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.epochs_read import EpochsRead
 from tfopt_core.training.scripts.fit_data import FitData, ended_after, unchanged
 from tfopt_core.training.scripts.limits import cut_in_words
 from tfopt_core.training.scripts.stopping import stopping_after
@@ -42,6 +44,7 @@ class ScriptSession(Protocol):
     precision: PrecisionPolicy
     default_policy: Any
     changes: tuple[Change, ...]
+    epochs_read: EpochsRead
 
     @property
     def run(self) -> RunContext:
@@ -227,14 +230,25 @@ class FitWorkload(Workload):
 
 
 class LoweredData(Mapping[str, Any]):
-    """Data sets by split, each lowered on first access, since large arrays are copied."""
+    """Data sets by split, each lowered on first access, since large arrays are copied.
 
-    def __init__(self, plans: Mapping[str, DataPlan]) -> None:
+    :param on_change: called with the split and the data set of a plan that is not the script's.
+    """
+
+    def __init__(
+        self,
+        plans: Mapping[str, DataPlan],
+        before: Mapping[str, DataPlan],
+        on_change: Callable[[str, Any], None],
+    ) -> None:
         self._plans, self._made = plans, dict[str, Any]()
+        self._before, self._on_change = before, on_change
 
     def __getitem__(self, split: str) -> Any:
         if split not in self._made:
             self._made[split] = lower(self._plans[split])
+            if not unchanged(self._plans[split], self._before[split]):
+                self._on_change(split, self._made[split])
         return self._made[split]
 
     def __iter__(self) -> Iterator[str]:
@@ -267,7 +281,8 @@ def _with_data(
 ) -> RunContext:
     import tensorflow as tf
 
-    datasets = LoweredData(plans)
+    go_on = functools.partial(workload.session.epochs_read.go_on, workload.call)
+    datasets = LoweredData(plans, before, go_on)
     pydataset = workload.train.source.origin == "pydataset"
     run = attrs.evolve(run, datasets=datasets)
     if unchanged(plans["train"], before["train"]):

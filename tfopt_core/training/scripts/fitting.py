@@ -81,6 +81,8 @@ def train_fit(
         finally:
             ended = perf_counter_ns()
             timed.uninstall()
+        epochs = hooks.epochs_done - call.initial_epoch
+        workload.session.epochs_read.add(call, replaced, epochs)
         repeated_epochs = lengthen(history, call, stopped=timer.cut_short, validate=validate)
         result = FitOfScript(
             number=call.number,

@@ -20,6 +20,7 @@ from tfopt_core.training.precision import keep_in_float32, set_policy
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import CompiledModels
 from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.epochs_read import EpochsRead
 from tfopt_core.training.scripts.fit_data import FitData
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.limits import cut_short
@@ -48,6 +49,7 @@ class Session:
     precision: PrecisionPolicy = attrs.field(factory=PrecisionPolicy)
     default_policy: Any = None
     changes: tuple[Change, ...] = ()
+    epochs_read: EpochsRead = attrs.field(factory=EpochsRead)
     calls: int = 0
     _run: RunContext | None = None
     _scope: Any = None

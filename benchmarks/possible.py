@@ -1,0 +1,225 @@
+"""Compare a recipe's stack to stock `fit` and to what is possible: the same on ready data.
+
+    .venv/bin/python benchmarks/possible.py [--rounds 8] [--only generator] [--smoke]
+
+A plugin that computes something once can gain no more than a training for which that was computed
+beforehand. `READY` names for each recipe the plugin that computes, and the workload on ready data:
+
+    transfer-learning  frozen-features  the head of the model alone, on arrays of features
+    generator          materialize      arrays of the examples that the PyDataset computes
+
+A round trains stock (no plugin), with the stack, and what is possible (ready data, and the stack
+without that plugin), each once, in an order drawn anew, in a process of its own and under the same
+seed. A training counts from the start of the model's building to the end of `fit`; making data
+ready is not in what is possible, and its time is printed beside. "epoch" is the median epoch from
+the second one on, with its validation.
+
+Gains are ratios of times with their 95% intervals over rounds. "of possible" is the stack's gain as
+a share of the possible one, which is the ratio of their times. The bar is 85%.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter, perf_counter_ns
+from typing import Any
+
+import attrs
+from measured import in_fork, speedup
+from options import make_parser
+
+SEED = 1
+BATCH_SIZE = 32
+SIDES = ("stock", "stack", "possible")
+# The seconds of a training, and of its median epoch behind the first.
+Seconds = tuple[float, float]
+
+
+@attrs.frozen
+class Ready:
+    """What a recipe's training can be at best.
+
+    :param plugin: the plugin that computes what is ready here.
+    :param arrays: returns the arrays of a workload by name; called once, in a process of its own.
+    :param workload: returns the workload on these arrays.
+    :param smoke: an override that makes the recipe's workload small.
+    """
+
+    plugin: str
+    arrays: Callable[[Any], dict[str, Any]]
+    workload: Callable[[Any, dict[str, Any]], Any]
+    smoke: str
+
+
+def pooled_features(workload: Any) -> dict[str, Any]:
+    """Return what the frozen layers make of all pictures, with the labels."""
+    import keras
+    import numpy as np
+
+    from tfopt_core.data import lower_plan
+
+    whole = workload.build_model()
+    *_, pooled, _, _ = whole.layers
+    frozen = keras.Model(whole.input, pooled.output)
+    arrays = {}
+    for split, plan in (("train", workload.train), ("validation", workload.validation)):
+        batches = lower_plan(plan.batch(BATCH_SIZE))
+        arrays[f"{split}_x"] = frozen.predict(batches, verbose=0)
+        arrays[f"{split}_y"] = np.concatenate([y for _, y in batches.as_numpy_iterator()])
+    return arrays
+
+
+def head_alone(workload: Any, arrays: dict[str, Any]) -> Any:
+    """Return the workload of the layers behind the pooling, over the features."""
+    classes = int(arrays["train_y"].max()) + 1
+
+    def build_model() -> Any:
+        import keras
+        from keras import layers
+
+        features = keras.Input(arrays["train_x"].shape[1:])
+        hidden = layers.Dropout(0.2)(features)
+        return keras.Model(features, layers.Dense(classes)(hidden))
+
+    return attrs.evolve(over_arrays(workload, arrays), build_model=build_model)
+
+
+def examples(workload: Any) -> dict[str, Any]:
+    """Return all examples that the workload's PyDatasets compute."""
+    import numpy as np
+
+    arrays = {}
+    for split, data in (("train", workload.train), ("validation", workload.validation)):
+        batches = [data[number] for number in range(data.num_batches)]
+        for part, name in enumerate("xy"):
+            arrays[f"{split}_{name}"] = np.concatenate([batch[part] for batch in batches])
+    return arrays
+
+
+def over_arrays(workload: Any, arrays: dict[str, Any]) -> Any:
+    """Return the workload with arrays in the place of its data."""
+    return attrs.evolve(
+        workload,
+        train=(arrays["train_x"], arrays["train_y"]),
+        validation=(arrays["validation_x"], arrays["validation_y"]),
+    )
+
+
+READY = {
+    "transfer-learning": Ready(
+        "frozen-features", pooled_features, head_alone, "workload.options.examples=40"
+    ),
+    "generator": Ready("materialize", examples, over_arrays, "workload.options.examples=320"),
+}
+
+
+def load(request: Any, seed: int) -> Any:
+    """Return the recipe's workload under this seed."""
+    import keras
+
+    from tfopt_core.training.factory import load_workload
+
+    keras.utils.set_random_seed(seed)
+    return load_workload(request.recipe)
+
+
+def make_ready(ready: Ready, request: Any, file: Path) -> float:
+    """Write the ready arrays of the recipe's workload to a file. Return the seconds it took."""
+    import numpy as np
+
+    workload = load(request, SEED)
+    began = perf_counter()
+    arrays = ready.arrays(workload)
+    seconds = perf_counter() - began
+    np.savez(file, **arrays)
+    return seconds
+
+
+def train_once(side: str, ready: Ready, request: Any, file: Path, seed: int) -> Seconds:
+    """Train one side as a run of `tfopt apply` does. Return its seconds."""
+    import numpy as np
+
+    from tfopt_core.training.build import build
+    from tfopt_core.training.fit import train
+    from tfopt_core.training.job import Job
+
+    workload, plugins = load(request, seed), request.plugins if side != "stock" else ()
+    if side == "possible":
+        with np.load(file) as arrays:
+            workload = ready.workload(workload, dict(arrays))
+        plugins = tuple(one for one in plugins if one.name != ready.plugin)
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(recipe=request.recipe, plugins=plugins, variant=side, seed=seed,
+                  machine=request.machine, folder=Path(folder))  # fmt: skip
+        began = perf_counter_ns()
+        done = train(build(job, workload), began, lambda _: None)
+    edges = zip(done.epoch_begin_seconds, done.epoch_end_seconds, strict=True)
+    return done.wall_seconds, median([end - begin for begin, end in edges][1:])
+
+
+def in_rounds(
+    ready: Ready, request: Any, file: Path, rounds: int
+) -> dict[str, list[Seconds]]:  # fmt: skip
+    """Return what each side's trainings took, a figure for each round."""
+    draw = random.Random(SEED)
+    seconds: dict[str, list[Seconds]] = {side: [] for side in SIDES}
+    for number in range(rounds):
+        for side in draw.sample(SIDES, k=len(SIDES)):
+            seconds[side].append(in_fork(train_once, side, ready, request, file, SEED + number))
+    return seconds
+
+
+def rows(name: str, seconds: dict[str, list[Seconds]]) -> list[str]:
+    """Return the rows of a recipe: one of each side for the training, and one for the epoch."""
+    from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
+
+    lines = []
+    for part, what in enumerate(("training", "epoch")):
+        by_side = {side: [both[part] for both in seconds[side]] for side in SIDES}
+        for side, ours in by_side.items():
+            gain = "" if side == "stock" else speedup(by_side["stock"], ours)
+            share = ""
+            if side == "stack":
+                ratio = log_ratios(by_side["possible"], ours)
+                share = "{:.0%} ({:.0%}-{:.0%})".format(*speedup_interval(t_interval(ratio, 0.05)))
+            lines.append(
+                f"{name:<19}{what:<10}{side:<10}{median(ours):>10.3f}  {gain:<22}{share}".rstrip()
+            )
+    return lines
+
+
+def main() -> None:
+    """Print the table."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=8, help="trainings of each side, at least 2")
+    parser.add_argument("--only", default=",".join(READY))
+    options = parser.parse_args()
+    if unknown := set(options.only.split(",")) - set(READY):
+        parser.error(f"--only: {', '.join(sorted(unknown))}: none of {', '.join(READY)}")
+    if options.rounds < 2:
+        parser.error("--rounds: at least 2, or there is no interval")
+    from tfopt_core.app.command_request import make_request
+    from tfopt_core.trials.preparation import prepare
+    from tfopt_core.workers.spawn import SpawnRunner
+
+    rounds = 2 if options.smoke else options.rounds
+    print(f"{'recipe':<19}{'of':<10}{'side':<10}{'seconds':>10}  {'gain (95%)':<22}of possible")
+    for name in options.only.split(","):
+        ready = READY[name]
+        small = ["workload.epochs=2", ready.smoke] if options.smoke else []
+        request = make_request(name, small, compares=True, keeps=False)[0]
+        _, request = prepare(request, SpawnRunner())
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "ready.npz"
+            took = in_fork(make_ready, ready, request, file)
+            for line in rows(name, in_rounds(ready, request, file, rounds)):
+                print(line, flush=True)
+        print(f"{name:<19}making the data ready took {took:.3f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -64,7 +64,10 @@ def with_last_batch_padded(plan: DataPlan) -> Rewrite:
         return Rewrite(plan, reason=unfit)
     count = plan.upto(found[0]).cardinality
     filled = "" if count is None else f" by {size - count % size:,} examples of weight 0"
-    stage = MapBatches(function=padding(size), deterministic=True)
+    function = padding(size)
+    # core then refuses to change the size of the batches before it
+    function.filled_to = size  # type: ignore[attr-defined]
+    stage = MapBatches(function=function, deterministic=True)
     return Rewrite(plan.append(stage), done=f"pads the last batch{filled} to {size:,}, weighted")
 
 

@@ -47,12 +47,12 @@ def check_rules(batch_size: BatchRule, learning_rate: RateRule) -> None:
         )
 
 
-def with_larger_batch(plan: DataPlan, factor: int, run: RunContext) -> DataPlan:
+def with_larger_batch(plan: DataPlan, factor: int) -> DataPlan:
     """Return the training data's plan with batches `factor` times as large.
 
     :raises PluginRefused: see `with_batch_size`.
     """
-    return with_batch_size(plan, lambda size: size * factor, run, MEND)
+    return with_batch_size(plan, lambda size: size * factor, MEND)
 
 
 def rules_in_words(batch_size: BatchRule, rate: RateRule, run: RunContext, replicas: int) -> str:

@@ -178,7 +178,7 @@ class Mirrored:
         plan = yield
         if split != "train" or self.batch_size == "global":
             return plan
-        return with_larger_batch(plan, run.replicas, run)
+        return with_larger_batch(plan, run.replicas)
 
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:

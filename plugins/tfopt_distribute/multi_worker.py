@@ -186,7 +186,7 @@ class MultiWorker:
         """
         plan = yield
         if split == "train" and self.batch_size == "per-replica":
-            plan = with_larger_batch(plan, self._replicas(run), run)
+            plan = with_larger_batch(plan, self._replicas(run))
         rank = None if run.cluster is None else run.cluster.rank
         plan = shared_plan(plan, self.shard, self._workers(run), rank)
         run.state_of(self)[split] = in_words(plan)

@@ -116,14 +116,16 @@ class FitBatch:
     depends on the memory that is free then. Peak memory of the process only: with GPUs set
     batch_size yourself.
 
-    Mixes with: gradient-accumulation, mixed-precision, lr-schedule, which stands behind it.
+    Mixes with: gradient-accumulation, mixed-precision; lr-schedule and batch, which stand behind
+    it.
 
     Reference: Goyal et al. (linear), https://arxiv.org/abs/1706.02677; Krizhevsky (sqrt),
     https://arxiv.org/abs/1404.5997
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "dispatch", "memory")
-    before: ClassVar[tuple[str, ...]] = ("lr-schedule",)
+    # what fills a batch up does so to the size that it finds
+    before: ClassVar[tuple[str, ...]] = ("batch", "lr-schedule")
 
     batch_size: int | Literal["auto"] = number_or(
         "auto", "The global batch size; auto finds the largest that fits."
@@ -200,7 +202,7 @@ class FitBatch:
         assert self.batch_size != "auto"
         run.state_of(self)["before"] = plan.batch_size
         size = self.batch_size
-        return plan if plan.batch_size == size else with_batch_size(plan, lambda _: size, run, MEND)
+        return plan if plan.batch_size == size else with_batch_size(plan, lambda _: size, MEND)
 
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:

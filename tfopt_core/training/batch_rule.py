@@ -10,7 +10,7 @@ import attrs
 
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import PluginRefused
-from tfopt_core.hooks import RunContext, TrainingOptions
+from tfopt_core.hooks import TrainingOptions
 
 RateRule = Literal["keep", "linear", "sqrt"]
 # What Keras' own schedules call their rates; all else in them counts steps or is relative.
@@ -25,15 +25,13 @@ def rate_factor(rule: RateRule, ratio: float) -> float:
     return {"keep": 1.0, "linear": float(ratio), "sqrt": math.sqrt(ratio)}[rule]
 
 
-def with_batch_size(
-    plan: DataPlan, resized: Callable[[int], int], run: RunContext, mend: str
-) -> DataPlan:
+def with_batch_size(plan: DataPlan, resized: Callable[[int], int], mend: str) -> DataPlan:
     """Return the training data's plan with batches of another size.
 
     :param resized: a function from the present size to the new one.
     :param mend: what to do where the size cannot be changed.
-    :raises PluginRefused: for batches that are made where tfopt does not see it, or whose size
-        another plugin relies on.
+    :raises PluginRefused: for batches that are made where tfopt does not see it, or that a map
+        whose function has the attribute `filled_to` fills up to their present size.
     """
     found = plan.batching
     if found is None:
@@ -41,11 +39,14 @@ def with_batch_size(
             "the workload's batches are made where tfopt does not see it, so their size cannot be "
             f"changed; {mend}"
         )
-    if run.settings.get("batch", {}).get("last") == "pad":
-        raise PluginRefused(
-            'the plugin "batch" fills the last batch up to the size before; set its last = "drop"'
-        )
     place, stage = found
+    functions = [getattr(one, "function", None) for one in plan.stages[place + 1 :]]
+    filled = next((size for f in functions if (size := getattr(f, "filled_to", None))), None)
+    if filled is not None:
+        raise PluginRefused(
+            f"another plugin fills the last batch up to {filled} examples already; move that one "
+            'behind this, or set its last = "drop"'
+        )
     if stage.of is not None:
         raise PluginRefused(f"the batches are shared out already; {mend}")
     return plan.replace(place, attrs.evolve(stage, size=resized(stage.size)))

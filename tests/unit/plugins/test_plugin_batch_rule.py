@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from tfopt_data.batch import with_last_batch_padded
 from tfopt_distribute.batch_rule import (
     check_rules,
     rules_in_words,
@@ -24,24 +25,29 @@ PLAN = DataPlan.from_arrays(np.arange(32)).batch(8)
 
 
 def test_the_batch_is_multiplied_and_everything_else_stays() -> None:
-    larger = with_larger_batch(PLAN.prefetch(), 4, make_run())
+    larger = with_larger_batch(PLAN.prefetch(), 4)
     assert (larger.batch_size, larger.count) == (32, 32)
     assert [stage.kind for stage in larger.stages] == ["source", "batch", "prefetch"]
 
 
 @pytest.mark.parametrize(
-    ("plan", "settings", "said"),
+    ("plan", "said"),
     [
-        (DataPlan.from_arrays(np.arange(4)).apply(lambda d: d.batch(2)), {}, "does not see it"),
-        (PLAN, {"batch": {"last": "pad"}}, 'set its last = "drop"'),
-        (PLAN.upto(1).with_stages((*PLAN.stages[:1], Batch(size=4, of=8))), {}, "shared out"),
+        (DataPlan.from_arrays(np.arange(4)).apply(lambda d: d.batch(2)), "does not see it"),
+        (PLAN.upto(1).with_stages((*PLAN.stages[:1], Batch(size=4, of=8))), "shared out"),
     ],
 )
-def test_batches_that_cannot_be_made_larger_are_refused(
-    plan: DataPlan, settings: dict[str, Any], said: str
-) -> None:
+def test_batches_that_cannot_be_made_larger_are_refused(plan: DataPlan, said: str) -> None:
     with pytest.raises(PluginRefused, match=said):
-        with_larger_batch(plan, 2, make_run(settings=settings))
+        with_larger_batch(plan, 2)
+
+
+def test_batches_made_larger_before_they_are_filled_up_are_filled_up_to_their_new_size() -> None:
+    plan = DataPlan.from_arrays(np.arange(30.0), np.arange(30)).batch(8)
+    filled = with_last_batch_padded(with_larger_batch(plan, 2))
+    assert filled.done == "pads the last batch by 2 examples of weight 0 to 16, weighted"
+    with pytest.raises(PluginRefused, match="up to 16 examples already; move that one behind"):
+        with_larger_batch(filled.plan.prefetch(), 2)
 
 
 def test_linear_multiplies_and_sqrt_takes_the_root() -> None:

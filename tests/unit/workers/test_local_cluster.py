@@ -165,7 +165,7 @@ def test_each_role_has_a_folder_of_its_own_and_only_the_chief_saves(play, tmp_pa
 def test_a_worker_that_is_killed_is_the_cause_and_the_others_may_name_theirs(play):
     played = play(
         {
-            "worker-0": [["epoch", 0.5], ["sleep", 1.0], ["error", "lost worker 1"]],
+            "worker-0": [["epoch", 0.5], ["sleep", 0.2], ["error", "lost worker 1"]],
             "worker-1": [["kill", 0]],
         },
         processes=True,

@@ -68,6 +68,7 @@ def build_model(*, recurrent: bool) -> Any:
             layers.Conv2D(2, 3, strides=2, padding="same", trainable=False),
             layers.Conv2D(channels, 3, padding="same", activation="relu"),
             *(flat if recurrent else [layers.Flatten()]),
+            layers.Dense(8, activation="relu"),
             layers.Dense(CLASSES),
         ]
     )

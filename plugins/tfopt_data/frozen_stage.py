@@ -67,19 +67,12 @@ class FrozenPart:
         self.traced += 1
 
 
-@attrs.define(eq=False)
-class Rows:
-    """The examples with their features as tensors (examples, ...), once they were computed."""
-
-    value: Any = None
-
-
 @attrs.frozen(kw_only=True, eq=False)
 class FrozenFeatures(ModelStage):
     """Replaces the inputs of each example by the features of the frozen part, computed once.
 
-    Lowering computes those that are kept in memory. Those that are kept on the disk, and examples
-    of unlike shapes, are computed by tf.data in the first epoch.
+    Those that are kept in memory are computed once the model is known. Those that are kept on the
+    disk, and examples of unlike shapes, are computed by tf.data in the first epoch.
 
     :param part: what the stages of this fit share.
     :param before: the plan up to this stage.
@@ -89,7 +82,8 @@ class FrozenFeatures(ModelStage):
     :param in_python: whether tf.data calls Python for features, since its functions cannot use the
         variables of a GPU.
     :param cut: the halves of the model; None until it is built.
-    :param rows: what is kept in memory, shared by all that this stage is lowered to.
+    :param rows: the examples with their features as tensors (examples, ...); None where tf.data
+        computes them.
     """
 
     kind: ClassVar[str] = "frozen_features"
@@ -109,11 +103,11 @@ class FrozenFeatures(ModelStage):
     budget_bytes: float = math.inf
     in_python: bool = False
     cut: Halves | None = attrs.field(default=None, repr=False)
-    rows: Rows = attrs.field(factory=Rows, repr=False)
+    rows: Any = attrs.field(default=None, repr=False)
 
     @property
     def fills(self) -> bool:
-        return self.cut is not None and self.rows.value is None
+        return self.cut is not None and self.rows is None
 
     @property
     def holds(self) -> int | None:
@@ -134,7 +128,8 @@ class FrozenFeatures(ModelStage):
             self.part.reasons[self.split] = "the training data have none"
             return None
         cut = self.part.of(model)
-        reason = cut if isinstance(cut, str) else self._why_not(cut)
+        data = lower_plan(self.before)
+        reason = cut if isinstance(cut, str) else self._why_not(cut, data)
         if isinstance(cut, str) or reason:
             self.part.reasons[self.split] = reason
             return None
@@ -146,7 +141,10 @@ class FrozenFeatures(ModelStage):
             return None
         if self.split == "train":
             self.part.use(cut)
-        stage = attrs.evolve(self, cut=cut, storage=storage, rows=Rows())
+        stage = attrs.evolve(self, cut=cut, storage=storage)
+        if stage._can_be_rows(data):
+            # not when it is lowered: each new global seed has TensorFlow prepare all graphs anew
+            stage = attrs.evolve(stage, rows=computed_rows(stage._batches(data), stage._compute))
         size = "of unknown size" if needed is None else f"about {size_in_words(needed)}"
         self.part.done[self.split] = f"{stage.describe().partition(': ')[2]}, {size}"
         return stage
@@ -161,13 +159,13 @@ class FrozenFeatures(ModelStage):
 
         if self.cut is None:
             return dataset
-        if self._holds_rows(dataset):
-            return self._of_rows(self.cut, dataset)
+        if self.rows is not None:
+            return self._slices()
         count = dataset.cardinality()
         if self.batch_size is None:
             data = self.on_batches(dataset)
         else:
-            data = self.on_batches(dataset.batch(self.batch_size)).unbatch()
+            data = self.on_batches(self._batches(dataset)).unbatch()
             if int(count) >= 0:
                 # or `fit` takes the number for unknown, and counts one step too many an epoch
                 data = data.apply(tf.data.experimental.assert_cardinality(count))
@@ -182,8 +180,16 @@ class FrozenFeatures(ModelStage):
 
         return dataset.map(_with_features(compute))
 
-    def _holds_rows(self, dataset: Any) -> bool:
-        """Return whether all examples are held as tensors, of which batches can be made again."""
+    def _compute(self, *batch: Any) -> Any:
+        """Return a batch with features in the place of inputs."""
+        assert self.cut is not None
+        return _with_features(self.cut.features)(*batch)
+
+    def _batches(self, dataset: Any) -> Any:
+        return dataset if self.batch_size is None else dataset.batch(self.batch_size)
+
+    def _can_be_rows(self, dataset: Any) -> bool:
+        """Return whether all examples can be held as tensors, of which batches are made again."""
         if self.storage != "memory" or self.before.count is None:
             return False
         batched = self.batch_size is None
@@ -191,14 +197,11 @@ class FrozenFeatures(ModelStage):
             return False
         return can_be_rows(dataset.element_spec[1:], batched=batched)
 
-    def _of_rows(self, cut: Halves, dataset: Any) -> Any:
+    def _slices(self) -> Any:
         """Return slices of the rows, in batches where the elements were batches."""
         import tensorflow as tf
 
-        if self.rows.value is None:
-            batches = dataset if self.batch_size is None else dataset.batch(self.batch_size)
-            self.rows.value = computed_rows(batches, _with_features(cut.features))
-        data = tf.data.Dataset.from_tensor_slices(self.rows.value)
+        data = tf.data.Dataset.from_tensor_slices(self.rows)
         if self.batch_size is not None:
             return data
         size = self.before.batch_size
@@ -206,9 +209,8 @@ class FrozenFeatures(ModelStage):
         # batches that all are full have a static shape
         return data.batch(size, drop_remainder=int(data.cardinality()) % size == 0)
 
-    def _why_not(self, cut: Halves) -> str:
+    def _why_not(self, cut: Halves, data: Any) -> str:
         """Return why the features of these data cannot take the place of their inputs."""
-        data = lower_plan(self.before)
         if not isinstance(data.element_spec, tuple):
             return "its elements are no tuples of inputs and targets"
         if self.split != "train":

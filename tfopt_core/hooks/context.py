@@ -44,7 +44,9 @@ class RunContext:
     settings: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     folder: Path
     directory: Path = attrs.field(factory=Path)
-    kept: Path = attrs.field(factory=Path)
+    kept: Path = attrs.field(
+        default=attrs.Factory(lambda self: self.folder / "kept", takes_self=True)
+    )
     cluster: Cluster | None = None
     join: Callable[[Cluster], None] = attrs.field(default=lambda cluster: None, repr=False)
     states: dict[Any, dict[str, Any]] = attrs.field(factory=dict, repr=False)

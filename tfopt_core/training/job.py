@@ -27,7 +27,9 @@ class Job:
     seed: int
     machine: Machine
     folder: Path
-    kept: Path = attrs.field(factory=Path)
+    kept: Path = attrs.field(
+        default=attrs.Factory(lambda self: self.folder / "kept", takes_self=True)
+    )
     runtime: RuntimeOptions = attrs.field(factory=RuntimeOptions)
     runtime_changes: tuple[Change, ...] = ()
 

@@ -30,8 +30,11 @@ def drop_weights(model: Any, places: Sequence[int], rate: float, masks: str) -> 
     import keras
     import tensorflow as tf
 
-    # the threads of several replicas do not see Keras' global generator, which checkpoints hold
-    shared = tf.distribute.get_strategy().num_replicas_in_sync > 1
+    # the threads of several replicas, and those that hand steps out to workers, do not see Keras'
+    # global generator, which checkpoints hold
+    strategy = tf.distribute.get_strategy()
+    handed_out = isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy)
+    shared = handed_out or strategy.num_replicas_in_sync > 1
     seed = keras.random.SeedGenerator() if shared else None
     layers = list(model._flatten_layers(include_self=False))
     for layer in (layers[place] for place in places):

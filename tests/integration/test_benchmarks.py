@@ -131,3 +131,23 @@ def test_a_line_is_made_of_the_json_of_a_first_contact(benchmark):
 def test_each_model_of_the_adapting_benchmark_is_there(benchmark):
     for factory, _, _ in benchmark.MODELS.values():
         assert factory is None or callable(factory)
+
+
+@named("possible")
+def test_a_stack_is_compared_with_what_is_possible(benchmark):
+    seconds = {
+        "stock": [(8.0, 0.8), (8.2, 0.9)],
+        "stack": [(2.0, 0.2), (2.1, 0.2)],
+        "possible": [(1.0, 0.1), (1.0, 0.1)],
+    }
+    training = benchmark.rows("mine", seconds)[:3]
+    assert "3.95x" in training[1]
+    assert "49%" in training[1]
+    assert "8.10x" in training[2]
+
+
+@named("possible")
+def test_what_is_possible_is_named_for_plugins_of_shipped_recipes(benchmark):
+    for name, ready in benchmark.READY.items():
+        request = make_request(name, [ready.smoke], compares=True, keeps=False)[0]
+        assert ready.plugin in [stacked.name for stacked in request.plugins]

@@ -90,12 +90,14 @@ def head_alone(workload: Any, arrays: dict[str, Any]) -> Any:
 
 
 def examples(workload: Any) -> dict[str, Any]:
-    """Return all examples that the workload's PyDatasets compute."""
+    """Return all examples that the workload computes in an epoch, of PyDatasets or of tf.data."""
+    import keras
     import numpy as np
 
     arrays = {}
     for split, data in (("train", workload.train), ("validation", workload.validation)):
-        batches = [data[number] for number in range(data.num_batches)]
+        of_keras = isinstance(data, keras.utils.PyDataset)
+        batches = [data[number] for number in range(data.num_batches)] if of_keras else list(data)
         for part, name in enumerate("xy"):
             arrays[f"{split}_{name}"] = np.concatenate([batch[part] for batch in batches])
     return arrays
@@ -108,19 +110,6 @@ def over_arrays(workload: Any, arrays: dict[str, Any]) -> Any:
         train=(arrays["train_x"], arrays["train_y"]),
         validation=(arrays["validation_x"], arrays["validation_y"]),
     )
-
-
-def features_ahead(workload: Any) -> dict[str, Any]:
-    """Return the rows that the FeatureSpace makes of all examples."""
-    from tfopt_workloads import flights_features
-
-    ahead = flights_features.build(prepare="ahead")
-    splits = {"train": ahead.train, "validation": ahead.validation}
-    return {
-        f"{split}_{part}": array
-        for split, arrays in splits.items()
-        for part, array in zip("xy", arrays, strict=True)
-    }
 
 
 def over_rows(workload: Any, arrays: dict[str, Any]) -> Any:
@@ -141,9 +130,7 @@ READY = {
         "frozen-features", pooled_features, head_alone, "workload.options.examples=40"
     ),
     "generator": Ready("materialize", examples, over_arrays, "workload.options.examples=320"),
-    "tabular-preprocessing": Ready(
-        "cache", features_ahead, over_rows, "workload.options.examples=2000"
-    ),
+    "tabular-preprocessing": Ready("cache", examples, over_rows, "workload.options.examples=2000"),
 }
 
 

@@ -23,7 +23,7 @@ from tfopt_core.plugins import (
 )
 from tfopt_data.cache import TRAIN_SHARE
 from tfopt_data.cache_storage import private_path
-from tfopt_data.frozen_prefix import KEY, without_head
+from tfopt_data.frozen_head import KEY, without_head
 from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
 from tfopt_data.frozen_stage import FrozenPart, Storage
 from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, unsteady
@@ -87,8 +87,8 @@ class FrozenFeatures:
     are the same in each epoch. Reading and decoding the inputs are saved as well.
 
     When it does not: for few epochs, since building and tracing the model and the features are
-    paid once: 583 pictures in 15 epochs train 2.5 times as fast on two busy cores, though an epoch
-    behind the first takes a twentieth (recipe transfer-learning). Where the model or the data
+    paid once: 583 pictures in 15 epochs train 5 to 6 times as fast, though an epoch behind the
+    first takes a twenty-fifth (recipe transfer-learning, two CPUs). Where the model or the data
     augment the inputs (augmentation inside the model, dropout or batch normalization in
     training mode end the prefix, and the layer is named; a training=False with which a nested
     network was called does not reach its dropout in Keras 3.15); where features are much larger

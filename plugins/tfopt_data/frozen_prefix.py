@@ -10,8 +10,6 @@ import attrs
 from tfopt_core.data import all_ops, changing_ops
 from tfopt_core.plugins import in_order, nested_layers, node_of, parents, why_without
 
-# The key under which the features stand in the place of the model's inputs.
-KEY = "tfopt_frozen_features"
 # Methods by which a model may read its inputs elsewhere than in its graph.
 OWN_STEPS = ("call", "train_step", "test_step", "compute_loss", "compute_metrics")
 # So many of the reasons that end the prefix are named.
@@ -115,48 +113,6 @@ def mixes_examples(cut: Halves, inputs: Any) -> bool:
             if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-3 * float(np.abs(ours).max())):
                 return True
     return False
-
-
-def with_head(model: Any, cut: Halves, on_traced: Any) -> None:
-    """Have the model take features, under `KEY`, as well as its own inputs. `without_head` undoes
-    it. The model, its layers and its variables stay the same objects.
-
-    :param on_traced: called when the head is traced on features.
-    """
-    own = type(model)
-
-    class Headed(own):  # type: ignore[misc, valid-type]
-        tfopt_own_class = own
-
-        def __new__(cls, *args: Any, **named: Any) -> Any:
-            """Return another model, such as a clone that a callback makes, of the own class."""
-            return own(*args, **named)
-
-        @property
-        def input_spec(self) -> None:
-            return None
-
-        @input_spec.setter
-        def input_spec(self, value: Any) -> None:
-            """Keep none: there are two kinds of inputs."""
-
-        def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            if isinstance(inputs, dict) and KEY in inputs:
-                on_traced()
-                return cut.head(list(inputs[KEY]), training=training)
-            return super().call(inputs, training=training, mask=mask)
-
-    # a checkpoint of the training names the class by these
-    Headed.__name__, Headed.__qualname__ = own.__name__, own.__qualname__
-    Headed.__module__ = own.__module__
-    model.__class__ = Headed
-
-
-def without_head(model: Any) -> None:
-    """Undo `with_head`, if it was done."""
-    own = vars(type(model)).get("tfopt_own_class")
-    if own is not None:
-        model.__class__ = own
 
 
 def _why_not_cut(model: Any) -> str:

@@ -11,7 +11,8 @@ import attrs
 from tfopt_core.data import Count, ModelStage, Order, Yields, lower_plan
 from tfopt_core.plugins import DataPlan, size_in_words
 from tfopt_data.cache_storage import DISK_SHARE, free_disk_bytes
-from tfopt_data.frozen_prefix import KEY, Halves, halves, mixes_examples, with_head, without_head
+from tfopt_data.frozen_head import KEY, with_head, without_head
+from tfopt_data.frozen_prefix import Halves, halves, mixes_examples
 from tfopt_data.frozen_rows import can_be_rows, computed_rows
 
 # So many examples of a batch are computed to see that they do not depend on each other.
@@ -141,13 +142,20 @@ class FrozenFeatures(ModelStage):
             return None
         if self.split == "train":
             self.part.use(cut)
-        stage = attrs.evolve(self, cut=cut, storage=storage)
-        if stage._can_be_rows(data):
-            # not when it is lowered: each new global seed has TensorFlow prepare all graphs anew
-            stage = attrs.evolve(stage, rows=computed_rows(stage._batches(data), stage._compute))
+        stage = attrs.evolve(self, cut=cut, storage=storage).with_rows(data)
         size = "of unknown size" if needed is None else f"about {size_in_words(needed)}"
         self.part.done[self.split] = f"{stage.describe().partition(': ')[2]}, {size}"
         return stage
+
+    def with_rows(self, data: Any) -> FrozenFeatures:
+        """Return the stage with the rows of these data, if memory is to hold them.
+
+        Not when it is lowered: each new global seed has TensorFlow prepare all graphs anew.
+        """
+        if self.cut is None or not self._can_be_rows(data):
+            return self
+        rows = computed_rows(self._batches(data), _with_features(self.cut.features))
+        return attrs.evolve(self, rows=rows)
 
     def release(self, model: Any) -> None:
         """Have the model take its own inputs only."""
@@ -179,11 +187,6 @@ class FrozenFeatures(ModelStage):
         compute = _in_python(cut) if self.in_python else cut.features
 
         return dataset.map(_with_features(compute))
-
-    def _compute(self, *batch: Any) -> Any:
-        """Return a batch with features in the place of inputs."""
-        assert self.cut is not None
-        return _with_features(self.cut.features)(*batch)
 
     def _batches(self, dataset: Any) -> Any:
         return dataset if self.batch_size is None else dataset.batch(self.batch_size)

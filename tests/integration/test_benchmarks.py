@@ -256,3 +256,23 @@ def test_a_round_holds_one_baseline_for_all_plugins_that_still_need_one(benchmar
     names = [sorted(name for _, name, seed in asked if seed == number) for number in range(4)]
     assert names == [["baseline", "chunked", "gpu-memory"], *[["baseline", "chunked"]] * 3]
     assert len(asked) == 9
+
+
+@named("possible")
+def test_a_stack_is_compared_with_what_is_possible(benchmark):
+    seconds = {
+        "stock": [(8.0, 0.8), (8.2, 0.9)],
+        "stack": [(2.0, 0.2), (2.1, 0.2)],
+        "possible": [(1.0, 0.1), (1.0, 0.1)],
+    }
+    training = benchmark.rows("mine", seconds)[:3]
+    assert "3.95x" in training[1]
+    assert "49%" in training[1]
+    assert "8.10x" in training[2]
+
+
+@named("possible")
+def test_what_is_possible_is_named_for_plugins_of_shipped_recipes(benchmark):
+    for name, ready in benchmark.READY.items():
+        request = make_request(name, [ready.smoke], compares=True, keeps=False)[0]
+        assert ready.plugin in [stacked.name for stacked in request.plugins]

@@ -30,10 +30,10 @@ def chunked(model: Any, steps: int, *, jit_compile: bool = False) -> Any:
     def chunk(iterator: Any) -> Any:
         return one_by_one(iterator, step, steps)
 
-    return _train_function(chunk)
+    return train_function_of(chunk)
 
 
-def _train_function(chunk: Any) -> Any:
+def train_function_of(chunk: Any) -> Any:
     """Return a train function of a chunk, which returns how many steps it made, and their logs."""
     import tensorflow as tf
 
@@ -105,7 +105,7 @@ def compiled_chunks(model: Any, steps: int, batch_size: int) -> Any:
         alone, logs = tf.cond(odd, with_odd, lambda: (tf.constant(0), logs))
         return count + alone, logs
 
-    return _train_function(chunk)
+    return train_function_of(chunk)
 
 
 def whole_batch(spec: Any, size: int) -> Any:

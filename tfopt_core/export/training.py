@@ -29,8 +29,8 @@ _STEPS = (
 _HELPERS: dict[Any, tuple[Any, ...]] = {
     plain_loops.chunked: (*_STEPS, plain_loops.one_by_one, plain_loops.train_function_of),
     plain_loops.compiled_chunks: (
-        *_STEPS, graph_steps.repeated, plain_loops.one_by_one, plain_loops.train_function_of, plain_loops.whole_batch,
-        stacking.sizes_of, stacking.stacked, stacking._with_shape,
+        *_STEPS, graph_steps.repeated, plain_loops.one_by_one, plain_loops.train_function_of,
+        plain_loops.whole_batch, stacking.sizes_of, stacking.stacked, stacking._with_shape,
     ),
     plain_loops.resident: (*_STEPS, graph_steps.repeated),
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, Protocol
 
 from catalogue_rows import PLACES, ROWS, Place
@@ -52,7 +53,8 @@ def page(store: Rounds, names: Sequence[str], pairs: int) -> str:
     lines = [
         INTRODUCTION.format(command=".venv/bin/python benchmarks/catalogue.py"),
         f"Machine: {machine.cpu_model}, {machine.cpu_count} CPUs, "
-        f"{machine.memory_bytes / 2**30:.0f} GiB, {len(machine.gpus) or 'no'} GPU. "
+        f"{machine.memory_bytes / 2**30:.0f} GiB, {len(machine.gpus) or 'no'} GPU; "
+        f"TensorFlow {version('tensorflow')}, Keras {version('keras')}. "
         f"{count} runs, {pairs} pairs a row; other programs disturbed {disturbed} of them.",
         "",
         "| plugin | mathematics | it should | on | time | peak memory |",

@@ -35,7 +35,7 @@ from peers import page, standings
 from peers.course import Course, Report, Store, run_process
 from peers.files import Files
 from peers.limits import Limits, Work
-from peers.lines import LINES, Contestant, grids, ours, recipe_text, stock
+from peers.lines import LINES, WORTH_RACING, Contestant, grids, ours, recipe_text, stock
 
 from tfopt_core.hooks import read_machine
 
@@ -94,11 +94,7 @@ class Race:
                     return None
                 if len(report.get("epoch_seconds", ())) > 1 and not report["cut"]:
                     tried[contestant.label] = min(report["epoch_seconds"][1:])
-            for exact in (True, False):
-                fast = [c for c in grid if c.label in tried and (c.exact or not exact)]
-                best = min(fast, key=lambda c: tried[c.label], default=grid[0])
-                if best not in found:
-                    found.append(best)
+            found += _fastest(grid, tried)
         return [*found, *ours(name)]
 
     def left(self) -> tuple[int, float]:
@@ -177,7 +173,7 @@ class Race:
         """Return who has not run in a round; before the grid, None for each that may be chosen."""
         contestants = self.contestants(name)
         if contestants is None:
-            return [None] * (2 + 2 * len(self._grids()) + len(ours(name)) - 1)
+            return [None] * (1 + round(1.5 * len(self._grids())) + len(ours(name)))
         return [c for c in contestants if self.store.get(_key(name, number, c)) is None]
 
     def _try_grids(self, course: Course) -> None:
@@ -225,6 +221,20 @@ class Race:
     def _wait_for(self, seconds: float) -> None:
         if seconds and time.monotonic() + seconds > self.until:
             raise OutOfTime
+
+
+def _fastest(grid: Sequence[Contestant], tried: dict[str, float]) -> list[Contestant]:
+    """Return a system's fastest option in float32, and of the others if that is clearly faster."""
+    in_float32, others = (
+        min((c for c in grid if c.label in tried and c.exact is exact),
+            key=lambda c: tried[c.label], default=None)
+        for exact in (True, False)
+    )  # fmt: skip
+    if in_float32 is None:
+        return [others or grid[0]]
+    if others and tried[others.label] < WORTH_RACING * tried[in_float32.label]:
+        return [in_float32, others]
+    return [in_float32]
 
 
 def _key(name: str, number: int, contestant: Contestant) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 # A try of the grid ends early where an epoch takes this many times the best one so far, and at
 # least so many seconds.
-HOPELESS, HOPELESS_SECONDS = 2.0, 1.0
+CUT_RATIO, CUT_SECONDS = 2.0, 1.0
 
 
 @dataclass
@@ -73,13 +73,13 @@ class Task:
 
 @dataclass
 class Patience:
-    """Decides when a try of the grid ends early, from the seconds of the best epoch so far."""
+    """Ends a try of the grid early, by the seconds of the best epoch so far."""
 
     best: float = float("inf")
 
     def is_spent(self, seconds: float) -> bool:
-        """Return whether an epoch that has taken so many seconds is hopeless."""
-        return seconds > max(HOPELESS_SECONDS, HOPELESS * self.best)
+        """Return whether an epoch that has taken so many seconds is cut."""
+        return seconds > max(CUT_SECONDS, CUT_RATIO * self.best)
 
     def note(self, report: Report) -> None:
         """Note what a whole try took."""

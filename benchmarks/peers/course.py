@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -85,9 +86,10 @@ class Course:
             reports = self._reports()
             if len(reports) < len(left):
                 reports.append({"failed": done.get("failed", "it wrote no report")})
-            share = done["process_seconds"] / len(reports)
+            took = {key: done.get(key, 0.0) / len(reports)
+                    for key in ("process_seconds", "cpu_seconds")}  # fmt: skip
             for contestant, report in zip(left, reports, strict=False):
-                keep(contestant, {**report, "process_seconds": share})
+                keep(contestant, {**report, **took})
             left = left[len(reports) :]
 
     def _reports(self) -> list[Report]:
@@ -142,7 +144,7 @@ def run_process(command: Sequence[str], folder: Path, environment: dict[str, str
 
     It and all that it started end with it, and where it takes too long or this race is interrupted.
     """
-    began = time.monotonic()
+    began, computed = time.monotonic(), _cpu_seconds()
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
         start_new_session=True, errors="replace",
@@ -158,12 +160,20 @@ def run_process(command: Sequence[str], folder: Path, environment: dict[str, str
         why, output = f"it took longer than {LIMIT_SECONDS:.0f} s", ""
     finally:
         _end_group(process)
-    done: Report = {"process_seconds": time.monotonic() - began}
+    done: Report = {
+        "process_seconds": time.monotonic() - began, "cpu_seconds": _cpu_seconds() - computed,
+    }  # fmt: skip
     if process.returncode < 0 and not why:
         why = f"ended by {signal.Signals(-process.returncode).name}"
     elif process.returncode and not why:
         why = output.strip()[-2000:] or f"exit status {process.returncode}"
     return {"failed": why, **done} if why else done
+
+
+def _cpu_seconds() -> float:
+    """Return what all processes have computed that this one has started and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:

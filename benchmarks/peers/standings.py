@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import median, stdev
 from typing import Any
 
 import attrs
@@ -15,9 +15,11 @@ Report = dict[str, Any]
 # A ratio with its 95% interval; the interval is nan where there was one round only.
 Ratio = tuple[float, float, float]
 
-TOLERANCE = 0.05
+TOLERANCE, STANDARD_ERRORS = 0.05, 3.0
 AHEAD, BEHIND = 1.02, 0.98
-OURS, STOCK, HAND_SET = "tfopt", "stock Keras", "hand-set Keras"
+OURS, STOCK, HAND_SET, ON_JAX = "tfopt", "stock Keras", "hand-set Keras", "Keras on JAX"
+# Whose losses are those of the same training.
+REFERENCES = (STOCK, ON_JAX)
 CLASSES = {"float32": True, "any precision": False}
 # The target is what stock Keras reaches after this share of the epochs.
 TARGET_SHARE = 0.6
@@ -63,6 +65,13 @@ class Row:
         """The loss of the last epoch, of each round."""
         return [report["losses"][-1] for report in self.reports]
 
+    @property
+    def mean_loss(self) -> float:
+        """The geometric mean of these losses; nan where one is not a positive number."""
+        if not all(0 < loss < math.inf for loss in self.losses):
+            return math.nan
+        return math.exp(math.fsum(map(math.log, self.losses)) / len(self.losses))
+
     def to_target(self, target: float) -> list[float] | None:
         """Return the seconds from its process' start to this loss; None where a round missed it."""
         reached = [
@@ -89,10 +98,32 @@ def standing(found: Ratio) -> str:
     return "level" if low >= BEHIND or low <= 1.0 <= high else "behind"
 
 
-def is_void(row: Row, stock: Row) -> bool:
-    """Return whether it did not train to the loss of stock Keras."""
-    difference = median(row.losses) - median(stock.losses)
-    return not abs(difference) <= TOLERANCE * abs(median(stock.losses))
+def is_void(row: Row, rows: Sequence[Row]) -> bool:
+    """Return whether it did not train to the loss of one of the references.
+
+    They are stock Keras, and Keras on JAX in float32. For a row of an embedding that occurs several
+    times in a batch, Adam of Keras on TensorFlow adds up the squares of the gradients; Keras on JAX
+    and PyTorch square their sum, as Adam was published.
+    """
+    tolerance, loss = math.log1p(loss_tolerance(rows)), row.mean_loss
+    expected = [
+        each.mean_loss for each in rows
+        if each.system in REFERENCES and each.exact and each.failed is None
+    ]  # fmt: skip
+    return not any(abs(math.log(loss / each)) <= tolerance for each in expected)
+
+
+def loss_tolerance(rows: Sequence[Row]) -> float:
+    """Return how far a row's last loss may be from a reference's, as a share.
+
+    At least 5%, and three standard errors of the difference of two means over rounds, by the spread
+    of stock Keras over its seeds: another order of the same examples changes the loss as much.
+    """
+    logs = [math.log(loss) for loss in stock_of(rows).losses]
+    if len(logs) < 2:
+        return TOLERANCE
+    spread = stdev(logs) * math.sqrt(2 / len(logs))
+    return max(TOLERANCE, math.expm1(STANDARD_ERRORS * spread))
 
 
 def racing(rows: Sequence[Row]) -> list[Row]:
@@ -107,13 +138,12 @@ def stock_of(rows: Sequence[Row]) -> Row:
 
 def best(rows: Sequence[Row], exact: bool, *systems: str) -> Row | None:
     """Return the fastest valid row of these systems in a class, None if there is none."""
-    stock = stock_of(rows)
-    if stock.failed is not None:
+    if stock_of(rows).failed is not None:
         return None
     valid = [
         row for row in racing(rows)
         if row.system in systems and row.failed is None
-        and (row.exact or not exact) and not is_void(row, stock)
+        and (row.exact or not exact) and not is_void(row, rows)
     ]  # fmt: skip
     return min(valid, key=lambda row: row.mean_seconds[0], default=None)
 

@@ -188,6 +188,26 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
 
 
 @named("race")
+def test_a_row_is_void_by_what_stock_keras_differs_over_seeds_and_jax_is_a_reference(benchmark):
+    rows = benchmark.standings
+
+    def row(system, losses, exact=True):
+        reports = tuple({"epoch_seconds": [1.0, 1.0], "losses": [2.0, loss]} for loss in losses)
+        return rows.Row(system, system, exact, reports)
+
+    steady, noisy = row("stock Keras", [1.0, 1.01, 0.99]), row("stock Keras", [1.0, 1.06, 0.94])
+    other = row("PyTorch", [1.09, 1.1, 1.08])
+    assert rows.loss_tolerance([steady]) == 0.05
+    assert rows.is_void(other, [steady, other])
+    assert rows.loss_tolerance([noisy]) == pytest.approx(0.158, abs=0.01)
+    assert not rows.is_void(other, [noisy, other])
+    on_jax = row("Keras on JAX", [1.12, 1.1, 1.11])
+    assert not rows.is_void(other, [steady, on_jax, other])
+    assert rows.is_void(other, [steady, row("Keras on JAX", [1.1] * 3, exact=False), other])
+    assert rows.is_void(row("PyTorch", [1.0, float("nan"), 1.0]), [noisy])
+
+
+@named("race")
 def test_no_epoch_can_take_less_than_its_operations_and_its_bytes(benchmark):
     limits = benchmark.Limits({"float32": 1e9, "bfloat16": 4e9}, 2e9, 100.0)
     work = benchmark.Work(steps=3, examples=80, parameters=9, step_operations=2e9, epoch_bytes=1e9)
@@ -256,7 +276,7 @@ def test_the_plan_counts_what_a_store_lacks(benchmark, tmp_path):
         return benchmark.Race({"mlp": course}, store, rounds=2, smoke=False, has_peers=False)
 
     first, options = race(), benchmark.grids()["hand-set Keras"]
-    # the options, the limits, and two rounds of stock, tfopt and hand-set Keras in two precisions
+    # the options, the limits, and two rounds of stock, tfopt and perhaps two of hand-set Keras
     assert first.left()[0] == len(options) + 1 + 2 * 4
     for seconds, option in enumerate(options, 1):
         report = {"epoch_seconds": [9.0, seconds], "cut": False, "process_seconds": 1.0}

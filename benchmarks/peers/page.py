@@ -31,7 +31,7 @@ It was written down before the race.
   tfopt draws its initial weights from the round's seed, as its users' trainings do.
 - **What is compared** is the time of an epoch: in each round the median from the second epoch on,
   without validation. Start-up and compilation count in "to target": the seconds from the start of
-  the process to a loss that stock Keras reaches after {share:.0%} of the epochs.
+  the process to a loss that stock Keras reaches after half of the epochs.
 - **Peers at their best.** Each peer's own options are tried first: {tried}.
   The fastest race: one in float32, and where another is faster, one in any precision.
 - **Rounds.** In a round each contestant trains once, in a process of its own, in an order that is
@@ -98,7 +98,7 @@ def page(race: Race) -> str:
     """Return the page."""
     parts = [
         INTRODUCTION.format(
-            count=len(race.lines), share=standings.TARGET_SHARE, tried=TRIED,
+            count=len(race.lines), tried=TRIED,
             ahead=standings.AHEAD, behind=standings.BEHIND, tolerance=standings.TOLERANCE,
             errors=standings.STANDARD_ERRORS,
         ),

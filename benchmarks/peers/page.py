@@ -187,16 +187,19 @@ def _line(name: str, rows: Sequence[Row], grid: Sequence[tuple[str, str, str]]) 
 
 
 def _cells(row: Row, rows: Sequence[Row], target: float | None) -> list[str]:
+    """Return the cells of one row; without stock Keras (no target) nothing is compared."""
     stock, precision = standings.stock_of(rows), "float32" if row.exact else "bfloat16"
-    if row.failed is not None or target is None:
-        return [row.system, row.in_words, precision, "failed", "", "", "", "", ""]
-    reached = row.to_target(target)
-    against = "" if row is stock else standings.in_words(standings.ratio(stock, row))
-    loss = f"{row.mean_loss:.4f}"
-    if standings.is_void(row, rows):
-        against, loss = f"void ({against})", f"**{loss}**"
+    name = f"**{row.system}**" if row.system == standings.OURS else row.system
+    if row.failed is not None:
+        return [name, row.in_words, precision, "failed", "", "", "", "", ""]
+    against, reached, loss = "", None, f"{row.mean_loss:.4f}"
+    if target is not None:
+        reached = row.to_target(target)
+        against = "" if row is stock else standings.in_words(standings.ratio(stock, row))
+        if standings.is_void(row, rows):
+            against, loss = f"void ({against})", f"**{loss}**"
     return [
-        f"**{row.system}**" if row.system == standings.OURS else row.system,
+        name,
         row.in_words,
         precision,
         standings.in_words(row.mean_seconds, 4, ""),

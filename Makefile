@@ -37,7 +37,7 @@ check: venv ## Run ruff, mypy and import-linter
 
 PEERS := .venv-peers/bin/python
 
-bench-peers: venv ## Race against Keras on JAX and PyTorch, write docs/peers.md (an hour or two)
+bench-peers: venv ## Race against Keras on JAX and PyTorch, write docs/peers.md (about an hour)
 	@test -x $(PEERS) || $(PY) -m venv .venv-peers
 	@$(PEERS) -m pip install --quiet --requirement benchmarks/peers/requirements.txt
 	@$(PY) benchmarks/race.py --peers $(PEERS) --out docs/peers.md

@@ -1,315 +1,347 @@
 """Race tfopt's recipes against stock and hand-set Keras, Keras on JAX, and PyTorch.
 
     make bench-peers
-    .venv/bin/python benchmarks/race.py [--rounds 4] [--only mlp,lstm] [--out docs/peers.md]
+    .venv/bin/python benchmarks/race.py [--rounds 4] [--minutes 55] [--only mlp,lstm] [--plan]
 
 Seven trainings: five with recipes that ship, and two ("autoencoder", "gru") on which nothing was
 tuned. Every contestant trains the same data, model, optimizer and number of epochs, in a process
-of its own, from the same initial weights (tfopt's from its run's seed, as its users' do). First
-each peer's own options are tried once and the fastest taken, in float32 and in any precision; then
-the chosen ones run in rounds, in an order that is drawn. A row whose loss after the last epoch is
-further than 5% from that of stock Keras is void.
+of its own. First each peer's own options are tried on a part of the data and the fastest taken, in
+float32 and in any precision; then the chosen ones run in rounds, each in an order that is drawn. A
+round goes over all lines before the next one begins, so that a race which ends early has the same
+rounds everywhere. `peers/page.py` says by which rule a row is void and who is ahead.
 
-The winner's rule, stated beforehand: tfopt is "ahead" of a peer if the 95% interval of the paired
-ratios of seconds an epoch (medians from the second epoch on) lies above 1.02, "level" if the
-interval holds 1.02 and does not lie below 0.98, else "behind".
-
-Runs are kept in the folder `--store` as they end; the same command goes on where it was.
+Every run is kept in the folder `--store` as it ends: after Ctrl-C the same command goes on where it
+was, and `--minutes 0` writes the page of what is there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import random
 import subprocess
 import sys
 import time
-from functools import partial
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import attrs
 from options import make_parser
-from peers import standings
+from peers import page, standings
+from peers.course import Course, Report, Store, run_process
+from peers.files import Files
+from peers.limits import Limits, Work
+from peers.lines import LINES, WORTH_RACING, Contestant, grids, ours, recipe_text, stock
 
 from tfopt_core.hooks import read_machine
 
 HERE = Path(__file__).resolve().parent
-PEERS = HERE / "peers"
-GRID_EPOCHS = 3
+SMOKE_EXAMPLES, SMOKE_EPOCHS = 256, 2
+# About what measuring the limits takes.
+LIMIT_SECONDS = 40.0
+OURS_VERSIONS = ("tfopt", "tensorflow", "keras")
+PEER_VERSIONS = ("jax", "keras", "torch")
 
 
-@attrs.frozen
-class Line:
-    """A training of the race.
+class OutOfTime(Exception):
+    """What is left of the race does not fit into the time that was given."""
 
-    :param recipes: the stack in float32, and, where another is faster, in any precision.
+
+@attrs.define
+class Race:
+    """The lines of a race with their runs.
+
+    :param until: the monotonic time after which no run is begun that would end later.
     """
 
-    epochs: int
-    batch_size: int
-    recipes: tuple[str, ...]
-    smoke: int = 256
+    courses: dict[str, Course]
+    store: Store
+    rounds: int
+    smoke: bool
+    has_peers: bool
+    until: float = float("inf")
 
+    def run(self) -> None:
+        """Run all that the store lacks.
 
-RESIDENT = '[[plugins]]\nuse = "resident"\n'
-LINES = {
-    "mlp": Line(16, 32, ('extends = "small-mlp"',)),
-    "cnn": Line(6, 32, ('extends = "small-cnn"\n[[plugins]]\nuse = "mixed-precision"\n'
-                        "enabled = false", 'extends = "small-cnn"')),
-    "lstm": Line(5, 64, ('extends = "lstm"',)),
-    "jpeg": Line(8, 32, ('extends = "jpeg-folder"', 'extends = "jpeg-folder-bfloat16"')),
-    "transformer": Line(5, 32, ('extends = "text-transformer"',)),
-    "autoencoder": Line(5, 32, (RESIDENT, RESIDENT + '[[plugins]]\nuse = "mixed-precision"\n')),
-    "gru": Line(4, 64, (RESIDENT,)),
-}  # fmt: skip
-RECIPE = """name = "race-{name}"
-{extends}
-[workload]
-factory = "{factories}:{name}"
-epochs = {epochs}
-batch_size = {batch_size}
-{options}
-{plugins}
-"""
-
-
-@attrs.frozen
-class Contestant:
-    """A system with its options; `label` says which in the table."""
-
-    system: str
-    options: dict[str, Any]
-
-    @property
-    def label(self) -> str:
-        """What identifies it among all."""
-        return f"{self.system} " + " ".join(f"{k}={v}" for k, v in sorted(self.options.items()))
-
-    @property
-    def exact(self) -> bool:
-        """Whether it computes in float32."""
-        return self.options.get("precision") == "float32"
-
-
-def stock() -> Contestant:
-    """Return Keras on TensorFlow as `fit` is by default."""
-    return Contestant("stock Keras", {
-        "jit_compile": False, "steps_per_execution": 1, "precision": "float32",
-        "pipeline": "arrays",
-    })  # fmt: skip
-
-
-def grids(smoke: bool = False) -> dict[str, list[Contestant]]:
-    """Return what is tried of each peer's own options."""
-    hand = [
-        Contestant("hand-set Keras", {
-            "jit_compile": jit, "steps_per_execution": steps, "precision": precision,
-            "pipeline": pipeline,
-        })
-        for jit in (False, True)
-        for steps in (1, 32)
-        for precision in ("float32", "mixed_bfloat16")
-        for pipeline in ("arrays", "cached")
-        if steps == 32 or pipeline == "cached"
-    ]  # fmt: skip
-    jax = [
-        Contestant("Keras on JAX", {
-            "jit_compile": True, "steps_per_execution": steps, "precision": precision,
-            "pipeline": "arrays",
-        })
-        for steps in (1, 32)
-        for precision in ("float32", "mixed_bfloat16")
-    ]  # fmt: skip
-    torch = [
-        Contestant("PyTorch", {"compiled": compiled, "precision": precision})
-        for compiled in (False, True)
-        for precision in ("float32", "bfloat16")
-    ]
-    found = {"hand-set Keras": hand, "Keras on JAX": jax, "PyTorch": torch}
-    return {system: grid[:1] for system, grid in found.items()} if smoke else found
-
-
-def ours(name: str) -> list[Contestant]:
-    """Return tfopt's contestants on a line."""
-    precisions = ("float32", "any")
-    return [
-        Contestant("tfopt", {"recipe": recipe, "precision": precision})
-        for recipe, precision in zip(LINES[name].recipes, precisions, strict=False)
-    ]
-
-
-def recipe_text(name: str, stack: str, epochs: int, examples: int | None) -> str:
-    """Return the recipe of a line: a shipped one that is extended, or plugins of its own."""
-    extends, plugins = stack.split("\n", 1) if "\n" in stack else (stack, "")
-    if not extends.startswith("extends"):
-        extends, plugins = "", stack
-    return RECIPE.format(
-        name=name, extends=extends, factories=PEERS / "factories.py", epochs=epochs,
-        batch_size=LINES[name].batch_size, plugins=plugins,
-        options="" if examples is None else f"[workload.options]\nexamples = {examples}",
-    )  # fmt: skip
-
-
-@attrs.frozen
-class Course:
-    """A line made ready: its files, and where its runs are kept.
-
-    :param examples: fewer training examples, None for all.
-    """
-
-    name: str
-    folder: Path
-    peers: Path
-    epochs: int
-    seed: int
-    examples: int | None
-
-    def prepared(self) -> None:
-        """Write the arrays and the initial model, unless they are there.
-
-        :raises SystemExit: with what was written to standard error, if that fails.
+        :raises OutOfTime: if the time ends before that.
         """
-        if (self.folder / "compiled.json").exists():
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        failed = self._run(sys.executable, "prepare", self._task({"examples": self.examples}, 0))
-        if failed:
-            sys.exit(f"{self.name} could not be prepared:\n{failed['failed']}")
+        for course in self.courses.values():
+            self._wait_for(self.seconds_of_grid(course.name))
+            course.prepare()
+            self._try_grids(course)
+        if self.store.get("limits") is None:
+            self._wait_for(LIMIT_SECONDS)
+            self._measure_limits()
+        for number in range(self.rounds):
+            for name in self.courses:
+                self._wait_for(self.seconds_of_round(name, number))
+                self._run_round(name, number)
 
-    def run(self, contestant: Contestant, epochs: int | None = None) -> dict[str, Any]:
-        """Return the report of one training; {"failed": why} if it ended without one."""
-        options, epochs = contestant.options, epochs or self.epochs
-        if contestant.system == "tfopt":
-            return self._tfopt(str(options["recipe"]), epochs)
-        task = self._task(options, epochs)
-        if contestant.system == "PyTorch":
-            return self._run(str(self.peers), "with_torch", task)
-        backend = "jax" if contestant.system == "Keras on JAX" else "tensorflow"
-        python = str(self.peers) if backend == "jax" else sys.executable
-        return self._run(python, "with_keras", task, KERAS_BACKEND=backend)
+    def contestants(self, name: str) -> list[Contestant] | None:
+        """Return who races: stock, the fastest of each peer's grid in both classes, and tfopt; None
+        before all of the grid was tried."""
+        found = [stock()]
+        for grid in self._grids().values():
+            tried = {}
+            for contestant in grid:
+                report = self.store.get(_grid_key(name, contestant))
+                if report is None:
+                    return None
+                if len(report.get("epoch_seconds", ())) > 1 and not report["cut"]:
+                    tried[contestant.label] = min(report["epoch_seconds"][1:])
+            found += _fastest(grid, tried)
+        return [*found, *ours(name)]
 
-    def _task(self, options: dict[str, Any], epochs: int) -> Path:
-        path = self.folder / "task.json"
-        path.write_text(json.dumps({
-            "line": self.name, "folder": str(self.folder), "epochs": epochs, "seed": self.seed,
-            "batch_size": LINES[self.name].batch_size, "started": time.monotonic(),
-            "options": options, "out": str(self.folder / "out.json"),
-        }), encoding="utf-8")  # fmt: skip
-        return path
+    def left(self) -> tuple[int, float]:
+        """Return how many runs are left and about how many seconds they take."""
+        names, rounds = list(self.courses), range(self.rounds)
+        count = sum(len(self._pending(name, number)) for name in names for number in rounds)
+        seconds = sum(self.seconds_of_round(name, number) for name in names for number in rounds)
+        for name in names:
+            count += sum(self.store.get(key) is None for key in self._grid_keys(name))
+            seconds += self.seconds_of_grid(name)
+        if self.store.get("limits") is None:
+            count, seconds = count + 1, seconds + LIMIT_SECONDS
+        return count, seconds
 
-    def _tfopt(self, stack: str, epochs: int) -> dict[str, Any]:
-        recipe = self.folder / "recipe.toml"
-        recipe.write_text(recipe_text(self.name, stack, epochs, self.examples), encoding="utf-8")
-        (self.folder / "pyproject.toml").touch()
-        return self._ended(
-            [sys.executable, "-m", "tfopt_core", "train", str(recipe), "--seed", str(self.seed)],
-            {"PEERS_STARTED": str(time.monotonic()), "PEERS_REPORT": str(self.folder / "out.json")},
-        )
+    def seconds_of_grid(self, name: str) -> float:
+        """Return about how long preparing a line and trying what is left of its grids takes."""
+        keys = self._grid_keys(name)
+        missing = sum(self.store.get(key) is None for key in keys)
+        return LINES[name].seconds[1] * missing / max(1, len(keys))
 
-    def _run(self, python: str, module: str, task: Path, **environment: str) -> dict[str, Any]:
-        return self._ended([python, "-m", f"peers.{module}", str(task)], environment)
+    def seconds_of_round(self, name: str, number: int) -> float:
+        """Return about how long the runs take that a round of a line lacks."""
+        expected = LINES[name].seconds[0]
+        seconds = 0.0
+        for contestant in self._pending(name, number):
+            known = [
+                report["process_seconds"] for earlier in range(self.rounds)
+                if contestant and (report := self.store.get(_key(name, earlier, contestant)))
+            ]  # fmt: skip
+            seconds += median(known) if known else expected
+        return seconds
 
-    def _ended(self, command: list[str], environment: dict[str, str]) -> dict[str, Any]:
-        out = self.folder / "out.json"
-        out.unlink(missing_ok=True)
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=self.folder,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(HERE), **environment},
-        )  # fmt: skip
-        if done.returncode:
-            return {"failed": (done.stderr or done.stdout).strip()[-2000:]}
-        return dict(json.loads(out.read_text(encoding="utf-8"))) if out.exists() else {}
-
-
-class Store:
-    """What has been run, as one JSON line each, so that a race can go on."""
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self._runs: dict[str, dict[str, Any]] = {}
-        for line in lines:
-            self._runs.update(json.loads(line))
-
-    def get(self, key: str, run: Any) -> dict[str, Any]:
-        """Return the report of this key; run it if there is none."""
-        if key not in self._runs:
-            self._runs[key] = run()
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({key: self._runs[key]}) + "\n")
-        return self._runs[key]
-
-
-def chosen(course: Course, store: Store) -> list[Contestant]:
-    """Return who races: stock, the fastest of each peer's grid in both classes, and tfopt."""
-    found = [stock()]
-    for system, grid in grids(course.examples is not None).items():
-        if system != "hand-set Keras" and not course.peers.exists():
-            print(f"  {system}: not raced, there is no {course.peers}", flush=True)
-            continue
-        tried: dict[str, float] = {}
-        for contestant in grid:
-            report = store.get(
-                f"{course.name} grid {contestant.label}",
-                partial(course.run, contestant, GRID_EPOCHS),
+    def rows(self, name: str) -> list[standings.Row]:
+        """Return a row for each contestant, of the rounds in which all of them have run."""
+        contestants = self.contestants(name) or []
+        whole = [
+            number for number in range(self.rounds)
+            if all(self.store.get(_key(name, number, c)) is not None for c in contestants)
+        ]  # fmt: skip
+        if not whole:
+            return []
+        return [
+            standings.Row(
+                c.system, c.in_words, c.exact,
+                tuple(self.store.get(_key(name, number, c)) or {} for number in whole),
+                c.left_out, c.races,
             )
-            if "epoch_seconds" in report:
-                tried[contestant.label] = min(report["epoch_seconds"][1:])
+            for c in contestants
+        ]  # fmt: skip
+
+    def tried(self, name: str) -> list[tuple[str, str, str]]:
+        """Return each option that was tried on a line: system, options, seconds an epoch."""
+        found = []
+        for contestant in [c for grid in self._grids().values() for c in grid]:
+            report = self.store.get(_grid_key(name, contestant)) or {}
+            seconds = report.get("epoch_seconds", ())
+            if "failed" in report:
+                words = f"failed: {str(report['failed']).splitlines()[-1][:120]}"
+            elif report.get("cut"):
+                words = "ended early, far slower than the best"
             else:
-                print(f"  failed: {contestant.label}: {report.get('failed', '')[-300:]}")
-        for exact in (True, False):
-            ranked = sorted(
-                (c for c in grid if c.label in tried and (c.exact or not exact)),
-                key=lambda c: tried[c.label],
-            )
-            if ranked and ranked[0] not in found:
-                found.append(ranked[0])
-    return [*found, *ours(course.name)]
+                words = f"{min(seconds[1:]):.4f}" if len(seconds) > 1 else ""
+            precision = "float32" if contestant.exact else "bfloat16"
+            found.append((contestant.system, f"{contestant.in_words}, {precision}", words))
+        return found
 
+    def _grids(self) -> dict[str, list[Contestant]]:
+        found = grids(self.smoke)
+        return {system: grid for system, grid in found.items()
+                if self.has_peers or system == standings.HAND_SET}  # fmt: skip
 
-def raced(course: Course, rounds: int, store: Store) -> list[standings.Row]:
-    """Return the reports of each contestant, one a round, run in an order that is drawn."""
-    contestants = chosen(course, store)
-    reports: dict[str, list[dict[str, Any]]] = {c.label: [] for c in contestants}
-    for number in range(rounds):
-        order = random.Random(f"{course.name} {number}").sample(contestants, len(contestants))
+    def _grid_keys(self, name: str) -> list[str]:
+        return [_grid_key(name, c) for grid in self._grids().values() for c in grid]
+
+    def _pending(self, name: str, number: int) -> Sequence[Contestant | None]:
+        """Return who has not run in a round; before the grid, None for each that may be chosen."""
+        contestants = self.contestants(name)
+        if contestants is None:
+            return [None] * (1 + round(1.5 * len(self._grids())) + len(ours(name)))
+        return [c for c in contestants if self.store.get(_key(name, number, c)) is None]
+
+    def _try_grids(self, course: Course) -> None:
+        for system, grid in self._grids().items():
+            missing = [c for c in grid if self.store.get(_grid_key(course.name, c)) is None]
+            if not missing:
+                continue
+            _say(f"{course.name}: {system}, {len(missing)} options")
+
+            def keep(contestant: Contestant, report: Report) -> None:
+                self.store.keep(_grid_key(course.name, contestant), report)
+                if "failed" in report:
+                    _say(f"  {contestant.label} failed: {report['failed'][-300:]}")
+
+            course.tried(missing, keep)
+
+    def _measure_limits(self) -> None:
+        _say("limits of this machine")
+        folder = next(iter(self.courses.values())).folder
+        out = folder / "limits.json"
+        out.unlink(missing_ok=True)
+        done = run_process([sys.executable, "-m", "peers.limits", str(out)], folder, {})
+        if "failed" in done:
+            _say(f"  failed: {done['failed']}")
+            return
+        self.store.keep("limits", json.loads(out.read_text(encoding="utf-8")))
+
+    def _run_round(self, name: str, number: int) -> None:
+        """Run what a round of a line lacks, in an order that is drawn."""
+        course, contestants = self.courses[name], self.contestants(name) or []
+        order = random.Random(f"{name} {number}").sample(contestants, len(contestants))
         for contestant in order:
-            key = f"{course.name} {number} {contestant.label}"
-            reports[contestant.label].append(store.get(key, partial(course.run, contestant)))
-    return [standings.Row(c.system, c.label, c.exact, tuple(reports[c.label])) for c in contestants]
+            key = _key(name, number, contestant)
+            if self.store.get(key) is not None:
+                continue
+            first = self.store.get(_key(name, 0, contestant)) or {}
+            # what failed in the first round is not tried again
+            failed = "failed" in first
+            report = first if failed else course.run(contestant, course.seeds[number])
+            self.store.keep(key, {**report, "process_seconds": 0.0} if failed else report)
+            seconds = report.get("epoch_seconds", ())
+            words = f"{median(seconds[1:]):.4f} s an epoch" if len(seconds) > 1 else "failed"
+            _say(f"{name}, round {number + 1}: {contestant.system}, {contestant.in_words}: {words}")
+
+    def _wait_for(self, seconds: float) -> None:
+        if seconds and time.monotonic() + seconds > self.until:
+            raise OutOfTime
+
+
+def _fastest(grid: Sequence[Contestant], tried: dict[str, float]) -> list[Contestant]:
+    """Return a system's fastest option in float32, and of the others if that is clearly faster."""
+    in_float32, others = (
+        min((c for c in grid if c.label in tried and c.exact is exact),
+            key=lambda c: tried[c.label], default=None)
+        for exact in (True, False)
+    )  # fmt: skip
+    if in_float32 is None:
+        return [others or grid[0]]
+    if others and tried[others.label] < WORTH_RACING * tried[in_float32.label]:
+        return [in_float32, others]
+    return [in_float32]
+
+
+def _key(name: str, number: int, contestant: Contestant) -> str:
+    return f"{name} {number} {contestant.label}"
+
+
+def _grid_key(name: str, contestant: Contestant) -> str:
+    return f"{name} grid {contestant.label}"
+
+
+def _say(text: str) -> None:
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
+
+
+def versions(peers: Path) -> dict[str, str]:
+    """Return the versions of the systems in both environments."""
+    found = {"Python": sys.version.split()[0], **{name: version(name) for name in OURS_VERSIONS}}
+    if peers.exists():
+        program = "import sys, importlib.metadata as m; print(*map(m.version, sys.argv[1:]))"
+        done = subprocess.run([peers, "-c", program, *PEER_VERSIONS], capture_output=True,
+                              text=True, check=True)  # fmt: skip
+        for name, number in zip(PEER_VERSIONS, done.stdout.split(), strict=True):
+            found[f"{name} (peers)" if name in found else name] = number
+    return found
+
+
+def settings(smoke: bool) -> dict[str, Any]:
+    """Return what all runs of a store share: the lines and the recipes that they extend."""
+    texts = [
+        recipe_text(name, recipe, line.epochs, None)
+        + "".join(sorted(path.read_text("utf-8") for path in HERE.parent.glob("recipes/*.toml")
+                         if f'extends = "{path.stem}"' in recipe))
+        for name, line in LINES.items() for recipe in line.recipes
+    ]  # fmt: skip
+    return {"smoke": smoke, "recipes": hashlib.sha256("".join(texts).encode()).hexdigest()}
+
+
+def whole_page(race: Race, peers: Path) -> str:
+    """Return the page of all lines that have run."""
+    machine = read_machine()
+    limits = race.store.get("limits")
+    lines = {name: rows for name in race.courses if (rows := race.rows(name))}
+    compiled = {name: Files(race.courses[name].folder, 0).read_compiled() for name in lines}
+    notes = [] if race.has_peers else ["Keras on JAX and PyTorch were not raced: not installed."]
+    if race.smoke:
+        notes.append("**Only a try of the benchmark on little data: its figures mean nothing.**")
+    return page.page(page.Race(
+        lines=lines,
+        grids={name: race.tried(name) for name in lines},
+        works={name: Work.of(each) for name, each in compiled.items()},
+        limits=None if limits is None else Limits(**limits),
+        machine=f"{machine.cpu_model}, {machine.cpu_count} CPUs, "
+                f"{machine.memory_bytes / 2**30:.0f} GiB of memory, {machine.system}",
+        versions=versions(peers),
+        date=f"{datetime.now(UTC):%-d %B %Y}",
+        notes=notes,
+    ))  # fmt: skip
 
 
 def main() -> None:
-    """Race, and print the tables."""
+    """Race, print the tables, and write the page."""
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--only", default=",".join(LINES))
+    parser.add_argument("--only", help="lines, separated by commas")
+    parser.add_argument("--minutes", type=float, help="begin no round that would end later")
+    parser.add_argument("--plan", action="store_true", help="only say what is left to run")
+    parser.add_argument("--retry", action="store_true", help="run again what failed before")
     parser.add_argument("--store", type=Path, default=Path(".tfopt/race"))
     parser.add_argument("--peers", type=Path, default=HERE.parent / ".venv-peers/bin/python")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="the page to write")
     options = parser.parse_args()
-    if options.smoke:
-        options.only, options.rounds = "mlp", 2
-    lines, tables = {}, []
-    for name in options.only.split(","):
-        line = LINES[name]
-        course = Course(
+    only = (options.only or ("mlp" if options.smoke else ",".join(LINES))).split(",")
+    if unknown := set(only) - set(LINES):
+        parser.error(f"--only: {', '.join(sorted(unknown))}: none of {', '.join(LINES)}")
+    rounds = min(2, options.rounds) if options.smoke else options.rounds
+    courses = {
+        name: Course(
             name, (options.store / name).resolve(), options.peers.absolute(),
-            2 if options.smoke else line.epochs, 1, line.smoke if options.smoke else None,
-        )  # fmt: skip
-        course.prepared()
-        lines[name] = raced(course, options.rounds, Store(options.store / f"{name}.jsonl"))
-        tables.append(standings.table(name, lines[name]))
-        print(tables[-1], flush=True)
-    text = standings.summary(lines)
-    print(text)
-    if options.out is not None:
-        machine = read_machine()
-        where = f"{machine.cpu_model}, {machine.cpu_count} CPUs"
-        options.out.write_text(standings.page(tables, text, where), encoding="utf-8")
+            SMOKE_EPOCHS if options.smoke else LINES[name].epochs, range(1, rounds + 1),
+            SMOKE_EXAMPLES if options.smoke else None,
+        )
+        for name in only
+    }  # fmt: skip
+    store = Store(options.store / "runs.jsonl", settings(options.smoke), retry=options.retry)
+    race = Race(courses, store, rounds, options.smoke, options.peers.exists())
+    count, seconds = race.left()
+    _say(f"{count} runs are left, about {seconds / 60:.0f} minutes on two idle cores")
+    if options.plan:
+        return
+    if options.minutes is not None:
+        race.until = time.monotonic() + 60 * options.minutes
+    ended = ""
+    try:
+        race.run()
+    except OutOfTime:
+        ended = f"{options.minutes:g} minutes are over"
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    if ended:
+        _say(f"{ended}; {race.left()[0]} runs are left, and the same command goes on")
+    if any(race.rows(name) for name in courses):
+        text = whole_page(race, options.peers)
+        print(text)
+        if options.out is not None:
+            options.out.write_text(text, encoding="utf-8")
+    if ended == "interrupted":
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,15 @@ import argparse
 import json
 import resource
 import time
-from dataclasses import asdict, dataclass, field
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+# A try of the grid ends early where an epoch takes this many times the best one so far, and at
+# least so many seconds.
+CUT_RATIO, CUT_SECONDS = 2.0, 1.0
 
 
 @dataclass
@@ -18,7 +25,7 @@ class Report:
     """What one training was.
 
     `epoch_seconds` are those of each epoch without its validation, `reached_seconds` those from the
-    start of the process to the end of each epoch's training.
+    start of the process to the end of each epoch's training. `cut` says that it ended early.
     """
 
     started: float
@@ -27,6 +34,7 @@ class Report:
     losses: list[float] = field(default_factory=list)
     validation_losses: list[float] = field(default_factory=list)
     peak_mib: float = 0.0
+    cut: bool = False
 
     def trained(self, seconds: float, loss: float) -> None:
         """Note the end of an epoch's training, which took so many seconds."""
@@ -47,7 +55,8 @@ class Report:
 class Task:
     """What a contestant trains: files that `prepare` wrote, and how.
 
-    `options` are those of its system; `started` is the monotonic time of the process' start.
+    `options` are those of its system; `started` is the monotonic time of the process' start. With
+    a `grid` of options each is tried in turn, on the first `examples` of the training data.
     """
 
     line: str
@@ -56,8 +65,26 @@ class Task:
     batch_size: int
     seed: int
     started: float
-    options: dict[str, object]
+    options: dict[str, Any]
     out: Path
+    grid: tuple[dict[str, Any], ...] = ()
+    examples: int | None = None
+
+
+@dataclass
+class Patience:
+    """Ends a try of the grid early, by the seconds of the best epoch so far."""
+
+    best: float = float("inf")
+
+    def is_spent(self, seconds: float) -> bool:
+        """Return whether an epoch that has taken so many seconds is cut."""
+        return seconds > max(CUT_SECONDS, CUT_RATIO * self.best)
+
+    def note(self, report: Report) -> None:
+        """Note what a whole try took."""
+        if not report.cut:
+            self.best = min(self.best, *report.epoch_seconds[1:])
 
 
 def read_task() -> Task:
@@ -67,3 +94,25 @@ def read_task() -> Task:
     values = json.loads(Path(parser.parse_args().task).read_text(encoding="utf-8"))
     values["folder"], values["out"] = Path(values["folder"]), Path(values["out"])
     return Task(**values)
+
+
+def run(train: Callable[[Task, Patience | None], Report]) -> None:
+    """Train the task of the command line and write its report.
+
+    Of a grid each option's report is a line of JSON, written as its training ends.
+    """
+    task = read_task()
+    if not task.grid:
+        train(task, None).write(task.out)
+        return
+    patience = Patience()
+    for options in task.grid:
+        try:
+            report = train(replace(task, options=options, started=time.monotonic()), patience)
+            patience.note(report)
+            tried = asdict(report)
+        except Exception as error:
+            traceback.print_exc()
+            tried = {"failed": f"{type(error).__name__}: {error}"[:2000]}
+        with task.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(tried) + "\n")

@@ -1,52 +1,67 @@
-"""JPEG files for the peers that decode with Pillow: by index, and as a Keras PyDataset."""
+"""The files of one line of the race, which `prepare` writes and every contestant reads.
+
+Only NumPy and the standard library are imported: each system has this in its own environment.
+"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 
-def picture(path: str, side: int) -> Any:
-    """Return a JPEG file as (side, side, 3) float32 from 0 to 1, scaled bilinearly."""
-    from PIL import Image
+@dataclass(frozen=True)
+class Files:
+    """Arrays or file names that all seeds share, and the initial model of one seed."""
 
-    with Image.open(path) as opened:
-        scaled = opened.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
-    return np.asarray(scaled, np.float32) / 255.0
+    folder: Path
+    seed: int
 
+    def model(self, precision: str) -> Path:
+        """Return the file of the initial Keras model in this dtype policy."""
+        return self.folder / f"{precision}-{self.seed}.keras"
 
-def keras_pictures() -> Any:
-    """Return the class of batches of decoded pictures; it imports Keras."""
-    import keras
+    @property
+    def compiled(self) -> Path:
+        """The file of learning rate, loss and metrics; written last."""
+        return self.folder / "compiled.json"
 
-    class Pictures(keras.utils.PyDataset):
-        """Batches of files, in another order each epoch, decoded by two threads."""
+    @property
+    def weights(self) -> Path:
+        """The file of the initial weights, in Keras' order."""
+        return self.folder / f"weights-{self.seed}.npz"
 
-        def __init__(
-            self, files: Any, batch_size: int, side: int, *, mirrored: bool = False, **kept: Any
-        ) -> None:
-            super().__init__(**kept)
-            self._paths, self._labels = files["x"], files["y"]
-            self._batch_size, self._side, self._mirrored = batch_size, side, mirrored
-            self._random = np.random.default_rng(1)
-            self._order = np.arange(len(self._labels))
-            self.on_epoch_end()
+    @property
+    def output(self) -> Path:
+        """The file of what the initial model returns for the first validation batch."""
+        return self.folder / f"output-{self.seed}.npy"
 
-        def __len__(self) -> int:
-            return -(-len(self._labels) // self._batch_size)
+    def arrays(self, split: str) -> Path:
+        """Return the file of a split's examples, "x" and "y"."""
+        return self.folder / f"{split}.npz"
 
-        def __getitem__(self, index: int) -> tuple[Any, Any]:
-            chosen = self._order[index * self._batch_size :][: self._batch_size]
-            pictures = np.stack([picture(path, self._side) for path in self._paths[chosen]])
-            if self._mirrored:
-                turned = self._random.random(len(chosen)) < 0.5
-                pictures[turned] = pictures[turned, :, ::-1]
-            return pictures, self._labels[chosen]
+    def read_compiled(self) -> dict[str, Any]:
+        """Return learning rate, loss and metrics, and what the limits are computed from."""
+        return dict(json.loads(self.compiled.read_text(encoding="utf-8")))
 
-        def on_epoch_end(self) -> None:
-            """Draw the next epoch's order."""
-            if self._mirrored:
-                self._random.shuffle(self._order)
+    def read_weights(self) -> list[Any]:
+        """Return the initial weights in Keras' order."""
+        with np.load(self.weights) as stored:
+            return [stored[name] for name in sorted(stored.files)]
 
-    return Pictures
+    def read_output(self) -> Any:
+        """Return what the initial model returns for the first validation batch."""
+        return np.load(self.output)
+
+    def read_arrays(self, examples: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the training examples, the first ones or all, and those for validation; with the
+        first ones an eighth as many."""
+        held_out = None if examples is None else max(1, examples // 8)
+        with np.load(self.arrays("train")) as train, np.load(self.arrays("validation")) as rest:
+            return (
+                {name: train[name][:examples] for name in train.files},
+                {name: rest[name][:held_out] for name in rest.files},
+            )

@@ -9,17 +9,17 @@ from typing import Any
 
 import keras
 
-from peers.contestant import Report
+from peers.contestant import Patience, Report
 
 REPORT, STARTED = "PEERS_REPORT", "PEERS_STARTED"
 
 
 class EpochClock(keras.callbacks.Callback):
-    """Times the training of each epoch, without its validation, and writes a report at the end."""
+    """Times the training of each epoch, without its validation."""
 
-    def __init__(self, report: Report, out: Path) -> None:
+    def __init__(self, report: Report) -> None:
         super().__init__()
-        self.report, self.out = report, out
+        self.report = report
         self._began = self._seconds = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -39,13 +39,43 @@ class EpochClock(keras.callbacks.Callback):
         self.report.trained(self._seconds, float(logs["loss"]))
         self.report.validation_losses.append(float(logs["val_loss"]))
 
+
+class ReportWriter(keras.callbacks.Callback):
+    """Writes the report of a clock when the training ends."""
+
+    def __init__(self, report: Report, out: Path) -> None:
+        super().__init__()
+        self.report, self.out = report, out
+
     def on_train_end(self, logs: Any = None) -> None:
         """Write the report."""
         self.report.write(self.out)
+
+
+class EarlyEnd(keras.callbacks.Callback):
+    """Ends a try of the grid whose epoch takes far longer than the best one so far."""
+
+    def __init__(self, report: Report, patience: Patience) -> None:
+        super().__init__()
+        self.report, self.patience = report, patience
+        self._since: float | None = None
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Begin to count, in the first epoch after the first step, which compiles."""
+        self._epoch, self._since = epoch, time.monotonic() if epoch else None
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Stop where the patience is spent."""
+        if self._since is None:
+            self._since = time.monotonic()
+        elif self.patience.is_spent(time.monotonic() - self._since):
+            self.report.cut = self.model.stop_training = True
 
 
 def clock_of_environment() -> list[keras.callbacks.Callback]:
     """Return the clock whose report the environment names; none without one."""
     if REPORT not in os.environ:
         return []
-    return [EpochClock(Report(float(os.environ[STARTED])), Path(os.environ[REPORT]))]
+    report = Report(float(os.environ[STARTED]))
+    return [EpochClock(report), ReportWriter(report, Path(os.environ[REPORT]))]

@@ -1,10 +1,10 @@
-"""The race's tables: seconds, ratios with intervals, who is ahead, and what is void."""
+"""The arithmetic of the race: ratios with intervals, who is ahead, and what is void."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import median, stdev
 from typing import Any
 
 import attrs
@@ -12,13 +12,17 @@ import attrs
 from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
 
 Report = dict[str, Any]
+# A ratio with its 95% interval; the interval is nan where there was one round only.
+Ratio = tuple[float, float, float]
 
-TOLERANCE = 0.05
+TOLERANCE, STANDARD_ERRORS = 0.05, 3.0
 AHEAD, BEHIND = 1.02, 0.98
-OURS, STOCK, HAND_SET = "tfopt", "stock Keras", "hand-set Keras"
+OURS, STOCK, HAND_SET, ON_JAX = "tfopt", "stock Keras", "hand-set Keras", "Keras on JAX"
+# Whose losses are those of the same training.
+REFERENCES = (STOCK, ON_JAX)
 CLASSES = {"float32": True, "any precision": False}
 # The target is what stock Keras reaches after this share of the epochs.
-TARGET_SHARE = 0.6
+TARGET_SHARE = 0.5
 
 
 @attrs.frozen(eq=False)
@@ -26,12 +30,17 @@ class Row:
     """A contestant's reports on one line of the race, one a round.
 
     :param exact: whether it computes in float32.
+    :param in_words: its options as a table shows them.
+    :param left_out: the plugin that tfopt's last recipe has and this one lacks.
+    :param races: False where it only shows what that plugin brings.
     """
 
     system: str
-    label: str
+    in_words: str
     exact: bool
     reports: tuple[Report, ...]
+    left_out: str = ""
+    races: bool = True
 
     @property
     def failed(self) -> str | None:
@@ -47,9 +56,21 @@ class Row:
         return [median(report["epoch_seconds"][1:]) for report in self.reports]
 
     @property
-    def loss(self) -> float:
-        """The median loss of the last epoch."""
-        return float(median(report["losses"][-1] for report in self.reports))
+    def mean_seconds(self) -> Ratio:
+        """The geometric mean of these seconds with its 95% interval."""
+        return _mean([math.log(seconds) for seconds in self.seconds])
+
+    @property
+    def losses(self) -> list[float]:
+        """The loss of the last epoch, of each round."""
+        return [report["losses"][-1] for report in self.reports]
+
+    @property
+    def mean_loss(self) -> float:
+        """The geometric mean of these losses; nan where one is not a positive number."""
+        if not all(0 < loss < math.inf for loss in self.losses):
+            return math.nan
+        return math.exp(math.fsum(map(math.log, self.losses)) / len(self.losses))
 
     def to_target(self, target: float) -> list[float] | None:
         """Return the seconds from its process' start to this loss; None where a round missed it."""
@@ -61,125 +82,130 @@ class Row:
         return None if None in reached else [s for s in reached if s is not None]
 
 
-def ratio(slow: Row, fast: Row) -> tuple[float, float, float]:
+def ratio(slow: Row, fast: Row) -> Ratio:
     """Return by how much the second is faster, with the 95% interval over the rounds' pairs."""
-    return speedup_interval(t_interval(log_ratios(slow.seconds, fast.seconds), 0.05))
+    return _mean(log_ratios(slow.seconds, fast.seconds))
 
 
-def standing(found: tuple[float, float, float]) -> str:
-    """Return "ahead", "level" or "behind" for the ratio of a peer's seconds to ours."""
+def standing(found: Ratio) -> str:
+    """Return "ahead", "level" or "behind" for the ratio of a peer's seconds to ours; "undecided"
+    after a single round."""
     _, low, high = found
+    if math.isnan(low):
+        return "undecided"
     if low > AHEAD:
         return "ahead"
     return "level" if low >= BEHIND or low <= 1.0 <= high else "behind"
 
 
-def is_void(row: Row, stock: Row) -> bool:
-    """Return whether it did not train to the loss of stock Keras."""
-    return not abs(row.loss - stock.loss) <= TOLERANCE * abs(stock.loss)
+def is_void(row: Row, rows: Sequence[Row]) -> bool:
+    """Return whether it did not train to the loss of one of the references.
+
+    They are stock Keras, and Keras on JAX in float32. For a row of an embedding that occurs several
+    times in a batch, Adam of Keras on TensorFlow adds up the squares of the gradients; Keras on JAX
+    and PyTorch square their sum, as Adam was published.
+    """
+    tolerance, loss = math.log1p(loss_tolerance(rows)), row.mean_loss
+    expected = [
+        each.mean_loss for each in rows
+        if each.system in REFERENCES and each.exact and each.failed is None
+    ]  # fmt: skip
+    return not any(abs(math.log(loss / each)) <= tolerance for each in expected)
+
+
+def loss_tolerance(rows: Sequence[Row]) -> float:
+    """Return how far a row's last loss may be from a reference's, as a share.
+
+    At least 5%, and three standard errors of the difference of two means over rounds, by the spread
+    of stock Keras over its seeds: another order of the same examples changes the loss as much.
+    """
+    logs = [math.log(loss) for loss in stock_of(rows).losses]
+    if len(logs) < 2:
+        return TOLERANCE
+    spread = stdev(logs) * math.sqrt(2 / len(logs))
+    return max(TOLERANCE, math.expm1(STANDARD_ERRORS * spread))
+
+
+def racing(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that race."""
+    return [row for row in rows if row.races]
+
+
+def stock_of(rows: Sequence[Row]) -> Row:
+    """Return the row of stock Keras."""
+    return next(row for row in rows if row.system == STOCK)
+
+
+def best(rows: Sequence[Row], exact: bool, *systems: str) -> Row | None:
+    """Return the fastest valid row of these systems in a class, None if there is none."""
+    if stock_of(rows).failed is not None:
+        return None
+    valid = [
+        row for row in racing(rows)
+        if row.system in systems and row.failed is None
+        and (row.exact or not exact) and not is_void(row, rows)
+    ]  # fmt: skip
+    return min(valid, key=lambda row: row.mean_seconds[0], default=None)
 
 
 def best_peer(rows: Sequence[Row], exact: bool) -> Row | None:
     """Return the fastest valid row of another system in a class."""
-    stock = _stock(rows)
-    valid = [row for row in _peers(rows, exact) if not is_void(row, stock)]
-    return min(valid, key=lambda row: median(row.seconds), default=None)
+    return best(rows, exact, *{row.system for row in rows} - {OURS})
 
 
 def best_of_ours(rows: Sequence[Row], exact: bool) -> Row | None:
     """Return tfopt's fastest valid row in a class."""
-    stock = _stock(rows)
-    valid = [row for row in rows if row.system == OURS and row.failed is None
-             and (row.exact or not exact) and not is_void(row, stock)]  # fmt: skip
-    return min(valid, key=lambda row: median(row.seconds), default=None)
+    return best(rows, exact, OURS)
 
 
-def table(name: str, rows: Sequence[Row]) -> str:
-    """Return the table of one line of the race."""
-    stock = _stock(rows)
-    losses = [report["losses"] for report in stock.reports]
+def against_best_peer(rows: Sequence[Row], exact: bool) -> Ratio | None:
+    """Return by how much tfopt is faster than the best peer; None if one of both is missing."""
+    peer, row = best_peer(rows, exact), best_of_ours(rows, exact)
+    return None if peer is None or row is None else ratio(peer, row)
+
+
+def standing_of(rows: Sequence[Row], exact: bool) -> str:
+    """Return tfopt's standing on a line in a class."""
+    found = against_best_peer(rows, exact)
+    if found is not None:
+        return standing(found)
+    return "void" if best_of_ours(rows, exact) is None else "unopposed"
+
+
+def target_of(rows: Sequence[Row]) -> float:
+    """Return the loss that stock Keras has reached after a share of the epochs in every round."""
+    losses = [report["losses"] for report in stock_of(rows).reports]
     at = math.ceil(TARGET_SHARE * len(losses[0])) - 1
-    target = max(each[at] for each in losses)
-    lines = [
-        f"{name}: target loss {target:.4f}",
-        f"{'system':<15}{'class':<9}{'s/epoch':>9}  {'against stock (95%)':<22}"
-        f"{'to target s':>12}{'MiB':>7}{'loss':>9}",
-    ]
-    for row in rows:
-        precision = "float32" if row.exact else "any"
-        if row.failed is not None:
-            lines.append(f"{row.system:<15}{precision:<9}   failed: {row.failed[:60]}")
-            continue
-        reached = row.to_target(target)
-        memory = median(report["peak_mib"] for report in row.reports)
-        lines.append(
-            f"{row.system:<15}{precision:<9}{median(row.seconds):9.4f}  "
-            f"{_in_words(ratio(stock, row)):<22}"
-            f"{'missed' if reached is None else f'{median(reached):.1f}':>12}{memory:7.0f}"
-            f"{row.loss:9.4f}{'  void' if is_void(row, stock) else ''}"
-        )
-    for title, exact in CLASSES.items():
-        lines.append(f"  {title}: {_against_best(rows, exact)}")
-    return "\n".join(lines) + "\n"
+    return float(max(each[at] for each in losses))
 
 
-def summary(lines: Mapping[str, Sequence[Row]]) -> str:
-    """Return the standings of all lines, and geometric means against stock and hand-set Keras."""
-    texts = []
-    for title, exact in CLASSES.items():
-        found = {name: _standing_of(rows, exact) for name, rows in lines.items()}
-        counted = [name for name, word in found.items() if word in ("ahead", "level")]
-        each = ", ".join(f"{name} {word}" for name, word in found.items())
-        texts.append(f"{title}: ahead or level on {len(counted)} of {len(found)} ({each})")
-    for system in (STOCK, HAND_SET):
-        ratios = [gain for rows in lines.values() if (gain := _against(rows, system))]
-        if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            texts.append(f"geometric mean against {system}: {mean:.2f}x over {len(ratios)}")
-    return "\n".join(texts)
+def geometric_mean(
+    lines: Mapping[str, Sequence[Row]], system: str
+) -> tuple[Ratio, list[str]] | None:
+    """Return tfopt's geometric mean over lines against a system, and the lines that count.
 
-
-def page(tables: Sequence[str], summary_text: str, machine: str) -> str:
-    """Return docs/peers.md."""
-    return (
-        "# The race against other systems\n\n"
-        "Written by `make bench-peers`; benchmarks/race.py says how it is run and who is ahead.\n"
-        f"Machine: {machine}. Seconds an epoch are medians from the second epoch on, without "
-        f"validation.\nA row is void where its last loss is further than {TOLERANCE:.0%} from that "
-        "of stock Keras.\n\n```\n" + "\n".join(tables) + "\n" + summary_text + "\n```\n"
-    )
-
-
-def _stock(rows: Sequence[Row]) -> Row:
-    return next(row for row in rows if row.system == STOCK)
-
-
-def _peers(rows: Sequence[Row], exact: bool) -> list[Row]:
-    return [row for row in rows
-            if row.system != OURS and row.failed is None and (row.exact or not exact)]  # fmt: skip
-
-
-def _standing_of(rows: Sequence[Row], exact: bool) -> str:
-    peer, row = best_peer(rows, exact), best_of_ours(rows, exact)
-    return "void" if peer is None or row is None else standing(ratio(peer, row))
-
-
-def _against_best(rows: Sequence[Row], exact: bool) -> str:
-    peer, row = best_peer(rows, exact), best_of_ours(rows, exact)
-    if peer is None or row is None:
-        return "void"
-    found = ratio(peer, row)
-    return f"tfopt {standing(found)}: {_in_words(found)} of the best peer, {peer.label}"
-
-
-def _against(rows: Sequence[Row], system: str) -> float | None:
-    row = best_of_ours(rows, exact=False)
-    peers = [peer for peer in _peers(rows, exact=False) if peer.system == system]
-    if row is None or not peers:
+    Each is taken with its fastest valid row, in any precision. The mean over lines is taken in each
+    round, and the interval over rounds.
+    """
+    found = {}
+    for name, rows in lines.items():
+        peer, row = best(rows, False, system), best_of_ours(rows, False)
+        if peer is not None and row is not None:
+            found[name] = log_ratios(peer.seconds, row.seconds)
+    if not found:
         return None
-    return ratio(min(peers, key=lambda peer: median(peer.seconds)), row)[0]
+    rounds = zip(*found.values(), strict=False)
+    return _mean([math.fsum(each) / len(each) for each in rounds]), list(found)
 
 
-def _in_words(found: tuple[float, float, float]) -> str:
+def in_words(found: Ratio, digits: int = 2, unit: str = "x") -> str:
+    """Return "1.25x (1.20 to 1.30)", without an interval where there is none."""
     value, low, high = found
-    return f"{value:.2f}x ({low:.2f} to {high:.2f})"
+    shown = f"{value:.{digits}f}{unit}"
+    return shown if math.isnan(low) else f"{shown} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def _mean(logs: Sequence[float]) -> Ratio:
+    if len(logs) < 2:
+        return math.exp(logs[0]), math.nan, math.nan
+    return speedup_interval(t_interval(logs, 0.05))

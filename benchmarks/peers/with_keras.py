@@ -9,46 +9,47 @@ are decoded anew in each epoch without it, as `fit` over a plain pipeline does.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import keras
-import numpy as np
 
-from peers.contestant import Report, Task, read_task
-from peers.keras_clock import EpochClock
+from peers.contestant import Patience, Report, Task, run
+from peers.files import Files
+from peers.keras_clock import EarlyEnd, EpochClock
 
 SIDE = 96
 
 
-def main(task: Task) -> None:
-    """Train, and write the report."""
+def train(task: Task, patience: Patience | None) -> Report:
+    """Train and return the report; with a patience until that is spent."""
+    keras.backend.clear_session()
     keras.utils.set_random_seed(task.seed)
-    precision = str(task.options["precision"])
-    model = keras.models.load_model(task.folder / f"{precision}.keras", compile=False)
-    compiled = json.loads((task.folder / "compiled.json").read_text(encoding="utf-8"))
+    files = Files(task.folder, task.seed)
+    model = keras.models.load_model(files.model(str(task.options["precision"])), compile=False)
+    compiled = files.read_compiled()
     model.compile(
         optimizer=keras.optimizers.Adam(compiled["rate"]),
         loss=_loss(compiled["loss"]),
         metrics=compiled["metrics"],
         jit_compile=bool(task.options["jit_compile"]),
-        steps_per_execution=int(str(task.options["steps_per_execution"])),
+        steps_per_execution=int(task.options["steps_per_execution"]),
     )
-    train, validation = (
-        dict(np.load(task.folder / f"{name}.npz")) for name in ("train", "validation")
-    )
+    training, validation = files.read_arrays(task.examples)
     report = Report(task.started)
-    clock = EpochClock(report, task.out)
-    if train["x"].dtype.kind == "U":
-        options: dict[str, Any] = _pictures(task, train, validation)
+    callbacks: list[Any] = [EpochClock(report)]
+    if patience is not None:
+        callbacks.append(EarlyEnd(report, patience))
+    if training["x"].dtype.kind == "U":
+        options: dict[str, Any] = _pictures(task, training, validation)
     elif task.options["pipeline"] == "cached":
-        options = _cached(task, train, validation)
+        options = _cached(task, training, validation)
     else:
         options = {
-            "x": train["x"], "y": train["y"], "batch_size": task.batch_size,
+            "x": training["x"], "y": training["y"], "batch_size": task.batch_size,
             "validation_data": (validation["x"], validation["y"]),
         }  # fmt: skip
-    model.fit(**options, epochs=task.epochs, callbacks=[clock], verbose=0)
+    model.fit(**options, epochs=task.epochs, callbacks=callbacks, verbose=0)
+    return report
 
 
 def _loss(name: str) -> Any:
@@ -74,7 +75,7 @@ def _cached(task: Task, train: Any, validation: Any) -> dict[str, Any]:
 def _pictures(task: Task, train: Any, validation: Any) -> dict[str, Any]:
     """Return `fit`'s arguments for JPEG files."""
     if keras.backend.backend() == "jax":
-        from peers.files import keras_pictures
+        from peers.pictures import keras_pictures
 
         pictures = keras_pictures()
         kept = {"workers": 2, "max_queue_size": 16}
@@ -110,4 +111,4 @@ def _pictures(task: Task, train: Any, validation: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(read_task())
+    run(train)

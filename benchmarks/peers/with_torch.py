@@ -9,8 +9,6 @@ come through one with two workers.
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from typing import Any
 
@@ -18,8 +16,9 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from peers.contestant import Report, Task, read_task
-from peers.files import picture
+from peers.contestant import Patience, Report, Task, run
+from peers.files import Files
+from peers.pictures import picture
 from peers.torch_models import build
 
 SIDE = 96
@@ -58,29 +57,31 @@ class Arrays:
             yield self._x[chosen], self._y[chosen]
 
 
-def main(task: Task) -> None:
-    """Train, and write the report."""
+def train(task: Task, patience: Patience | None) -> Report:
+    """Train and return the report; with a patience until that is spent."""
+    torch.compiler.reset()
     torch.manual_seed(task.seed)
-    compiled = json.loads((task.folder / "compiled.json").read_text(encoding="utf-8"))
-    stored = np.load(task.folder / "weights.npz")
-    model = build(task.line, [stored[name] for name in sorted(stored.files)])
-    run = torch.compile(model) if task.options["compiled"] else model
+    files = Files(task.folder, task.seed)
+    compiled = files.read_compiled()
+    model = build(task.line, files.read_weights())
+    step = torch.compile(model) if task.options["compiled"] else model
     half = torch.autocast("cpu", torch.bfloat16, enabled=task.options["precision"] == "bfloat16")
     optimizer = torch.optim.Adam(model.parameters(), lr=compiled["rate"], eps=1e-7, fused=True)
     measure = _losses(compiled["loss"])
-    train, validation = (_data(task, name) for name in ("train", "validation"))
+    training, validation = files.read_arrays(task.examples)
+    batches, held_out = _data(task, training, mixed=True), _data(task, validation, mixed=False)
     report = Report(task.started)
     _check_same(
-        model, next(iter(validation))[0], np.load(task.folder / "output.npy"),
-        ROUNDING if isinstance(validation, Arrays) else SCALED,
+        model, next(iter(held_out))[0], files.read_output(),
+        ROUNDING if isinstance(held_out, Arrays) else SCALED,
     )  # fmt: skip
-    for _ in range(task.epochs):
-        began = time.monotonic()
+    for epoch in range(task.epochs):
+        began = since = time.monotonic()
         total, right, count = torch.zeros(()), torch.zeros(()), 0
-        for x, y in train:
+        for x, y in batches:
             optimizer.zero_grad(set_to_none=True)
             with half:
-                output = run(x)
+                output = step(x)
             output = output.float()
             loss = measure(output, y)
             loss.backward()
@@ -88,30 +89,38 @@ def main(task: Task) -> None:
             total += loss.detach() * len(y)
             right += _right(output.detach(), y)  # the metric that the others count too
             count += len(y)
+            if patience is not None:
+                if not epoch and count == len(y):
+                    since = time.monotonic()  # the first step compiles
+                if patience.is_spent(time.monotonic() - since):
+                    report.cut = True
+                    return report
         mean = float(total) / count
         report.trained(time.monotonic() - began, mean)
         with torch.no_grad(), half:
-            report.validation_losses.append(_mean_loss(run, measure, validation))
-    report.write(task.out)
+            report.validation_losses.append(_mean_loss(step, measure, held_out))
+    return report
 
 
 def _check_same(model: Any, batch: Any, expected: Any, most: float) -> None:
-    """Exit unless the model returns for a batch what Keras' model of the same weights does."""
+    """Check that the model returns for a batch what Keras' model of the same weights does.
+
+    :raises ValueError: if it does not.
+    """
     with torch.no_grad():
         error = np.abs(model(batch).numpy() - expected).mean() / expected.std()
     if not error < most:
-        sys.exit(f"another model than Keras': its first outputs differ by {error:.1%}")
+        raise ValueError(f"another model than Keras': its first outputs differ by {error:.1%}")
 
 
-def _data(task: Task, name: str) -> Any:
-    arrays = dict(np.load(task.folder / f"{name}.npz"))
-    shuffled = name == "train"
+def _data(task: Task, arrays: Any, *, mixed: bool) -> Any:
+    """Return batches of these examples: of training data in a new order in each epoch."""
     if arrays["x"].dtype.kind == "U":
         return torch.utils.data.DataLoader(
-            Pictures(arrays, mirrored=shuffled), task.batch_size, shuffle=shuffled,
+            Pictures(arrays, mirrored=mixed), task.batch_size, shuffle=mixed,
             num_workers=2, persistent_workers=True,
         )  # fmt: skip
-    return Arrays(arrays, task.batch_size, shuffled=shuffled)
+    return Arrays(arrays, task.batch_size, shuffled=mixed)
 
 
 def _losses(name: str) -> Any:
@@ -135,4 +144,4 @@ def _mean_loss(model: Any, measure: Any, batches: Any) -> float:
 
 
 if __name__ == "__main__":
-    main(read_task())
+    run(train)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import sys
 import textwrap
 from pathlib import Path
@@ -160,7 +161,7 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     def row(system, seconds, loss=1.0, exact=True):
         reports = [
             {"epoch_seconds": [9.0, s, s], "reached_seconds": [9.0, 9 + s, 9 + 2 * s],
-             "losses": [2.0, 1.5, loss], "peak_mib": 100.0}
+             "losses": [2.0, 1.5, loss], "validation_losses": [2.1], "peak_mib": 100.0}
             for s in seconds
         ]  # fmt: skip
         return rows.Row(system, f"{system} {seconds[0]}", exact, tuple(reports))
@@ -172,16 +173,124 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     assert rows.standing(rows.ratio(ours, stock)) == "behind"
     elsewhere = row("PyTorch", [0.1, 0.1, 0.1], loss=1.2)
     failed = rows.Row("PyTorch", "PyTorch compiled", True, ({"failed": "no compiler"},) * 3)
-    text = rows.table("mlp", [stock, close, elsewhere, failed, ours])
-    assert "void" in text
-    assert "failed: no compiler" in text
-    assert "tfopt level" in text
-    assert "ahead or level on 1 of 1" in rows.summary({"mlp": [stock, close, elsewhere, ours]})
+    table = benchmark.page.table([stock, close, elsewhere, failed, ours])
+    assert table.count("void") == 1
+    assert "failed: no compiler" in table
+    assert "tfopt is **level**" in table
+    summary = benchmark.page.standings_part({"mlp": [stock, close, elsewhere, ours]})
+    assert "ahead or level on 1 of 1" in summary
+    assert "**4.01x (" in summary  # against stock, over one training
     for name in benchmark.LINES:
         for number, contestant in enumerate(benchmark.ours(name)):
             path = tmp_path / f"{name}-{number}.toml"
             path.write_text(benchmark.recipe_text(name, contestant.options["recipe"], 3, None))
             assert make_request(str(path), [], compares=False)[0].plugins
+
+
+@named("race")
+def test_a_row_is_void_by_what_stock_keras_differs_over_seeds_and_jax_is_a_reference(benchmark):
+    rows = benchmark.standings
+
+    def row(system, losses, exact=True):
+        reports = tuple({"epoch_seconds": [1.0, 1.0], "losses": [2.0, loss]} for loss in losses)
+        return rows.Row(system, system, exact, reports)
+
+    steady, noisy = row("stock Keras", [1.0, 1.01, 0.99]), row("stock Keras", [1.0, 1.06, 0.94])
+    other = row("PyTorch", [1.09, 1.1, 1.08])
+    assert rows.loss_tolerance([steady]) == 0.05
+    assert rows.is_void(other, [steady, other])
+    assert rows.loss_tolerance([noisy]) == pytest.approx(0.158, abs=0.01)
+    assert not rows.is_void(other, [noisy, other])
+    on_jax = row("Keras on JAX", [1.12, 1.1, 1.11])
+    assert not rows.is_void(other, [steady, on_jax, other])
+    assert rows.is_void(other, [steady, row("Keras on JAX", [1.1] * 3, exact=False), other])
+    assert rows.is_void(row("PyTorch", [1.0, float("nan"), 1.0]), [noisy])
+
+
+@named("race")
+def test_no_epoch_can_take_less_than_its_operations_and_its_bytes(benchmark):
+    limits = benchmark.Limits({"float32": 1e9, "bfloat16": 4e9}, 2e9, 100.0)
+    work = benchmark.Work(steps=3, examples=80, parameters=9, step_operations=2e9, epoch_bytes=1e9)
+    assert work.least_seconds(limits, True, 32) == pytest.approx(5.0)  # the last batch is half full
+    assert work.least_seconds(limits, False, 32) == pytest.approx(1.25)
+    bound_by_memory = attrs.evolve(work, epoch_bytes=1e11)
+    assert bound_by_memory.least_seconds(limits, True, 32) == pytest.approx(50.0)
+    assert attrs.evolve(work, step_operations=None).least_seconds(limits, True, 32) is None
+
+
+@named("race")
+def test_an_option_that_ends_its_process_has_failed_and_the_others_are_tried(
+    benchmark, tmp_path, monkeypatch
+):
+    course_module = sys.modules["peers.course"]
+    (tmp_path / "compiled.json").write_text('{"examples": 5000}')
+    grid = benchmark.grids()["PyTorch"]
+    processes = []
+
+    def process(command, folder, environment):
+        task = json.loads((folder / "task.json").read_text())
+        processes.append(task["grid"])
+        reports, failed = [{"epoch_seconds": [1.0, 1.0]}], {"failed": "ended by SIGSEGV"}
+        if len(processes) == 2:
+            reports, failed = reports * len(task["grid"]), {}
+        text = "".join(json.dumps(report) + "\n" for report in reports)
+        (folder / "out.json").write_text(text)
+        return {"process_seconds": 2.0, **failed}
+
+    monkeypatch.setattr(course_module, "run_process", process)
+    found = {}
+    course = benchmark.Course("mlp", tmp_path, tmp_path, 3, [1], None)
+    course.tried(grid, lambda contestant, report: found.update({contestant.label: report}))
+    assert [report.get("failed") for report in found.values()] == [
+        None, "ended by SIGSEGV", None, None,
+    ]  # fmt: skip
+    assert [len(each) for each in processes] == [4, 2]
+
+
+@named("race")
+def test_a_race_goes_on_after_a_torn_line_and_refuses_runs_of_other_settings(benchmark, tmp_path):
+    path = tmp_path / "runs.jsonl"
+    store = benchmark.Store(path, {"smoke": True})
+    store.keep("one", {"epoch_seconds": [1.0]})
+    store.keep("two", {"failed": "no compiler"})
+    with path.open("a") as file:
+        file.write('{"three": {"epoch_')
+    again = benchmark.Store(path, {"smoke": True})
+    again.keep("three", {})
+    found = benchmark.Store(path, {"smoke": True}, retry=True)
+    assert [found.get(key) for key in ("one", "two", "three")] == [
+        {"epoch_seconds": [1.0]}, None, {},
+    ]  # fmt: skip
+    with pytest.raises(SystemExit, match="other settings"):
+        benchmark.Store(path, {"smoke": False})
+
+
+@named("race")
+def test_the_plan_counts_what_a_store_lacks(benchmark, tmp_path):
+    (tmp_path / "mlp").mkdir()
+    (tmp_path / "mlp" / "compiled.json").touch()  # as if it had been prepared
+
+    def race():
+        store = benchmark.Store(tmp_path / "runs.jsonl", {})
+        course = benchmark.Course("mlp", tmp_path / "mlp", tmp_path, 3, [1, 2], None)
+        return benchmark.Race({"mlp": course}, store, rounds=2, smoke=False, has_peers=False)
+
+    first, options = race(), benchmark.grids()["hand-set Keras"]
+    # the options, the limits, and two rounds of stock, tfopt and perhaps two of hand-set Keras
+    assert first.left()[0] == len(options) + 1 + 2 * 4
+    for seconds, option in enumerate(options, 1):
+        report = {"epoch_seconds": [9.0, seconds], "cut": False, "process_seconds": 1.0}
+        first.store.keep(f"mlp grid {option.label}", report)
+    again = race()
+    assert [c.system for c in again.contestants("mlp")] == [
+        "stock Keras",
+        "hand-set Keras",
+        "tfopt",
+    ]
+    assert again.left()[0] == 1 + 2 * 3
+    again.until = 0.0
+    with pytest.raises(benchmark.OutOfTime):
+        again.run()
 
 
 @named("catalogue")

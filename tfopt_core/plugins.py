@@ -38,7 +38,7 @@ from tfopt_core.training.batch_rule import (
 from tfopt_core.training.callbacks import EVERY_BATCH, batch_callbacks
 from tfopt_core.training.graphs.optimized_step import OptimizedNodes, optimized_step
 from tfopt_core.training.layer_graph import in_order, node_of, parents
-from tfopt_core.training.layers import nested_layers
+from tfopt_core.training.layers import TRAINED_PART, nested_layers, trained_part
 from tfopt_core.training.loops.report import LoopReport, loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
 from tfopt_core.training.replay.digests import example_digests
@@ -82,6 +82,8 @@ __all__ = [
     "in_order",
     "loop_report",
     "nested_layers",
+    "TRAINED_PART",
+    "trained_part",
     "overflow_steps",
     "optimized_step",
     "node_of",

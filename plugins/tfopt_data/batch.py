@@ -1,4 +1,4 @@
-"""Batch: the last batch of an epoch gets the size of the others."""
+"""Batch: the batches of an epoch get one size, or one of few shapes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,23 @@ from tfopt_core.plugins import (
     PlainCode,
     PluginRefused,
     RunContext,
+    Split,
     TrainingOptions,
     ValueHook,
     hookimpl,
+    literal,
     nested_layers,
 )
 from tfopt_data.batch_padding import _as_float, padding, unfit_for_padding, why_not_weighted
-from tfopt_data.rewrite import Rewrite, effect_if, remember
+from tfopt_data.few_lengths import (
+    Lengths,
+    check_lengths,
+    is_padding,
+    padding_to,
+    with_counted_shapes,
+    with_few_lengths,
+)
+from tfopt_data.rewrite import Rewrite, effect_if, remember, splits_setting
 
 Last = Literal["keep", "drop", "pad"]
 MEND = 'set last = "drop" or "keep"'
@@ -86,26 +96,31 @@ def _partial_batch(plan: DataPlan) -> tuple[int, BatchStage] | str:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Batch:
-    """Gives the last batch of an epoch the size of the others, so that all shapes are static.
+    """Gives the batches of an epoch one size, or their sequences one of few lengths.
 
     What it does: fills the last, partial batch of the training data with examples of weight zero
     (repeated from that batch), or drops it. The weights of the others are raised so that the mean
-    loss stays that of the real examples.
+    loss stays that of the real examples. With pad_to, axes whose length changes from batch to
+    batch, such as those of tokens, are padded to the least of a few lengths that holds them;
+    nothing is cut off, and what is longer than the last is padded to its next multiple.
 
     Why it helps: a step that is compiled for a shape (XLA, a GPU's kernels, graphs) is not traced
-    and compiled a second time for the one smaller batch.
+    and compiled again for the one smaller batch, nor for each length of a sequence.
 
-    When it does not: where the examples fill whole batches; without compilation. Dropping trains
-    on fewer examples, which is another training.
+    When it does not: where the examples fill whole batches, or have one length; without
+    compilation. Dropping trains on fewer examples, which is another training. So does pad_to: a
+    layer that masks nothing computes with the padding, and a loss for each token counts it, unless
+    weights in the data are 0 there. It is the same training only where a mask (mask_zero, Masking)
+    hides all of it; tfopt does not prove that, so it asks for a target. Padded steps compute more.
 
-    Mixes with: xla, whose second compilation it spares. Padding is refused for a model with batch
-    normalization, a loss that is a sum, or a loss for each token or pixel, and cannot go with
-    class weights. Updates of the model are those without padding, but the training loss that an
-    epoch logs weighs the last batch as a full one, so padding is refused where a callback acts on
-    it; metrics that are not weighted count the repeated examples of the last batch too. Validation
-    data stay as they are.
+    Mixes with: xla, whose other compilations it spares. Padding of the last batch is refused for a
+    model with batch normalization, a loss that is a sum, or a loss for each token or pixel, and
+    cannot go with class weights. Updates of the model are those without padding, but the training
+    loss that an epoch logs weighs the last batch as a full one, so padding is refused where a
+    callback acts on it; metrics that are not weighted count the repeated examples of the last batch
+    too. Validation data stay as they are, unless pad_splits names them.
 
-    Reference: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#batch
+    Reference: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#padded_batch
     """
 
     targets: ClassVar[tuple[str, ...]] = ("dispatch", "compute")
@@ -119,34 +134,65 @@ class Batch:
             "weight 0, drop leaves its examples out, keep leaves it as it is."
         },
     )
+    pad_to: Lengths | None = field(
+        default=None,
+        validator=check_lengths,
+        metadata={
+            "help": "The lengths that changing axes are padded to, ascending, such as "
+            "[16, 32, 64]; left out, they stay as they are."
+        },
+    )
+    pad_splits: tuple[Split, ...] = splits_setting(
+        ("train",), "Which data pad_to pads; padded validation data may have another metric."
+    )
 
     def math(self) -> Literal["exact", "rounding", "changes"]:
-        """Padding makes the same updates, up to rounding; dropping does not."""
+        """Padding makes the same updates, up to rounding; dropping does not, nor do more tokens."""
+        if self.pad_to is not None:
+            return "changes"
         names: dict[Last, Literal["exact", "rounding", "changes"]] = {
             "keep": "exact", "pad": "rounding", "drop": "changes",
         }  # fmt: skip
         return names[self.last]
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
-        """Where a compiled step meets a batch of another size."""
+        """Where a compiled step meets a batch of another size, or batches of many lengths."""
+        if diagnosis.found("retracing"):
+            plan = diagnosis.plans.get("train")
+            if plan is not None and with_few_lengths(plan, "power-of-two").done:
+                return {"last": "keep", "pad_to": "power-of-two"}
         examples, size = diagnosis.examples, diagnosis.batch_size
         if not diagnosis.jit_compile or examples is None or size is None:
             return None
         return {} if examples > size and examples % size else None
 
     @hookimpl(wrapper=True)
-    def build_dataset(self, run: RunContext, split: str) -> ValueHook[DataPlan]:
-        """Change the last batch of the training data."""
+    def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
+        """Pad the changing axes, and change the last batch of the training data."""
         plan = yield
+        parts = run.state_of(self).setdefault("parts", {})[split] = {}
+        if self.pad_to is not None:
+            parts["lengths"] = self._with_few_lengths(plan, split)
+            plan = parts["lengths"].plan
+        if self.last != "keep" or self.pad_to is None:
+            parts["last"] = self._with_last(plan, split)
+            plan = parts["last"].plan
+        return remember(self, run, split, _joined(plan, list(parts.values())))
+
+    def _with_few_lengths(self, plan: DataPlan, split: Split) -> Rewrite:
+        assert self.pad_to is not None
+        if split not in self.pad_splits:
+            return Rewrite(plan, reason='not among "pad_splits"')
+        return with_few_lengths(plan, self.pad_to)
+
+    def _with_last(self, plan: DataPlan, split: Split) -> Rewrite:
         if self.last == "keep":
-            return remember(
-                self, run, split, Rewrite(plan, reason='last = "keep" leaves it as it is')
-            )
+            return Rewrite(plan, reason='last = "keep" leaves it as it is')
         if split != "train":
             # a metric over fewer examples, or over repeated ones, would be another one
-            return remember(self, run, split, Rewrite(plan, reason="is evaluated whole"))
+            return Rewrite(plan, reason="is evaluated whole")
         change = with_last_batch_dropped if self.last == "drop" else with_last_batch_padded
-        return remember(self, run, split, change(plan))
+        return change(plan)
 
     @hookimpl(wrapper=True)
     def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
@@ -155,7 +201,7 @@ class Batch:
         :raises PluginRefused: naming what in the model or its loss stands against it.
         """
         options = yield
-        train = run.state_of(self).get("rewrites", {}).get("train")
+        train = run.state_of(self).get("parts", {}).get("train", {}).get("last")
         if self.last == "pad" and train is not None and train.done:
             _check_training(model, options.loss)
             _check_callbacks(options.callbacks)
@@ -165,23 +211,39 @@ class Batch:
         return options
 
     def export(self, code: PlainCode) -> None:
-        """What fills the last batch; one that drops it is a stage of tf.data, which core writes."""
-        for stage in code.stages():
-            if isinstance(stage, MapBatches):
+        """What pads batches; one that drops the last is a stage of tf.data, which core writes."""
+        for stage in code.all_stages():
+            function: Any = getattr(stage, "function", None)
+            if is_padding(stage):
+                code.helper(padding_to)
+                settings = ", ".join(map(literal, function.pads_to))
+                code.function(function, f"padding_to({settings})")
+            elif hasattr(function, "filled_to"):
                 code.helper(_as_float, padding)
-                code.function(stage.function, f"padding({self._padded(code)})")
-
-    @staticmethod
-    def _padded(code: PlainCode) -> int:
-        [plan] = [c.after for c in code.changes if c.split == "train"]
-        size = plan.batch_size
-        assert isinstance(size, int)
-        return size
+                code.function(function, f"padding({function.filled_to})")
 
     @hookimpl
     def report_effect(self, run: RunContext) -> Effect:
-        """Read back from the lowered data whether every batch has one size."""
+        """Read back from the lowered data whether batches have one size, and how many shapes."""
+        for split, parts in run.state_of(self).get("parts", {}).items():
+            if "lengths" in parts:
+                lengths = with_counted_shapes(parts["lengths"], run.datasets[split])
+                counted = [lengths, *(part for name, part in parts.items() if name == "last")]
+                remember(self, run, split, _joined(lengths.plan, counted))
         return effect_if(self, run, _has_static_batches, "batches of unknown size")
+
+
+def _joined(plan: DataPlan, parts: Sequence[Rewrite]) -> Rewrite:
+    """Return the rewrite that these made one after another."""
+    done = [part for part in parts if part.done]
+    if len(parts) == 1:
+        return parts[0]
+    reasons = "; ".join(part.reason for part in parts if part.reason)
+    if not done:
+        return Rewrite(plan, reason=reasons)
+    checks = [part.confirmed or _has_static_batches for part in done]
+    said = "; ".join([*(part.done for part in done), *([reasons] if reasons else [])])
+    return Rewrite(plan, done=said, confirmed=lambda data: all(check(data) for check in checks))
 
 
 def _has_static_batches(dataset: Any) -> bool:

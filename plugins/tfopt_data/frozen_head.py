@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfopt_core.plugins import TRAINED_PART
 from tfopt_data.frozen_prefix import Halves
 
 # The key under which the features stand in the place of the model's inputs.
@@ -42,6 +43,7 @@ def with_head(model: Any, cut: Halves, on_traced: Any) -> None:
     # a checkpoint of the training names the class by these
     Headed.__name__, Headed.__qualname__ = own.__name__, own.__qualname__
     Headed.__module__ = own.__module__
+    setattr(Headed, TRAINED_PART, cut.head)
     model.__class__ = Headed
 
 

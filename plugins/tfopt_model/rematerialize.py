@@ -7,7 +7,15 @@ from typing import Any, ClassVar, Literal
 import attrs
 from attrs import field, validators
 
-from tfopt_core.plugins import Effect, PlainCode, RunContext, ValueHook, hookimpl
+from tfopt_core.plugins import (
+    Effect,
+    PlainCode,
+    RunContext,
+    TrainingOptions,
+    ValueHook,
+    hookimpl,
+    trained_part,
+)
 from tfopt_model.segments import (
     LEAST_SAVING,
     Piece,
@@ -15,6 +23,7 @@ from tfopt_model.segments import (
     cheapest,
     held,
     pieces_of,
+    was_traced,
     with_segments,
     without_segments,
 )
@@ -51,7 +60,8 @@ class Rematerialize:
     are no floating-point numbers. Not applied where the layers are no graph, where a layer makes a
     mask, and where no cut saves much: each is named.
 
-    Mixes with: gradient-accumulation, xla, mixed-precision, fit-batch.
+    Mixes with: gradient-accumulation, xla, mixed-precision, fit-batch; frozen-features, behind
+    which the part that is trained is cut.
 
     Reference: Chen et al., Training deep nets with sublinear memory cost,
     https://arxiv.org/abs/1604.06174
@@ -76,21 +86,30 @@ class Rematerialize:
     def wrap_model(self, run: RunContext) -> ValueHook[Any]:
         """Cut the model, where it can be."""
         model = yield
+        self._cut(run, model)
+        return model
+
+    @hookimpl(wrapper=True)
+    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+        """Cut the part of the model that is trained, where steps call it in place of the whole."""
+        options = yield
+        part = trained_part(model)
+        if part is not model:
+            self._cut(run, part)
+        return options
+
+    def _cut(self, run: RunContext, model: Any) -> None:
         state = run.state_of(self)
+        state.clear()
         segments = chosen_segments(pieces_of(model), self.segments)
         if isinstance(segments, str):
             state["reason"] = segments
-            return model
+            return
         state["again"] = sum(segment.again for segment in segments)
         state["of"] = len(segments)
         whole = sum(segment.inside for segment in segments)
         state["share"] = held(segments) / whole
-
-        def on_traced() -> None:
-            state["traced"] = True
-
-        with_segments(model, segments, on_traced)
-        return model
+        with_segments(model, segments)
 
     def export(self, code: PlainCode) -> None:
         """There is none: each segment would have to be written as a function of its own."""
@@ -102,12 +121,12 @@ class Rematerialize:
         return model
 
     @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
+    def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Report whether the segments were traced."""
         state = run.state_of(self)
         if "reason" in state:
             return Effect.not_applied(state["reason"])
-        if not state.get("traced"):
+        if not was_traced(trained_part(model)):
             return Effect.not_applied("no training step called the model")
         return Effect.applied_as(
             f"{state['again']} of {state['of']} segments computed again; a step holds "

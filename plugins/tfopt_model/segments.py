@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakSet
 
 import attrs
 
 from tfopt_core.data import all_ops, changing_ops
 from tfopt_core.plugins import in_order, nested_layers, node_of, why_without
 
+# The models whose segments a training step has traced: a later fit of a script uses its trace.
+_TRACED: WeakSet[Any] = WeakSet()
 # Below this part of the activations there is not enough to gain for computing them twice.
 LEAST_SAVING = 0.1
 
@@ -123,7 +126,7 @@ def pieces_of(model: Any) -> list[Piece] | str:
         for tensor in node.input_tensors:
             last_use[id(tensor)] = max(place, last_use.get(id(tensor), 0))
     pieces, alive = [], dict[int, Any]()
-    given = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+    given = _input_of(model)
     for place, node in enumerate(nodes):
         alive |= {id(tensor): tensor for tensor in node.outputs}
         alive = {key: tensor for key, tensor in alive.items() if last_use.get(key, 0) > place}
@@ -139,21 +142,27 @@ def pieces_of(model: Any) -> list[Piece] | str:
     return pieces
 
 
-def with_segments(model: Any, segments: Sequence[Segment], on_traced: Callable[[], None]) -> None:
-    """Have the model compute these segments in training. `without_segments` undoes it. The model,
-    its layers and its variables stay the same objects.
+def with_segments(model: Any, segments: Sequence[Segment]) -> None:
+    """Have the model compute these segments in training, in place of those of an earlier fit.
 
-    :param on_traced: called when the segments are traced.
+    `without_segments` undoes it. The model, its layers and its variables stay the same objects.
     """
+    import keras
+
+    without_segments(model)
     own = type(model)
 
     class Rematerialized(own):  # type: ignore[misc, valid-type]
-        tfopt_own_class = own
+        tfopt_whole_class = own
 
         def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-            if training is not True or mask is not None:
+            masked = any(one is not None for one in keras.tree.flatten(mask))
+            if training is not True or masked:
                 return super().call(inputs, training=training, mask=mask)
-            on_traced()
+            _TRACED.add(self)
+            leaves = keras.tree.flatten(inputs)
+            if len(leaves) == 1:
+                [inputs] = leaves
             for segment in segments:
                 inputs = segment(inputs)
             return inputs
@@ -166,9 +175,19 @@ def with_segments(model: Any, segments: Sequence[Segment], on_traced: Callable[[
 
 def without_segments(model: Any) -> None:
     """Undo `with_segments`, if it was done."""
-    own = vars(type(model)).get("tfopt_own_class")
+    own = vars(type(model)).get("tfopt_whole_class")
     if own is not None:
         model.__class__ = own
+
+
+def was_traced(model: Any) -> bool:
+    """Return whether a training step has called the segments of the model."""
+    return model in _TRACED
+
+
+def _input_of(model: Any) -> Any:
+    """Return the input of a model; several in the structure in which it takes them."""
+    return model.inputs[0] if len(model.inputs) == 1 else model.input
 
 
 def _why_not_cut(model: Any) -> str:

@@ -48,10 +48,15 @@ def smallest_good(seconds: Mapping[int, float]) -> int:
 
 
 def why_not(replicas: int, callbacks: Sequence[Any]) -> str:
-    """Why several steps a call are out of the question, "" if they are not."""
+    """Why a loop of several steps a call is out of the question, "" if it is not.
+
+    :param replicas: 1 for steps that the loop over replicas makes too.
+    """
     if replicas > 1:
-        # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first call
-        return f"Keras cannot run several steps a call over {replicas} replicas"
+        return (
+            f"over {replicas} replicas another loop trains; steps-per-execution sets its steps a "
+            "call"
+        )
     names = batch_callbacks(callbacks, EVERY_BATCH)
     return f"the callback {names[0]} acts on every batch" if names else ""
 

@@ -75,7 +75,7 @@ class Resident:
     Mixes with: mixed-precision, threads; parallel-map makes filling faster. A cache of the training
     data is left out: they are kept already. Random maps and dropout draw other random numbers than
     the stock pipeline. A call's steps are not interrupted: set steps lower for long epochs. A
-    callback that acts on every batch, or replicas: nothing is changed.
+    callback that acts on every batch, or replicas (steps-per-execution serves them): not applied.
 
     Reference: https://www.tensorflow.org/guide/data_performance
     """

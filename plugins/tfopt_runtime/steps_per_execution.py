@@ -14,6 +14,7 @@ from tfopt_core.plugins import (
     TrainingOptions,
     ValueHook,
     hookimpl,
+    loop_report,
     number_or,
 )
 from tfopt_runtime.loops import LEAST_GAIN, candidates, smallest_good, why_not
@@ -32,9 +33,10 @@ class StepsPerExecution:
     When it does not: large models, whose steps take tens of milliseconds. A callback that acts on
     every batch would be called every so many steps only: then nothing is changed.
 
-    Mixes with: xla, prefetch. Not with mirrored: Keras fails there, so nothing is changed. Progress
-    is shown every so many steps. The plugin chunked does the same in a leaner loop, and lets XLA
-    compile it as a whole.
+    Mixes with: xla, prefetch; over replicas (mirrored, multi-worker), where Keras itself fails with
+    several steps a call, tfopt's loop makes them, if the number of steps in an epoch is known.
+    Progress is shown every so many steps. On one device the plugin chunked does the same in a
+    leaner loop, and lets XLA compile it as a whole.
 
     Reference: https://keras.io/api/models/model_training_apis/#compile-method
     """
@@ -74,6 +76,7 @@ class StepsPerExecution:
     def configure_training(self, run: RunContext) -> ValueHook[TrainingOptions]:
         """Set the steps, unless a callback acts on every batch."""
         options = yield
+        # over replicas too: their loop makes as many steps a call
         reason = run.state_of(self)["reason"] = why_not(1, options.callbacks)
         if reason or self.steps == "auto":
             return options
@@ -81,9 +84,17 @@ class StepsPerExecution:
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
-        """Read the steps back from the model."""
+        """Read the steps back from the model, or from the loop that trained it over replicas."""
         if run.state_of(self).get("reason"):
             return Effect.not_applied(run.state_of(self)["reason"])
         if model.steps_per_execution == 1:
             return Effect.not_applied("1 step a call, as without it")
-        return Effect.applied_as(f"{model.steps_per_execution} steps a call")
+        report = loop_report(model)
+        if report.kind != "distributed":
+            return Effect.applied_as(f"{model.steps_per_execution} steps a call")
+        if report.steps_per_call == 1:
+            return Effect.not_applied(
+                "the number of steps in an epoch is unknown, for which the loop over replicas "
+                "makes single steps"
+            )
+        return Effect.applied_as(report.in_words)

@@ -10,35 +10,35 @@ from typing import Any
 import numpy as np
 import pytest
 from support.in_process import train_here
+from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_model.rematerialize import Rematerialize
 from tfopt_training.gradient_accumulation import GradientAccumulation
 
 from tfopt_core import Workload
+from tfopt_core.testing import drive, make_run
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
 
-PICTURES = np.random.default_rng(0).random((24, 12, 12, 3), "float32")
-LABELS = np.random.default_rng(1).integers(0, 3, 24).astype("int32")
+PICTURES = np.random.default_rng(0).random((16, 4, 4, 3), "float32")
+LABELS = np.random.default_rng(1).integers(0, 3, 16).astype("int32")
 
 
-def residual(*first: Any) -> Any:
+def residual(*first: Any, frozen: bool = False) -> Any:
     import keras
     from keras import layers
 
-    pictures = keras.Input((12, 12, 3))
+    pictures = keras.Input((4, 4, 3))
     hidden = pictures
-    for layer in (*first, layers.Conv2D(4, 3, padding="same")):
+    for layer in (*first, layers.Dense(4, trainable=not frozen)):
         hidden = layer(hidden)
-    for _ in range(4):
-        before = hidden
-        for layer in (
-            layers.LayerNormalization(),
-            layers.Conv2D(8, 3, padding="same", activation="gelu", kernel_regularizer="l2"),
-            layers.Conv2D(4, 3, padding="same"),
-        ):
-            hidden = layer(hidden)
-        hidden = layers.Add()([before, hidden])
+    for _ in range(2):
+        inner = layers.Dense(8, activation="gelu", kernel_regularizer="l2")(hidden)
+        hidden = layers.Add()([hidden, layers.Dense(4)(inner)])
     return keras.Model(pictures, layers.Dense(3)(layers.GlobalAveragePooling2D()(hidden)))
+
+
+def frozen() -> Any:
+    return residual(frozen=True)
 
 
 def with_dropout() -> Any:
@@ -74,10 +74,11 @@ def trained(folder: Path, build_model: Any, *beside: Any) -> tuple[Any, Any]:
     ("build_model", "beside"),
     [
         (residual, ()),
+        (frozen, (FrozenFeatures(),)),
         pytest.param(with_dropout, (), marks=pytest.mark.thorough),
         pytest.param(residual, (GradientAccumulation(steps=2),), marks=pytest.mark.thorough),
     ],
-    ids=["alone", "dropout", "in parts"],
+    ids=["alone", "frozen features", "dropout", "in parts"],
 )
 def test_the_training_is_that_of_plain_keras(tmp_path: Path, build_model: Any, beside: Any) -> None:
     import keras
@@ -96,6 +97,19 @@ def test_the_training_is_that_of_plain_keras(tmp_path: Path, build_model: Any, b
     np.testing.assert_allclose(
         loaded.predict(PICTURES, verbose=0), model.predict(PICTURES, verbose=0)
     )
+
+
+def test_a_later_fit_of_a_script_takes_the_trace_of_the_first() -> None:
+    model = residual()
+    plain = type(model)
+    plugin = Rematerialize()
+    model.compile("sgd", loss())
+    for _ in range(2):
+        run = make_run()
+        drive(plugin, "wrap_model", model, run=run)
+        model.fit(PICTURES, LABELS, verbose=0)
+        assert plugin.report_effect(run, model).applied
+    assert type(plugin.unwrap(model)) is plain
 
 
 def layered() -> Any:
@@ -117,8 +131,8 @@ def masked() -> Any:
 
     return keras.Sequential(
         [
-            keras.Input((12, 12, 3)),
-            keras.layers.Reshape((36, 12)),
+            keras.Input((4, 4, 3)),
+            keras.layers.Reshape((4, 12)),
             keras.layers.Masking(name="mask"),
             keras.layers.GlobalAveragePooling1D(),
             keras.layers.Dense(3),
@@ -130,8 +144,8 @@ def normalized() -> Any:
     import keras
     from keras import layers
 
-    blocks = [layers.Conv2D(4, 3), layers.BatchNormalization(name="norm"), layers.ReLU()]
-    return keras.Sequential([keras.Input((12, 12, 3)), *blocks, layers.Flatten(), layers.Dense(3)])
+    blocks = [layers.Dense(4), layers.BatchNormalization(name="norm"), layers.ReLU()]
+    return keras.Sequential([keras.Input((4, 4, 3)), *blocks, layers.Flatten(), layers.Dense(3)])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +181,7 @@ for _ in range(6):
     hidden = layers.Add()([hidden, layers.Conv2D(16, 3, padding="same")(inner)])
 model = keras.Model(pictures, layers.Dense(3)(layers.GlobalAveragePooling2D()(hidden)))
 if sys.argv[1] == "again":
-    with_segments(model, cheapest(pieces_of(model), None), lambda: None)
+    with_segments(model, cheapest(pieces_of(model), None))
 model.compile("sgd", "mse")
 model.fit(np.ones((128, 64, 64, 3)), np.ones((128, 3)), batch_size=64, verbose=0)
 print(peak_rss_bytes())

@@ -260,7 +260,7 @@ def shape_findings(
         why = listed if len(common) > 1 else "the last batch of an epoch is smaller"
         yield Finding(
             kind="retracing", detail=f"XLA compiles the step anew for each shape: {why}",
-            mend="drop_remainder=True, or pad to one shape",
+            mend="drop_remainder=True, or pad to few shapes",
         )  # fmt: skip
     elif len(common) > 2:
         yield Finding(

@@ -8,6 +8,17 @@ from typing import Any
 from tfopt_core.errors import WorkloadError
 from tfopt_core.private_api import why_without
 
+# The attribute of a model's class that holds what `trained_part` returns.
+TRAINED_PART = "tfopt_trained_part"
+
+
+def trained_part(model: Any) -> Any:
+    """Return the model that training steps call in place of this one; mostly itself.
+
+    A plugin that computes the frozen layers before the training has steps call the rest.
+    """
+    return getattr(type(model), TRAINED_PART, model)
+
 
 def nested_layers(model: Any) -> list[Any]:
     """Return all layers within a model or layer, nested ones too, without itself.

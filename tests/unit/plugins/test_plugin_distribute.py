@@ -66,9 +66,10 @@ TRAIN = """
 import sys
 from pathlib import Path
 from time import perf_counter_ns
+import attrs
 import numpy as np
 from support.plugin_drive import CPU, SmallTraining
-from tfopt_core import RuntimeOptions, Workload
+from tfopt_core import RuntimeOptions, Workload, hookimpl
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
 from tfopt_core.training.build import build
@@ -76,9 +77,18 @@ from tfopt_core.training.fit import train
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import apply_in_process
 from tfopt_distribute.mirrored import Mirrored
+from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
 from tfopt_training.lr_schedule import LrSchedule
+
+@attrs.frozen(kw_only=True, eq=False)
+class Unknown:
+    @hookimpl(wrapper=True)
+    def build_dataset(self):
+        plan = yield
+        return plan.apply(lambda data: data.filter(lambda *_: True))
+
 apply_in_process(RuntimeOptions(logical_cpu_devices=2))
 x = np.random.default_rng(0).random((64, 4), dtype="float32")
 workload = Workload(
@@ -96,6 +106,8 @@ for name, plugins in {
     "larger": (larger,),
     "xla": (mirrored, Xla()),
     "steps": (mirrored, StepsPerExecution(steps=2)),
+    "unknown": (mirrored, Unknown(), StepsPerExecution(steps=2)),
+    "chunked": (mirrored, Chunked(steps=2, xla=False)),
     "schedule": (mirrored, LrSchedule()),
 }.items():
     stacked = tuple(StackedPlugin(f"plugin {i}", plugin) for i, plugin in enumerate(plugins))
@@ -125,7 +137,11 @@ def test_mirrored_trains_on_two_logical_cpus_and_others_stand_beside_it(tmp_path
         "larger 4 steps, rate 0.002: True, 2 replicas, on CPU:0, CPU:1, ReductionToOneDevice, "
         "global batch 32, learning rate x 2 (linear)",
         "xla 8 steps, rate 0.001: False, Keras cannot compile a step by XLA over 2 replicas",
-        "steps 8 steps, rate 0.001: True, 2 steps a call",
+        "steps 8 steps, rate 0.001: True, 2 steps a call: 8 steps in 4 calls",
+        "unknown 8 steps, rate 0.001: False, the number of steps in an epoch is unknown, for which "
+        "the loop over replicas makes single steps",
+        "chunked 8 steps, rate 0.001: False, over 2 replicas another loop trains; "
+        "steps-per-execution sets its steps a call",
         "schedule 8 steps, rate 0: True, CosineDecay, learning rate 0 after 8 steps",
     ]
     assert (tmp_path / "model.keras").exists()

@@ -24,7 +24,7 @@ def test_traces_are_counted_by_variant_and_cause_with_the_mend():
     runs = [run("baseline", 0, FIRST), run("full", 0, FIRST), run("full", 1, FIRST, *new, again)]
     assert retraced_runs(runs) == [
         'in a run of "full" the step was traced again 3 times for new shapes: (8, 10); (8, 20); '
-        "(8, 30); pad batches to one shape, or leave the changing axis None in the signature",
+        "(8, 30); pad batches to few shapes, or leave the changing axis None in the signature",
         'in a run of "full" the step was traced again once for the same shapes: a Python value or '
         "the train function changed; keep what changes in a tf.Variable, and build the train "
         "function once",

@@ -12,7 +12,7 @@ from tfopt_core.records.results import RunResult
 # So many shapes are named.
 SHOWN = 4
 MENDS: dict[TraceCause, str] = {
-    "shapes": "pad batches to one shape, or leave the changing axis None in the signature",
+    "shapes": "pad batches to few shapes, or leave the changing axis None in the signature",
     "python": "keep what changes in a tf.Variable, and build the train function once",
 }
 

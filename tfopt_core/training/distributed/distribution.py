@@ -22,6 +22,7 @@ from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import with_parts
 from tfopt_core.training.distributed.synchronous import ReplicatedFunction
 from tfopt_core.training.loops.report import LoopReport, continued
+from tfopt_core.training.loops.train_functions import over_replicas
 from tfopt_core.training.strategy.kinds import feeds_itself, kind_of
 
 # More steps than anybody makes.
@@ -144,10 +145,7 @@ class Synchronous:
         function.optimizers = self._optimizers
         function.report = continued(self.built.model, function.report)
         if self.built.training.loop != "keras":
-            function.report.why_not = (
-                "training over several replicas has its own loop; steps-per-execution sets its "
-                "steps a call"
-            )
+            function.report.why_not = over_replicas(self.built.run.replicas)
         return function
 
     def train_on(self, dataset: Any) -> Any:

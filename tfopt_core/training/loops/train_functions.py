@@ -117,7 +117,7 @@ def why_no_loop(built: Built) -> str:
 
 
 def why_only_keras(model: Any, replicas: int) -> str:
-    """Return why only Keras' own loop can train the model; empty if others can."""
+    """Return why no other loop can train the model than its own; empty if others can."""
     import keras
 
     if model.run_eagerly:
@@ -125,10 +125,12 @@ def why_only_keras(model: Any, replicas: int) -> str:
     for name in OWN_METHODS:
         if getattr(type(model), name) is not getattr(keras.Model, name) or name in vars(model):
             return f"the model has a {name} of its own"
-    if replicas > 1:
-        # TF 2.21 and Keras 3.15 raise InvalidArgumentError in the first call, with either
-        return (
-            f"over {replicas} replicas Keras can neither run several steps a call nor compile a "
-            "step by XLA"
-        )
-    return ""
+    return "" if replicas == 1 else over_replicas(replicas)
+
+
+def over_replicas(replicas: int) -> str:
+    """Return why no loop of one device trains over replicas."""
+    return (
+        f"over {replicas} replicas another loop trains, which steps_per_execution gives its steps "
+        "a call and which XLA cannot compile"
+    )

@@ -1,0 +1,238 @@
+"""Pad the axes of a batch whose lengths change to one of few lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Literal
+
+import attrs
+
+from tfopt_core.data import (
+    COMPUTED_FROM,
+    MapBatches,
+    PaddedBatch,
+    datasets,
+    element_spec,
+    lower_plan,
+    still,
+)
+from tfopt_core.plugins import DataPlan
+from tfopt_data.rewrite import Rewrite
+
+Lengths = tuple[int, ...] | Literal["power-of-two"]
+# The axes to pad, for each tensor of a batch.
+Axes = tuple[tuple[int, ...], ...]
+# The most batches that are read to count their shapes, and for how many seconds.
+LOOK_BATCHES, LOOK_SECONDS = 200, 1.0
+
+
+def check_lengths(_: Any, attribute: Any, lengths: Lengths | None) -> None:
+    """Check the setting of the lengths.
+
+    :raises ValueError: for lengths that are not at least 1, or not ascending.
+    """
+    if lengths is None or lengths == "power-of-two":
+        return
+    if not lengths or min(lengths) < 1:
+        raise ValueError(
+            f"{attribute.name} must be lengths of at least 1, such as [16, 32, 64], got "
+            f"{list(lengths)}"
+        )
+    ascending = sorted(set(lengths))
+    if list(lengths) != ascending:
+        raise ValueError(
+            f"{attribute.name} must be ascending, got {list(lengths)}; write {ascending}"
+        )
+
+
+@attrs.frozen(eq=False)
+class Changing:
+    """The axes of a plan's batches whose lengths are unknown, and where to pad them.
+
+    :param before: the plan up to that place.
+    :param values: what each tensor is padded with; None for zeros, or "" in texts.
+    """
+
+    before: DataPlan
+    axes: Axes
+    values: tuple[Any, ...] | None = None
+
+
+def with_few_lengths(plan: DataPlan, lengths: Lengths) -> Rewrite:
+    """Return the plan with every axis of unknown length padded to one of these lengths.
+
+    The padding stands directly behind a padded batch, with its padding values; else at the end,
+    with zeros. The first axis, that of the examples, stays as it is. A longer axis is padded to
+    the next multiple of the last length.
+    """
+    found = _changing_axes(plan)
+    if isinstance(found, str):
+        return Rewrite(plan, reason=found)
+    if not plan.source.read_once:  # the training would lack what is read of it now
+        shapes = shapes_read(lower_plan(still(found.before)), most=2)
+        if len(shapes) < 2:
+            return Rewrite(plan, reason=f"all batches have one shape: {', '.join(shapes)}")
+    function = padding_to(lengths, found.axes, found.values)
+    function.pads_to = (lengths, found.axes, found.values)  # type: ignore[attr-defined]
+    place = len(found.before.stages)
+    made = MapBatches(function=function, deterministic=True)
+    named = "powers of two" if lengths == "power-of-two" else ", ".join(map(str, lengths))
+    return Rewrite(
+        plan.with_stages((*plan.stages[:place], made, *plan.stages[place:])),
+        done=f"pads to lengths of {named}",
+    )
+
+
+def with_counted_shapes(rewrite: Rewrite, dataset: Any) -> Rewrite:
+    """Return the rewrite with how many shapes batches have without and with it; not done unless
+    these are fewer.
+
+    :param rewrite: that of `with_few_lengths`.
+    :param dataset: the data set that the model was trained on.
+    """
+    if not rewrite.done:
+        return rewrite
+    stages = rewrite.plan.stages
+    place = next(index for index, stage in enumerate(stages) if is_padding(stage))
+    after = shapes_read(_readable(dataset))
+    if rewrite.plan.source.read_once:
+        words, fewer = f"{len(after)} shapes", True
+    else:
+        before = shapes_read(lower_plan(rewrite.plan.upto(place)))
+        read = min(sum(before.values()), sum(after.values()))
+        words = f"{len(before)} shapes in {read:,} batches become {len(after)}"
+        fewer = len(after) < len(before)
+    if not fewer:
+        return Rewrite(rewrite.plan, reason=f"{words}, which are no fewer")
+    done = f"{rewrite.done}: {words}"
+    return attrs.evolve(rewrite, done=done, confirmed=lambda dataset: True)
+
+
+def is_padding(stage: Any) -> bool:
+    """Return whether `with_few_lengths` made this stage."""
+    return isinstance(stage, MapBatches) and hasattr(stage.function, "pads_to")
+
+
+def shapes_read(dataset: Any, most: int | None = None) -> dict[str, int]:
+    """Return the shapes of the first batches, with the count of each.
+
+    :param most: stops at this many shapes; None reads for a second, or 200 batches.
+    """
+    import tensorflow as tf
+
+    counts: dict[str, int] = {}
+    end = monotonic() + LOOK_SECONDS
+    for batch in dataset.take(LOOK_BATCHES):
+        words = ", ".join(str(tuple(part.shape)) for part in tf.nest.flatten(batch))
+        counts[words] = counts.get(words, 0) + 1
+        if monotonic() > end or len(counts) == most:
+            break
+    return counts
+
+
+def _readable(dataset: Any) -> Any:
+    """Return the data set, or what it was computed from: a data service may have ended."""
+    for part in datasets(dataset):
+        below = getattr(part, COMPUTED_FROM, None)
+        if below is not None:
+            return _readable(below)
+    return dataset
+
+
+def _changing_axes(plan: DataPlan) -> Changing | str:
+    """Return which axes change, or why none is padded."""
+    import tensorflow as tf
+
+    if plan.batching is not None:
+        place, stage = plan.batching
+        if isinstance(stage, PaddedBatch):
+            before = plan.upto(place + 1)
+            spec = element_spec(before)
+            axes = _unknown_axes(spec)
+            if any(axes):
+                return Changing(before, axes, _padding_values(stage.values, spec))
+    spec = element_spec(plan)
+    axes = _unknown_axes(spec)
+    if any(axes):
+        return Changing(plan, axes)
+    leaves = tf.nest.flatten(spec)
+    if any(isinstance(leaf, tf.RaggedTensorSpec) for leaf in leaves):
+        return "ragged tensors have no padding; one trace takes them all"
+    if not all(isinstance(leaf, tf.TensorSpec) and leaf.shape.rank for leaf in leaves):
+        return "batches do not tell their axes"
+    shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves)
+    return f"all batches have one shape: {shapes}".replace("(None", "(?")
+
+
+def _unknown_axes(spec: Any) -> Axes:
+    """Return the axes of unknown length behind the first, for each tensor of a batch."""
+    import tensorflow as tf
+
+    def of(leaf: Any) -> tuple[int, ...]:
+        if not isinstance(leaf, tf.TensorSpec) or not leaf.shape.rank:
+            return ()
+        return tuple(axis for axis, size in enumerate(leaf.shape) if axis and size is None)
+
+    return tuple(map(of, tf.nest.flatten(spec)))
+
+
+def _padding_values(values: Any, spec: Any) -> tuple[Any, ...] | None:
+    """Return the padding value of each tensor as a plain one; None for zeros."""
+    import numpy as np
+    import tensorflow as tf
+
+    if values is None:
+        return None
+    given, leaves = tf.nest.flatten(values), tf.nest.flatten(spec)
+    if len(given) != len(leaves):
+        given = given * len(leaves)  # one for all
+
+    def plain(value: Any) -> Any:
+        item = np.asarray(value).item()
+        return item.decode() if isinstance(item, bytes) else item
+
+    return tuple(map(plain, given))
+
+
+def padding_to(lengths: Any, axes: Any, values: Any = None) -> Callable[..., Any]:
+    """Return a function of a batch that pads axes to the least of these lengths that holds them.
+
+    Nothing is cut off: what is longer than the last length is padded to its next multiple.
+
+    :param lengths: ascending, or "power-of-two".
+    :param axes: the axes to pad, for each tensor of a batch.
+    :param values: what each tensor is padded with; None for zeros, or "" in texts.
+    """
+
+    def pad_lengths(*batch: Any) -> Any:
+        import tensorflow as tf
+
+        powers = [2**power for power in range(31)]
+        table = tf.constant(powers if lengths == "power-of-two" else lengths)
+
+        def padded_size(size: Any) -> Any:
+            place = tf.searchsorted(table, [size])[0]
+            multiple = -(-size // table[-1]) * table[-1]
+            last = tf.size(table) - 1
+            return tf.where(place > last, multiple, table[tf.minimum(place, last)])
+
+        def padded(leaf: Any, padded_axes: Any, value: Any) -> Any:
+            if not padded_axes:
+                return leaf
+            sizes = tf.shape(leaf)
+            more = [
+                padded_size(sizes[axis]) - sizes[axis] if axis in padded_axes else 0
+                for axis in range(leaf.shape.rank)
+            ]
+            if value is None:
+                value = "" if leaf.dtype == tf.string else 0
+            fill = tf.cast(tf.constant(value), leaf.dtype) if leaf.dtype != tf.string else value
+            return tf.pad(leaf, [[0, count] for count in more], constant_values=fill)
+
+        element = batch if len(batch) > 1 else batch[0]
+        leaves = tf.nest.flatten(element)
+        fills = [None] * len(leaves) if values is None else values
+        return tf.nest.pack_sequence_as(element, list(map(padded, leaves, axes, fills)))
+
+    return pad_lengths

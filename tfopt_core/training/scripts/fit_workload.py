@@ -24,14 +24,14 @@ from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import Compiled
 from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fit_data import FitData, ended_after, unchanged
+from tfopt_core.training.scripts.judged_metric import judged_metric
 from tfopt_core.training.scripts.limits import cut_in_words
 from tfopt_core.training.scripts.shuffle_draws import ShuffleDraws
 from tfopt_core.training.scripts.stopping import stopping_after
 from tfopt_core.training.timed_function import TimedFunction
-from tfopt_core.training.workload import Workload, quality_direction
+from tfopt_core.training.workload import Workload
 
 BASELINE = "the script as it is"
-PREFERRED = ("val_accuracy", "val_loss")
 # The most steps of a dry build in one call of the train function.
 DRY_STEPS = 4
 
@@ -122,22 +122,8 @@ class FitWorkload(Workload):
         self.session.shuffle_draws.go_on(self.call, split, replacement)
 
     def judged_by(self, metrics: tuple[str, ...]) -> str:
-        """Return the metric of quality if the recipe names none: the validation accuracy, or
-        another metric of which it is known whether higher or lower is better."""
-        known = [name for name in metrics if quality_direction(name) is not None]
-        better = [name for name in known if not name.endswith("loss")]
-        for names in (
-            [name for name in PREFERRED[:1] if name in metrics],
-            [name for name in better if name.startswith("val_")],
-            [name for name in PREFERRED[1:] if name in metrics],
-            [name for name in known if name.startswith("val_")],
-            better,
-            known,
-            list(metrics),
-        ):
-            if names:
-                return names[0]
-        return "loss"
+        """Return the metric of quality if the recipe names none."""
+        return judged_metric(metrics)
 
     def warnings(self, built: Built) -> tuple[str, ...]:
         """Return warnings about what the stack does to this fit."""

@@ -22,8 +22,11 @@ from tfopt_core import Control, Effect, RunContext, hookimpl
 from tfopt_core.errors import PluginError, WorkloadError
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.statistics.certificate import certify
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
+from tfopt_core.training.replay.replay import replay
+from tfopt_core.training.scripts.fit_workload import of_call
 from tfopt_core.training.scripts.fitting import train_fit
 from tfopt_core.training.scripts.session import Session
 
@@ -183,6 +186,57 @@ def test_shuffled_data_go_on_in_their_order_behind_a_fit_that_read_a_rewritten_p
     assert [fit.effects["cache"].applied for fit in fits] == [True, True]
     assert (first_within, second_within) == (first, second)
     assert order_within == order
+
+
+def shuffled_before_a_look(maps: Any = lambda x, y: (x + 1.0, y)) -> Any:
+    """A data set whose shuffle has drawn twice before `fit`, as where a layer is adapted to it."""
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(SEED)
+    data = tf.data.Dataset.from_tensor_slices(examples()).map(maps).shuffle(96).batch(20)
+    next(iter(data.take(1)))
+    data.reduce(0, lambda count, batch: count + 1)
+    return data
+
+
+def test_shuffled_data_that_were_read_before_fit_come_in_their_own_order(tmp_path):
+    def trained() -> Any:
+        return histories({"x": shuffled_before_a_look(), "epochs": 2})
+
+    alone = trained()
+    with session(tmp_path, Cache()) as (_, fits):
+        within = trained()
+    assert fits[0].effects["cache"].applied
+    assert within == alone
+
+
+@pytest.mark.parametrize(
+    ("fickle", "kind"), [(False, "certified"), (True, "impossible")], ids=["seeded", "fickle"]
+)
+def test_a_fit_whose_data_were_read_before_is_replayed_in_their_own_order(tmp_path, fickle, kind):
+    import tensorflow as tf
+
+    def noisy(x: Any, y: Any) -> Any:
+        return tf.numpy_function(lambda row: row + np.float32(next(counts)), [x], tf.float32), y
+
+    counts = iter(range(10_000))
+    sides: list[Any] = []
+    for plugins in ((), (Cache(),)):
+        with session(tmp_path, *plugins) as (made, _):
+
+            def replay_fit(workload: Any, started: int, made: Any = made) -> None:
+                of_fit = of_call(
+                    lambda: type(workload).of(made, workload.call, workload.compiled, SEED)
+                )
+                sides.append(replay(made.job, tmp_path / "shared", of_fit))
+
+            made.on_fit = replay_fit
+            data = shuffled_before_a_look(noisy) if fickle else shuffled_before_a_look()
+            network().fit(data.map(lambda x, y: (tf.ensure_shape(x, (None, 8)), y)), verbose=0)
+    certificate = certify("exact", *sides)
+    assert certificate.kind == kind, certificate.statement
+    assert ("differ each time that they are built or read" in certificate.statement) == fickle
 
 
 def steps_of(form: str) -> int:

@@ -69,6 +69,9 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
     if options.resuming:
         name = f"{Path(options.target).stem}.tfopt.toml"
         raise InputError(f"--resume needs a recipe: tfopt apply {name} --resume")
+    if options.pairs is not None and options.budget is not None:
+        # said before a look of a minute, not of the recipe that it writes
+        raise InputError("--pairs takes as long as it takes; leave --budget or --pairs out")
     script = checked_script(options.target)
     workload = {"script": script, **options.workload()}
     # for a recipe that lies in another folder

@@ -176,7 +176,7 @@ FEATURES: tuple[Feature, ...] = (
         "that are done",
         members={
             _DATASET: "_inputs",
-            f"{_DATA}.shuffle_op:_ShuffleDataset": "_reshuffle_each_iteration",
+            f"{_DATA}.shuffle_op:_ShuffleDataset": "_reshuffle_each_iteration _seed _seed2",
         },
     ),
     Feature(

@@ -69,7 +69,10 @@ def certify(math: Math, baseline: Replayed, stack: Replayed) -> Certificate:
     difference = data_difference(math, baseline.epochs, stack.epochs)
     if difference is not None:
         if baseline.reproducible is False:
-            cause = "the workload's data differ each time that they are built, with one seed too"
+            cause = (
+                "the workload's data differ each time that they are built or read, with one seed "
+                "too; seed what draws in them"
+            )
             return _concluded(drawn, "impossible", f"no certificate: {cause}")
         drawn = attrs.evolve(drawn, other_examples=difference.examples)
         statement = f"{_declared(math)} {difference.statement}"

@@ -56,6 +56,14 @@ class BuildsItself(Protocol):
     def built(self, job: Job, overrides: Mapping[str, Any] | None = None) -> Built:
         """Return the training with the job's stack."""
 
+    def built_anew(self) -> Any:
+        """Return the training data as a data set of its own that begins with the epoch that comes
+        next; None if they are loaded with the workload, or can't be built here."""
+
+    def go_on(self, split: str, replacement: Any) -> None:
+        """Have a data set that is read in the place of the workload's own begin with the epoch
+        that comes next there."""
+
     def judged_by(self, metrics: tuple[str, ...]) -> str:
         """Return which of these metrics the quality is judged by."""
 

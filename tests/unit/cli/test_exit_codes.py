@@ -70,6 +70,12 @@ def test_options_of_a_first_contact_are_refused_beside_a_recipe(option):
         conduct(ApplyOptions(target="quickstart", **option), Terminal(quiet=True))
 
 
+def test_a_first_contact_refuses_a_fixed_number_of_pairs_with_a_budget_before_it_looks():
+    options = ApplyOptions(target="train.py", pairs=4, budget="3m")
+    with pytest.raises(InputError, match="--pairs takes as long as it takes"):
+        conduct(options, Terminal(quiet=True))
+
+
 def test_an_unexpected_exception_is_a_bug_of_tfopt_and_shows_its_traceback(monkeypatch, capsys):
     def broken(*_, **__):
         raise ZeroDivisionError("no such luck")

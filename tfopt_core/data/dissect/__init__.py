@@ -8,7 +8,7 @@ and what is lost without each.
 from tfopt_core.data.dissect.apart import taken_apart
 from tfopt_core.data.dissect.functions import TracedFunction
 from tfopt_core.data.dissect.rebuild import shuffled
-from tfopt_core.data.dissect.seeds import passes_to_read
+from tfopt_core.data.dissect.seeds import passes_to_read, reshuffling, seeds_of
 from tfopt_core.data.dissect.walk import (
     datasets,
     graphs,
@@ -26,6 +26,8 @@ __all__ = [
     "is_batched",
     "known_cardinality",
     "passes_to_read",
+    "reshuffling",
+    "seeds_of",
     "shuffled",
     "stage_names",
     "taken_apart",

@@ -7,11 +7,12 @@ concatenation): shuffles before them draw then. A cache keeps the order of the p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.data.dissect.walk import class_name
+from tfopt_core.data.dissect.walk import class_name, datasets
 from tfopt_core.private_api import why_without
 
 Reads = Literal["none", "first", "every"]
@@ -41,6 +42,20 @@ def passes_to_read(dataset: Any) -> Reads:
     if drawn.later:
         return "every"
     return "first" if drawn.filled else "none"
+
+
+def reshuffling(dataset: Any) -> Iterator[Any]:
+    """Yield the reshuffling shuffles of a data set, the last one first."""
+    if why_without("shuffle-orders"):
+        return
+    for one in datasets(dataset):
+        if class_name(one) == "_ShuffleDataset" and one._reshuffle_each_iteration:
+            yield one
+
+
+def seeds_of(shuffle: Any) -> tuple[int, int]:
+    """Return what tf.data made of the global seed and that of a shuffle."""
+    return int(shuffle._seed), int(shuffle._seed2)
 
 
 def _drawn(dataset: Any) -> _SeedDraws:

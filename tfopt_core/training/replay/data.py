@@ -62,14 +62,18 @@ def read_first(workload: Workload, plan: DataPlan, rebuilt: Callable[[Workload],
     return ReplayData(epochs, _unread(epochs), first.dataset(dataset), shortened_to)
 
 
-def read_other(plan: DataPlan, first_source: Any, now: Clock = monotonic) -> ReplayData:
+def read_other(plan: DataPlan, first_source: Any, go_on: Callable[[Any], None] = lambda data: None,
+               now: Clock = monotonic) -> ReplayData:  # fmt: skip
     """Read the other side's data, of the same workload as the first side's, and return them.
 
     :param first_source: the first side's source.
+    :param go_on: called with the data set before it is read.
     """
     if _untouched_pydataset(plan) and plan.source.value is first_source.value:
         return ReplayData((), None, None)
-    epochs = _epochs(lower_plan(plan), PATIENCE * EPOCH_SECONDS, _forget, now)
+    dataset = lower_plan(plan)
+    go_on(dataset)
+    epochs = _epochs(dataset, PATIENCE * EPOCH_SECONDS, _forget, now)
     return ReplayData(epochs, _unread(epochs), None)
 
 

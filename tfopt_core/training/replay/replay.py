@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tfopt_core.data.lower import lower
 from tfopt_core.hooks.card import math_of
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.records.replay import SAME, Replayed
-from tfopt_core.training.build import Built, baseline_plans, build, load
+from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.distributed.distribution import Synchronous, distribution_of
 from tfopt_core.training.job import Job
 from tfopt_core.training.loops.train_functions import count_by, loop_of, made_function
@@ -29,6 +30,7 @@ from tfopt_core.training.replay.data import ReplayData, read_first, read_other, 
 from tfopt_core.training.replay.digests import FIRST_BATCHES, read_epoch
 from tfopt_core.training.replay.weights import restore_variables, save_variables, weight_difference
 from tfopt_core.training.sources import as_plan
+from tfopt_core.training.workload import Workload
 
 STEPS = 100
 MOST_STEPS_A_CALL = 10
@@ -52,6 +54,7 @@ def _first(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
         return baseline_plans(job, workload)["train"]
 
     workload = load(job)
+    again = workload.built_anew() if isinstance(workload, BuildsItself) else None
     data = read_first(workload, plan_of(workload), plan_of)
     folder.mkdir(parents=True, exist_ok=True)
     data.batches.save(str(folder / BATCHES))
@@ -66,7 +69,7 @@ def _first(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
         epochs=data.epochs,
         unread=data.unread,
         shortened_to=data.shortened_to,
-        reproducible=_same_again(data, built),
+        reproducible=_same_again(data, built, again if data.shortened_to is None else None),
     )
 
 
@@ -74,7 +77,8 @@ def _other(job: Job, folder: Path, load: Callable[[Job], Any]) -> Replayed:
     shortened_to = json.loads((folder / FACTS).read_text(encoding="utf-8"))["shortened_to"]
     workload = _cut(load(job), shortened_to)
     built = build(job, workload)
-    data = read_other(built.plans["train"].without_model(), as_plan(workload.train, "train").source)
+    own = as_plan(workload.train, "train").source
+    data = read_other(built.plans["train"].without_model(), own, _go_on(workload))
     trained = _train_from_stored(built, folder)
     difference = weight_difference(folder / FINAL, built.model.weights)
     return attrs.evolve(
@@ -92,14 +96,26 @@ def _cut(workload: Any, count: int | None) -> Any:
     return workload if count is None else shortened(workload, count)
 
 
-def _same_again(data: ReplayData, built: Built) -> bool | None:
-    """Return whether the first batches, built anew under the same seed, are the same."""
+def _go_on(workload: Workload) -> Callable[[Any], None]:
+    """Return what has a data set begin with the epoch that comes next in the workload's own."""
+    if isinstance(workload, BuildsItself):
+        return partial(workload.go_on, "train")
+    return lambda dataset: None
+
+
+def _same_again(data: ReplayData, built: Built, again: Any) -> bool | None:
+    """Return whether the first batches, built anew under the same seed, are the same.
+
+    :param again: the data of a workload that can't be loaded anew, built before they were read;
+        None if there are none.
+    """
     if not data.epochs or built.plans["train"].source.origin == "pydataset":
         return None  # which was read already, and may have changed its order
     first = data.epochs[0].first
-    again = read_epoch(lower(built.plans["train"]), most_batches=FIRST_BATCHES).first
-    count = min(len(first), len(again))  # fewer, if reading ran out of time
-    return count > 0 and first[:count] == again[:count]
+    dataset = lower(built.plans["train"]) if again is None else again
+    second = read_epoch(dataset, most_batches=FIRST_BATCHES).first
+    count = min(len(first), len(second))  # fewer, if reading ran out of time
+    return count > 0 and first[:count] == second[:count]
 
 
 def _own_difference(built: Built, folder: Path) -> float | None:

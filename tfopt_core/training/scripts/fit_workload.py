@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import attrs
 
-from tfopt_core.data import DataPlan
-from tfopt_core.data.lower import lower
+from tfopt_core.data import DataPlan, dissect
+from tfopt_core.data.lower import lower, lower_stages
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
 from tfopt_core.hooks.stack import Stack
@@ -24,15 +23,15 @@ from tfopt_core.training.precision import apply_precision, keep_in_float32
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import Compiled
 from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.epochs_read import EpochsRead
 from tfopt_core.training.scripts.fit_data import FitData, ended_after, unchanged
+from tfopt_core.training.scripts.judged_metric import judged_metric
 from tfopt_core.training.scripts.limits import cut_in_words
+from tfopt_core.training.scripts.shuffle_draws import ShuffleDraws
 from tfopt_core.training.scripts.stopping import stopping_after
 from tfopt_core.training.timed_function import TimedFunction
-from tfopt_core.training.workload import Workload, quality_direction
+from tfopt_core.training.workload import Workload
 
 BASELINE = "the script as it is"
-PREFERRED = ("val_accuracy", "val_loss")
 # The most steps of a dry build in one call of the train function.
 DRY_STEPS = 4
 
@@ -44,7 +43,7 @@ class ScriptSession(Protocol):
     precision: PrecisionPolicy
     default_policy: Any
     changes: tuple[Change, ...]
-    epochs_read: EpochsRead
+    shuffle_draws: ShuffleDraws
 
     @property
     def run(self) -> RunContext:
@@ -104,23 +103,27 @@ class FitWorkload(Workload):
             fit_index=call.number - 1,
         )
 
+    def built_anew(self) -> Any:
+        """Return the script's training data set built anew from its stages; None for other data,
+        and where a shuffle is in a part that stays as it is, and so would go on."""
+        import tensorflow as tf
+
+        given = self.call.splits["train"][0]
+        if not isinstance(given, tf.data.Dataset):
+            return None
+        anew = lower_stages(self.train.stages)
+        if not {*dissect.reshuffling(given)}.isdisjoint(dissect.reshuffling(anew)):
+            return None
+        self.go_on("train", anew)
+        return anew
+
+    def go_on(self, split: str, replacement: Any) -> None:
+        """Have a data set begin with the epoch that comes next in the script's own."""
+        self.session.shuffle_draws.go_on(self.call, split, replacement)
+
     def judged_by(self, metrics: tuple[str, ...]) -> str:
-        """Return the metric of quality if the recipe names none: the validation accuracy, or
-        another metric of which it is known whether higher or lower is better."""
-        known = [name for name in metrics if quality_direction(name) is not None]
-        better = [name for name in known if not name.endswith("loss")]
-        for names in (
-            [name for name in PREFERRED[:1] if name in metrics],
-            [name for name in better if name.startswith("val_")],
-            [name for name in PREFERRED[1:] if name in metrics],
-            [name for name in known if name.startswith("val_")],
-            better,
-            known,
-            list(metrics),
-        ):
-            if names:
-                return names[0]
-        return "loss"
+        """Return the metric of quality if the recipe names none."""
+        return judged_metric(metrics)
 
     def warnings(self, built: Built) -> tuple[str, ...]:
         """Return warnings about what the stack does to this fit."""
@@ -281,8 +284,7 @@ def _with_data(
 ) -> RunContext:
     import tensorflow as tf
 
-    go_on = functools.partial(workload.session.epochs_read.go_on, workload.call)
-    datasets = LoweredData(plans, before, go_on)
+    datasets = LoweredData(plans, before, workload.go_on)
     pydataset = workload.train.source.origin == "pydataset"
     run = attrs.evolve(run, datasets=datasets)
     if unchanged(plans["train"], before["train"]):

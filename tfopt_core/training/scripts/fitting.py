@@ -82,7 +82,7 @@ def train_fit(
             ended = perf_counter_ns()
             timed.uninstall()
         epochs = hooks.epochs_done - call.initial_epoch
-        workload.session.epochs_read.add(call, replaced, epochs)
+        workload.session.shuffle_draws.add(call, replaced, epochs)
         repeated_epochs = lengthen(history, call, stopped=timer.cut_short, validate=validate)
         result = FitOfScript(
             number=call.number,

@@ -20,11 +20,11 @@ from tfopt_core.training.precision import keep_in_float32, set_policy
 from tfopt_core.training.scripts.call import FitCall
 from tfopt_core.training.scripts.compiled import CompiledModels
 from tfopt_core.training.scripts.defaults import ScriptDefaults
-from tfopt_core.training.scripts.epochs_read import EpochsRead
 from tfopt_core.training.scripts.fit_data import FitData
 from tfopt_core.training.scripts.fit_workload import FitWorkload
 from tfopt_core.training.scripts.limits import cut_short
 from tfopt_core.training.scripts.seeding import Seeding
+from tfopt_core.training.scripts.shuffle_draws import ShuffleDraws
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
 
@@ -49,7 +49,7 @@ class Session:
     precision: PrecisionPolicy = attrs.field(factory=PrecisionPolicy)
     default_policy: Any = None
     changes: tuple[Change, ...] = ()
-    epochs_read: EpochsRead = attrs.field(factory=EpochsRead)
+    shuffle_draws: ShuffleDraws = attrs.field(factory=ShuffleDraws)
     calls: int = 0
     _run: RunContext | None = None
     _scope: Any = None
@@ -106,6 +106,8 @@ class Session:
         if self.seeding is not None:
             self.seeding.begin(job.seed)
             self._scopes.callback(self.seeding.end)
+        self.shuffle_draws.install()
+        self._scopes.callback(self.shuffle_draws.remove)
         self._surface.install()
         self._scopes.callback(self._surface.remove)
 

@@ -18,6 +18,7 @@ from tfopt_core.recipe.commented import commented_recipe
 from tfopt_core.recipe.writing import PlannedPlugin
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.estimate import Estimate
+from tfopt_core.statistics.wording import bound_in_words
 
 # Four pairs of whole runs are made if they take no longer than this; otherwise as many pairs of
 # runs cut short as fit the budget.
@@ -149,8 +150,9 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
         if target in PARTS
     ]
     if shares:
-        bound = "" if suggestion.bound is None else f", so at most {suggestion.bound:.2f}x"
-        parts.append(f"Here {' and '.join(shares)}{bound}.")
+        bound = bound_in_words(suggestion.bound)
+        most = f", so at most about {bound}" if bound else ""
+        parts.append(f"Here {' and '.join(shares)}{most}.")
     return " ".join(parts)
 
 
@@ -234,11 +236,19 @@ def what_bounds(diagnosed: Diagnosed) -> str:
         f"{share:.0%} of a step is {largest}: what shortens only the rest of it gains "
         f"{1 / share:.2f}x at most"
     )
+    if largest != "compute":
+        return sentence
     use = diagnosed.matmul
-    if largest == "compute" and use.share_computing is not None:
+    if use.share_computing is not None:
         sentence += (
             f"; while it computes, the model reaches {use.share_computing:.0%} of this machine's "
             f"fastest {use.dtype} matrix products"
+        )
+    most = bound_in_words(diagnosed.bounds.compute_rounding)
+    if most and diagnosed.roofline.fastest:
+        sentence += (
+            f"; at this machine's peak in {diagnosed.roofline.fastest} a step would be at most "
+            f"about {most} faster"
         )
     return sentence
 

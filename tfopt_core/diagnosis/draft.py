@@ -61,7 +61,7 @@ class LeftOut:
 class Draft:
     """The recipe of a first contact, before and after it was measured.
 
-    :param script: the script, as the recipe names it.
+    :param script: the script or module, as the recipe names it.
     :param diagnosed: the diagnosis of the script.
     :param stack: the plugins that stay, in their order.
     :param hopeful: whether they seem to save time, by the first steps.
@@ -91,9 +91,8 @@ class Draft:
 
         :param outcome: the result of measuring it, in sentences.
         """
-        name = Path(self.script).stem
         body = commented_recipe(
-            name=name,
+            name=WorkloadSpec(**self.workload).stem,
             description=f"What may make {Path(self.script).name} train faster, as tfopt proposed.",
             workload=self.workload,
             plugins=[
@@ -109,9 +108,11 @@ class Draft:
 
     def _heading(self) -> Iterator[str]:
         step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"
+        is_module = "module" in self.workload
+        command = f'"python -m {self.script}"' if is_module else Path(self.script).name
         shares = ", ".join(f"{getattr(self.diagnosed, part).share:.0%} {part}" for part in PARTS)
         yield (
-            f"Written by `tfopt apply {Path(self.script).name}`: a step of its fit took {step} "
+            f"Written by `tfopt apply {command}`: a step of its fit took {step} "
             f"({shares}). Measure it again with `tfopt apply` and this file; every line may be "
             "changed."
         )
@@ -132,7 +133,7 @@ def draft_of(
         measure["pairs"] = pairs
     if budget is not None:
         measure["budget"] = budget
-    return Draft(spec.script or "", spec.to_dict(), diagnosed, proposed(diagnosed), measure=measure)
+    return Draft(spec.label, spec.to_dict(), diagnosed, proposed(diagnosed), measure=measure)
 
 
 def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
@@ -299,9 +300,9 @@ def is_unchanged(text: str) -> bool:
     return bool(mark) and digest.strip() == _digest(body)
 
 
-def recipe_path(script: Path, folder: Path) -> Path:
+def recipe_path(stem: str, folder: Path) -> Path:
     """Return the path of a script's recipe: `train.tfopt.toml` in the folder."""
-    return folder / f"{script.stem}.tfopt.toml"
+    return folder / f"{stem}.tfopt.toml"
 
 
 def check_free(path: Path) -> None:

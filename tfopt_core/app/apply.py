@@ -9,7 +9,8 @@ import attrs
 
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.command_request import make_request, seconds_of
-from tfopt_core.app.first_contact import is_script, keep_outcome, look_at, prepared_for
+from tfopt_core.app.first_contact import keep_outcome, look_at, prepared_for
+from tfopt_core.app.pasted_command import read_command
 from tfopt_core.diagnosis.draft import LeftOut, what_bounds
 from tfopt_core.records.diagnosis import Diagnosed
 
@@ -53,8 +54,9 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     limits = Limits(total=limit)
     target, contact = options.target, None
-    if is_script(target):
-        contact = look_at(options, limits, view)
+    command = read_command(target)
+    if command is not None:
+        contact = look_at(options, command, limits, view)
         if contact.prepared is None:
             draft = contact.draft
             return NothingToMeasure(

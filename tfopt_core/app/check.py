@@ -55,7 +55,7 @@ def check_recipe(
 
 def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list[Problem]:
     """Return the problems of plugins and settings that cannot be used with a script."""
-    if not isinstance(reading.value("workload.script"), str):
+    if not any(isinstance(reading.value(f"workload.{key}"), str) for key in ("script", "module")):
         return []
     problems = []
     for stacked in plugins:
@@ -72,16 +72,19 @@ def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list
 
 def _workload_problems(reading: Reading) -> list[Problem]:
     problems = []
-    use, factory, script = (
-        reading.value(f"workload.{key}") for key in ("use", "factory", "script")
+    use, factory, script, module, folder = (
+        reading.value(f"workload.{key}") for key in ("use", "factory", "script", "module", "folder")
     )
     named = {
         "use": WorkloadSpec(use=use) if isinstance(use, str) and use else None,
         "factory": WorkloadSpec(factory=factory) if isinstance(factory, str) and factory else None,
         "script": WorkloadSpec(script=script) if isinstance(script, str) and script else None,
+        "module": WorkloadSpec(module=module) if isinstance(module, str) and module else None,
     }
     for key, spec in named.items():
-        missing = missing_workload(spec, reading.directory) if spec else None
+        # `python -m` finds a module from where it runs
+        below = folder if key == "module" and isinstance(folder, str) else ""
+        missing = missing_workload(spec, reading.directory / below) if spec else None
         if missing is not None:
             problems.append(reading.problem(f"workload.{key}", missing))
     return problems

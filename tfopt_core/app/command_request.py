@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tfopt_core.app.check import check_recipe
+from tfopt_core.app.pasted_command import check_as_recipe, read_command
 from tfopt_core.app.project import project_of
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
@@ -38,13 +39,21 @@ def make_request(
 ) -> tuple[Request, Path]:
     """Check everything that can be checked without TensorFlow. Return a request.
 
+    :param target: a recipe; or a script or a command that starts one, which has no stack.
     :param compares: whether baseline and stack will be compared.
     :param keeps: whether anything is stored in the project.
     :returns: the request, and the folder of the project's results.
     :raises InputError: for invalid input, with all problems of a recipe at once.
     """
     check_environment(os.environ)
-    checked = check_recipe(target, overrides, compares=compares)
+    command = read_command(target)
+    checked = (
+        check_recipe(target, overrides, compares=compares)
+        if command is None
+        else check_as_recipe(command, overrides)
+    )
+    environment = {**os.environ, **checked.recipe.workload.environment}
+    check_environment(environment)
     if save_to is not None and save_to.suffix != ".keras":
         raise InputError(f'--save: "{save_to}" does not end in .keras, the format of Keras 3')
     for option, path in (("--save", save_to), ("--json", json_path)):
@@ -60,7 +69,7 @@ def make_request(
         reading=checked.reading,
         machine=read_machine(),
         folder=results / "runs" / new_id(),
-        environment=os.environ,
+        environment=environment,
         save_to=save_to,
         debug=debug,
     )
@@ -100,7 +109,7 @@ def checkpoints_of(
         return None
     from tfopt_core.app.checkpoints import FOLDER, open_checkpoints
 
-    if request.recipe.workload.script is not None:
+    if request.recipe.workload.is_script:
         raise InputError(
             "a script keeps its own checkpoints (keras.callbacks.BackupAndRestore); tfopt's need a "
             "factory: leave --resume, --checkpoint-every and --checkpoints out"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tfopt_core.app.command_request import temporary_request
+from tfopt_core.app.pasted_command import refuse_command
 from tfopt_core.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def export_recipe(
     """
     from tfopt_core.export.ask import write_down
 
+    refuse_command(target, "tfopt export")
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f'--output: there is no folder "{output.parent}"')
     if output is not None and output.exists():  # it may be the workload's own

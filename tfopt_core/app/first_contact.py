@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.errors import InputError, RecipeError
+from tfopt_core.app.pasted_command import ScriptCommand, check_command, without_places
+from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
+from tfopt_core.recipe import WorkloadSpec
 
 if TYPE_CHECKING:
     from tfopt_core.app.apply_options import ApplyOptions
@@ -21,11 +23,6 @@ if TYPE_CHECKING:
     from tfopt_core.records.results import Results
     from tfopt_core.trials.request import Request
     from tfopt_core.workers.supervise import Limits
-
-
-def is_script(target: str) -> bool:
-    """Return whether the target of a command is a script."""
-    return target.endswith(".py")
 
 
 @attrs.frozen
@@ -38,10 +35,11 @@ class Contact:
     prepared: tuple[Prepared, Request] | None
 
 
-def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
+def look_at(options: ApplyOptions, command: ScriptCommand, limits: Limits, view: View) -> Contact:
     """Look at a script for some seconds, and write the recipe that is worth measuring.
 
-    :param options: those of `tfopt apply`, with the script as target.
+    :param options: those of `tfopt apply`.
+    :param command: the script that is their target.
     :param view: shows the progress and the proposal.
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
@@ -57,7 +55,6 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
     )
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.recipe import WorkloadSpec
     from tfopt_core.recipe.writing import recipe_text
     from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.spawn import SpawnRunner
@@ -67,45 +64,46 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
             f'"{options.target}" is a script itself; leave --script out, or name a recipe'
         )
     if options.resuming:
-        name = f"{Path(options.target).stem}.tfopt.toml"
-        raise InputError(f"--resume needs a recipe: tfopt apply {name} --resume")
+        name = WorkloadSpec(script=command.script, module=command.module).stem
+        raise InputError(f"--resume needs a recipe: tfopt apply {name}.tfopt.toml --resume")
     if options.pairs is not None and options.budget is not None:
         # said before a look of a minute, not of the recipe that it writes
         raise InputError("--pairs takes as long as it takes; leave --budget or --pairs out")
-    script = checked_script(options.target)
-    workload = {"script": script, **options.workload()}
+    if command.arguments and options.arguments:
+        raise InputError("the script has arguments in the command and after --; give them once")
+    command = check_command(command)
+    script = command.label
+    workload = {**command.workload(), **options.workload()}
     # for a recipe that lies in another folder
-    elsewhere = {**workload, "script": str(Path(script).absolute()), "folder": str(Path.cwd())}
+    elsewhere = {**command.workload(in_folder=Path.cwd()), **options.workload()}
     if options.write_to is not None and options.write_to.absolute().parent != Path.cwd():
         workload = elsewhere
-    path = options.write_to or recipe_path(Path(script), Path.cwd())
+    spec = WorkloadSpec(**workload)
+    path = options.write_to or recipe_path(spec.stem, Path.cwd())
     check_free(path)
     with tempfile.TemporaryDirectory(prefix="tfopt-look-") as folder:
 
         def request_for(text: str) -> Request:
             trial = Path(folder) / "trial.toml"
             trial.write_text(text, encoding="utf-8")
-            request, _ = make_request(
-                str(trial), options.overrides, compares=False, keeps=False, debug=options.debug
-            )
+            with without_places(script, trial):
+                request, _ = make_request(
+                    str(trial), options.overrides, compares=False, keeps=False, debug=options.debug
+                )
             return attrs.evolve(request, folder=Path(folder) / "runs" / trial.stem)
 
         bare = recipe_text(
-            name=Path(script).stem, description="", workload=elsewhere, plugins=(), measure={}
+            name=spec.stem, description="", workload=elsewhere, plugins=(), measure={}
         )
         request = request_for(bare)
         with view.phases() as on_phase:
             on_phase(f"running {script} up to its first fit")
             installed = inspect_plugins()
-            try:
+            with without_places(script, Path(folder) / "trial.toml"):
                 diagnosed = diagnose(
                     request, SpawnRunner(limits=limits), installed, on_phase, quick=True
                 )
-            except RecipeError as error:
-                # the user has not written the recipe that has these problems
-                messages = "; ".join(problem.message for problem in error.problems)
-                raise InputError(f"{script}: {messages}") from error
-        draft = draft_of(diagnosed, WorkloadSpec(**workload), options.budget, options.pairs)
+        draft = draft_of(diagnosed, spec, options.budget, options.pairs)
         view.look(draft)
         to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
 
@@ -142,20 +140,6 @@ def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
         return f"it took more than {seconds:.0f} s to try" if monotonic() > end else None
 
     return late
-
-
-def checked_script(script: str) -> str:
-    """Return the script's path for a recipe in the working directory.
-
-    :raises InputError: if there is no such file.
-    """
-    path = Path(script)
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "is not there"
-        raise InputError(f'the script "{script}" {what}')
-    absolute = path.absolute()
-    here = Path.cwd()
-    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
 
 
 def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]:

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.app.check import check_recipe
+from tfopt_core.app.pasted_command import check_command, read_command
 from tfopt_core.errors import InputError, RecipeError, did_you_mean
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.recipe.commented import commented_recipe
@@ -26,11 +27,12 @@ _TARGET = re.compile(r"\s*([^<>=\s]+)\s*([<>])=\s*(\S+)\s*")
 
 @attrs.frozen
 class Subject:
-    """The workload: its key in the recipe ("script", "factory", "use"), and the value."""
+    """The workload: its key in the recipe ("script", "module", "factory", "use"), its value."""
 
     key: str
     value: str
     args: tuple[str, ...] = ()
+    environment: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def stem(self) -> str:
@@ -44,8 +46,10 @@ class Subject:
         """Return the `[workload]` table of a recipe in this folder, from which its paths start."""
         table: dict[str, Any] = {self.key: self.value}
         place, colon, name = self.value.rpartition(":")
-        if self.key == "script":
-            table["script"] = _seen_from(folder, self.value)
+        if self.key in ("script", "module"):
+            if self.key == "script":
+                table["script"] = _seen_from(folder, self.value)
+            table["environment"] = dict(self.environment) or None
             table["args"] = list(self.args) or None
             # a script opens files relative to where it runs: here, as the user runs it
             table["folder"] = _seen_from(folder, ".") if folder.resolve() != Path.cwd() else None
@@ -55,7 +59,7 @@ class Subject:
 
 
 def find_subject(target: str, args: str | None = None) -> Subject:
-    """Return the workload of a script's path, a factory's place or a workload's name.
+    """Return the workload of a script's path or command, a factory's place or a workload's name.
 
     :param args: the arguments of a script, quoted as in a shell.
     :raises InputError: if there is no such workload, or arguments are given without a script.
@@ -67,6 +71,14 @@ def find_subject(target: str, args: str | None = None) -> Subject:
             hint = did_you_mean(path.name, nearby) or "give the path of a Python file"
             raise InputError(f'there is no script "{target}"; {hint}')
         return Subject("script", target, _split(args or ""))
+    command = read_command(target)
+    if command is not None:
+        if args is not None and command.arguments:
+            raise InputError("the script has arguments in the command and in --args; give one")
+        command = check_command(command)
+        key = "script" if command.script else "module"
+        arguments = command.arguments or _split(args or "")
+        return Subject(key, command.label, arguments, command.environment)
     if args:
         raise InputError("--args are the arguments of a script; give a factory [workload.options]")
     if ":" in target:

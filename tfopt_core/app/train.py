@@ -132,7 +132,7 @@ def runners_of(request: Request) -> Iterator[tuple[Runner, Runner]]:
 
     aloud = SpawnRunner(capture=False, limits=NO_LIMITS)
     # a process of a cluster, and that of a script, must be the first to use TensorFlow
-    if request.recipe.workload.script is not None or cluster_of(request) is not None:
+    if request.recipe.workload.is_script or cluster_of(request) is not None:
         yield SpawnRunner(), aloud
         return
     # the dry build and the training are forks of one process, which starts TensorFlow once

@@ -58,10 +58,11 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
     """Train without and with a stack, and print the gain.
 
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
-    is an unchanged Keras script (train.py): tfopt looks at it for some seconds, writes the recipe
-    train.tfopt.toml with what is worth trying, and measures it. If no plugin seems to save time, it
-    prints what bounds a step and what each plugin did, and ends with status 0. Arguments after --
-    are the script's own. Workload, script and plugins are executed.
+    is an unchanged Keras script: train.py, or as you start it, "python -m package.train --lr 0.1".
+    tfopt looks at it for some seconds, writes the recipe train.tfopt.toml with what is worth
+    trying, and measures it. If no plugin seems to save time, it prints what bounds a step and what
+    each plugin did, and ends with status 0. Arguments after -- are the script's own. Workload,
+    script and plugins are executed.
     """
     from tfopt_core.app.apply import NothingToMeasure, conduct
     from tfopt_core.app.apply_options import ApplyOptions

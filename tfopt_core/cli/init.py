@@ -74,7 +74,8 @@ def init(
     force: bool,
     debug: bool,
 ) -> None:
-    """Write a recipe for TARGET: a script (train.py), or a factory (module:callable).
+    """Write a recipe for TARGET: a script (train.py, "python -m package.train"), or a factory
+    (module:callable).
 
     Without a TARGET, it prompts for one. The stack holds plugins that leave the training exactly as
     it is, and the file others to switch on, unless --plugin or --diagnose chooses the stack.

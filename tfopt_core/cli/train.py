@@ -48,7 +48,8 @@ def train(
 ) -> int:
     """Train RECIPE once with its stack, without a baseline.
 
-    For production use. The output of the workload is shown.
+    For production use. The output of the workload is shown. RECIPE may be a script as you start it,
+    "python train.py --lr 0.1", which has no stack; --adapt finds its fastest exact loop.
     """
     import attrs
 
@@ -69,7 +70,7 @@ def train(
     point = checkpoints_of(request, results, resume=resume, every=every, folder=folder, adapt=adapt)
     console = make_console()
     on_adapted = (lambda adapted: console.print(render_adapted(adapted))) if adapt else None
-    if request.recipe.workload.script is not None:
+    if request.recipe.workload.is_script:
         with runners_of(request) as (quiet, aloud):
             run = train_script(request, quiet, aloud, on_adapted)
         console.print(render_script(run, request.save_to))

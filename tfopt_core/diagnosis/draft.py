@@ -18,6 +18,7 @@ from tfopt_core.recipe.commented import commented_recipe
 from tfopt_core.recipe.writing import PlannedPlugin
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.estimate import Estimate
+from tfopt_core.statistics.wording import bound_in_words
 
 # Four pairs of whole runs are made if they take no longer than this; otherwise as many pairs of
 # runs cut short as fit the budget.
@@ -60,7 +61,7 @@ class LeftOut:
 class Draft:
     """The recipe of a first contact, before and after it was measured.
 
-    :param script: the script, as the recipe names it.
+    :param script: the script or module, as the recipe names it.
     :param diagnosed: the diagnosis of the script.
     :param stack: the plugins that stay, in their order.
     :param hopeful: whether they seem to save time, by the first steps.
@@ -90,9 +91,8 @@ class Draft:
 
         :param outcome: the result of measuring it, in sentences.
         """
-        name = Path(self.script).stem
         body = commented_recipe(
-            name=name,
+            name=WorkloadSpec(**self.workload).stem,
             description=f"What may make {Path(self.script).name} train faster, as tfopt proposed.",
             workload=self.workload,
             plugins=[
@@ -108,9 +108,11 @@ class Draft:
 
     def _heading(self) -> Iterator[str]:
         step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"
+        is_module = "module" in self.workload
+        command = f'"python -m {self.script}"' if is_module else Path(self.script).name
         shares = ", ".join(f"{getattr(self.diagnosed, part).share:.0%} {part}" for part in PARTS)
         yield (
-            f"Written by `tfopt apply {Path(self.script).name}`: a step of its fit took {step} "
+            f"Written by `tfopt apply {command}`: a step of its fit took {step} "
             f"({shares}). Measure it again with `tfopt apply` and this file; every line may be "
             "changed."
         )
@@ -131,7 +133,7 @@ def draft_of(
         measure["pairs"] = pairs
     if budget is not None:
         measure["budget"] = budget
-    return Draft(spec.script or "", spec.to_dict(), diagnosed, proposed(diagnosed), measure=measure)
+    return Draft(spec.label, spec.to_dict(), diagnosed, proposed(diagnosed), measure=measure)
 
 
 def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
@@ -149,8 +151,9 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
         if target in PARTS
     ]
     if shares:
-        bound = "" if suggestion.bound is None else f", so at most {suggestion.bound:.2f}x"
-        parts.append(f"Here {' and '.join(shares)}{bound}.")
+        bound = bound_in_words(suggestion.bound)
+        most = f", so at most about {bound}" if bound else ""
+        parts.append(f"Here {' and '.join(shares)}{most}.")
     return " ".join(parts)
 
 
@@ -234,11 +237,19 @@ def what_bounds(diagnosed: Diagnosed) -> str:
         f"{share:.0%} of a step is {largest}: what shortens only the rest of it gains "
         f"{1 / share:.2f}x at most"
     )
+    if largest != "compute":
+        return sentence
     use = diagnosed.matmul
-    if largest == "compute" and use.share_computing is not None:
+    if use.share_computing is not None:
         sentence += (
             f"; while it computes, the model reaches {use.share_computing:.0%} of this machine's "
             f"fastest {use.dtype} matrix products"
+        )
+    most = bound_in_words(diagnosed.bounds.compute_rounding)
+    if most and diagnosed.roofline.fastest:
+        sentence += (
+            f"; at this machine's peak in {diagnosed.roofline.fastest} a step would be at most "
+            f"about {most} faster"
         )
     return sentence
 
@@ -289,9 +300,9 @@ def is_unchanged(text: str) -> bool:
     return bool(mark) and digest.strip() == _digest(body)
 
 
-def recipe_path(script: Path, folder: Path) -> Path:
+def recipe_path(stem: str, folder: Path) -> Path:
     """Return the path of a script's recipe: `train.tfopt.toml` in the folder."""
-    return folder / f"{script.stem}.tfopt.toml"
+    return folder / f"{stem}.tfopt.toml"
 
 
 def check_free(path: Path) -> None:

@@ -18,6 +18,7 @@ from tfopt_core.diagnosis.input_findings import (
     shape_findings,
     stage_costs,
 )
+from tfopt_core.diagnosis.roofline import roofline_of
 from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, share_of_peak
 from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
 from tfopt_core.errors import describe
@@ -26,7 +27,7 @@ from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far, why_without
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, EpochPart, MatmulUse
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, EpochPart, MatmulUse, Roofline
 from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built, build, load
@@ -86,6 +87,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     begin("looking at the data and the graph")
     graph, why_no_graph = _traced(built, rounds.batch)
     matmul = _matmul(built, rounds, graph, why_no_graph)
+    bounding = _roofline(built, rounds, graph, why_no_graph)
     compared = compare_loops(built, begin) if task.quick else None
     findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
     ends: tuple[EpochPart, ...] = ()
@@ -94,11 +96,13 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
         # what a script writes stays in a private folder
         ends = epoch_parts(built, rounds.batch, all_callbacks=task.is_private)
     diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
+    diagnosis = attrs.evolve(diagnosis, floor=bounding.floor)
     if compared is not None:
         diagnosis = attrs.evolve(diagnosis, loops=compared.loops, compared=compared.complete)
     result = _diagnosed(diagnosis, job, workload, built, rounds, parts, matmul)
     result = attrs.evolve(
         result,
+        roofline=bounding,
         warnings=(
             *result.warnings,
             *chain.from_iterable(resolved.search_notes.values()),
@@ -150,6 +154,13 @@ def _matmul(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not: 
         share_of_step=share_of_peak(operations, rounds.rounds, dtype, whole_step=True),
         peaks={name: median([r.peaks[name] for r in rounds.rounds]) for name in last},
     )
+
+
+def _roofline(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not: str) -> Roofline:
+    try:
+        return roofline_of(built, graph, why_not, rounds.rounds)
+    except Exception as error:  # a graph or a model that the counting does not understand
+        return Roofline(why_not=f"counting its operations {describe(error)}")
 
 
 def _input_findings(built: Built, rounds: LoopRounds, parts: Parts) -> Iterator[Finding]:
@@ -294,7 +305,8 @@ def _diagnosed(
         bounds=Bounds(
             input=_finite(diagnosis.bound(("input",))),
             dispatch=_finite(diagnosis.bound(("dispatch",))),
-            compute=_finite(diagnosis.bound(("compute",))),
+            compute=_finite(diagnosis.bound(("compute",), diagnosis.floor.same_precision)),
+            compute_rounding=_finite(diagnosis.bound(("compute",), diagnosis.floor.any_precision)),
             input_and_dispatch=_finite(diagnosis.bound(("input", "dispatch"))),
         ),
         matmul=matmul,

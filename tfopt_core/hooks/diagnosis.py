@@ -44,6 +44,29 @@ class ComparedLoop:
 
 
 @attrs.frozen(kw_only=True)
+class ComputeFloor:
+    """The least seconds in which this machine can compute what a step multiplies and moves.
+
+    `same_precision` holds for a plugin that keeps each value ("exact", "order"), `any_precision`
+    for one that may round otherwise. Both are 0.0 where nothing is known.
+    """
+
+    same_precision: float = 0.0
+    any_precision: float = 0.0
+
+    def of(self, math: str, model_change: str = "none") -> float:
+        """Return the least seconds for a plugin with this `math()` and `model_change`.
+
+        A plugin that changes the model, or trains otherwise, may leave work out.
+        """
+        if model_change != "none":
+            return 0.0
+        if math in ("exact", "order"):
+            return self.same_precision
+        return self.any_precision if math == "rounding" else 0.0
+
+
+@attrs.frozen(kw_only=True)
 class StepFacts:
     """What is observed of a training and of one of its steps.
 
@@ -82,7 +105,8 @@ class Diagnosis(StepFacts):
     by split (`tfopt_core.DataPlan`). `matmul_share` is the share of the machine's measured
     matrix-product peak that the model reaches while it computes, None where its operations cannot
     be counted; `matmul_peaks` are those peaks in operations a second, by dtype ("float32", and
-    "bfloat16" or "float16" where the hardware has them). `loops` were `compared` with Keras' own
+    "bfloat16" or "float16" where the hardware has them). `floor` is the least time in which this
+    machine can compute the step. `loops` were `compared` with Keras' own
     while it trained, where that was asked for.
     """
 
@@ -92,13 +116,15 @@ class Diagnosis(StepFacts):
     compute_seconds: float
     matmul_share: float | None = None
     matmul_peaks: Mapping[str, float] = attrs.field(factory=dict)
+    floor: ComputeFloor = attrs.field(factory=ComputeFloor)
     plans: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     loops: tuple[ComparedLoop, ...] = ()
     compared: bool = False
 
-    def bound(self, targets: Iterable[str]) -> float:
+    def bound(self, targets: Iterable[str], floor: float = 0.0) -> float:
         """Return the most that a plugin with these `targets` can gain: the speedup of a step if its
-        targets took no time. It is infinite if nothing else takes time.
+        targets took no time, or compute no more than `floor` seconds. It is infinite if nothing
+        else takes time.
 
         The remaining parts take their time: the input pipeline the time that it takes alone, since
         the wait for it may be hidden behind the rest, and the rest the time without input. A plugin
@@ -115,11 +141,15 @@ class Diagnosis(StepFacts):
             "dispatch": self.dispatch_seconds,
             "compute": self.compute_seconds,
         }
-        least = [sum(seconds[part] for part in ("dispatch", "compute") if part not in taken)]
+        # what is left of each part
+        after = {part: 0.0 if part in taken else seconds[part] for part in PARTS}
+        if "compute" in taken:
+            after["compute"] = min(floor, self.compute_seconds)
+        least = [after["dispatch"] + after["compute"]]
         if "input" not in taken:
             least.append(self.data_seconds)
         if "dispatch" not in taken:
-            least.append(self.step_seconds - sum(seconds[part] for part in taken))
+            least.append(self.step_seconds - sum(seconds[part] - after[part] for part in PARTS))
         left = max(least)
         if left <= 0:
             return float("inf")

@@ -18,6 +18,7 @@ from pathlib import Path
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Recipe
 from tfopt_core.training.factory import named_workloads
+from tfopt_core.training.module_place import module_file
 from tfopt_core.training.runtime import recorded_environment
 from tfopt_core.trials.request import Request
 from tfopt_core.version import __version__
@@ -103,6 +104,12 @@ def _code_of_workload(recipe: Recipe) -> dict[str, str]:
         files = [path for top in tops for path in _files_of_module(top)]
         return {f'code of workload "{spec.use}"': _hash_of(files)}
     place = spec.script or (spec.factory or "").rpartition(":")[0]
+    if spec.module is not None:
+        file = module_file(spec.module, recipe.working_directory)
+        if not file.is_relative_to(recipe.working_directory.resolve()):
+            return {f'code of "{spec.module}"': _hash_of(_python_below(file.parent))}
+        # it imports from where it runs
+        place = str(recipe.working_directory / "module.py")
     if place.endswith(".py"):
         folder = (recipe.directory / place).resolve().parent
         return {f'"{path}"': _hash_of([path]) for path in sorted(_python_below(folder))}

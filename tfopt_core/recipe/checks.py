@@ -25,6 +25,13 @@ _TOO_LARGE = "this whole number does not fit 64 bits"
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)? ?(?:(\d+(?:\.\d+)?)m)? ?(?:(\d+(?:\.\d+)?)s)?")
 
 
+# Where modules are found, and how the interpreter starts: tfopt's own processes need them as well.
+INTERPRETER_VARIABLES = frozenset([
+    "PYTHONHOME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP", "PYTHONOPTIMIZE",
+    "PYTHONINSPECT", "PYTHONPLATLIBDIR",
+])  # fmt: skip
+
+
 @attrs.frozen
 class Fault:
     """A message about a value, without file and line; `at` is the path to the wrong part of it."""
@@ -169,6 +176,35 @@ def texts(value: object) -> tuple[str, ...]:
     if wrong:
         raise Invalid(*wrong)
     return tuple(value)
+
+
+def variables(value: object) -> dict[str, str]:
+    """Return a table of environment variables, without those that only the interpreter's start
+    reads."""
+    if not isinstance(value, Mapping):
+        raise expected("a table", value)
+    faults = [
+        Fault(f"expected a string, got {show(item)}", at=(name,))
+        for name, item in value.items()
+        if not isinstance(item, str) or "\0" in item
+    ]
+    faults += [
+        Fault(
+            f"{name} is about the start of Python, and tfopt starts it",
+            f"set it for tfopt itself: {name}=... tfopt ...",
+            at=(name,),
+        )
+        for name in value
+        if name in INTERPRETER_VARIABLES
+    ]
+    faults += [
+        Fault("this cannot be the name of an environment variable", at=(name,))
+        for name in value
+        if not name or "=" in name or "\0" in name
+    ]
+    if faults:
+        raise Invalid(*faults)
+    return dict(value)
 
 
 def free_table(value: object) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def commented_recipe(
     schema: str = "",
 ) -> str:
     """Return the text of a recipe as `recipe_text` does, with further keys as comments."""
-    kind = "script" if "script" in workload else "factory"
+    kind = "script" if {"script", "module"} & set(workload) else "factory"
     given = {"workload": workload, "measure": measure}
     return recipe_text(
         name=name, description=description, workload=workload, plugins=plugins, measure=measure,

@@ -16,9 +16,9 @@ from tfopt_core.recipe.checks import Fault
 from tfopt_core.recipe.table import Checked, Nested, Table, exactly_one, to_json
 from tfopt_core.recipe.tree import Place
 
-WORKLOAD_CHOICES = ("use", "factory", "script")
-# Only scripts have these.
-SCRIPT_KEYS = ("args", "folder", "isolate", "fit", "max_epochs", "max_steps")
+WORKLOAD_CHOICES = ("use", "factory", "script", "module")
+# Only scripts have these, started by their path or as a module.
+SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "fit", "max_epochs", "max_steps")
 TARGET_BOUNDS = ("at_least", "at_most")
 
 
@@ -92,16 +92,22 @@ class PluginEntry:
 class WorkloadSpec(Table):
     """What is trained: a workload by name, a factory, or an unmodified script.
 
-    For a script: `args` are its arguments; `folder` is its working directory, None for the
-    recipe's folder; with `isolate` (None means yes) each measured run writes to a private
-    folder; `fit` is the number of the judged call of `fit`, from 1, None for all of them
-    together; `max_epochs` and `max_steps` cut each call short, for a quick look.
+    A script is given by its path (`python train.py`), or as a `module` (`python -m package.train`).
+    Its `args` are its arguments; `environment` are variables that its processes start with;
+    `folder` is its working directory, None for the recipe's folder; with `isolate` (None means yes)
+    each measured run writes to a private folder; `fit` is the number of the judged call of `fit`,
+    from 1, None for all of them together; `max_epochs` and `max_steps` cut each call short, for a
+    quick look.
     """
 
     use: str | None = attrs.field(default=None, validator=Checked(checks.word))
     factory: str | None = attrs.field(default=None, validator=Checked(checks.word))
     script: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    module: str | None = attrs.field(default=None, validator=Checked(checks.word))
     args: tuple[str, ...] = attrs.field(default=(), validator=Checked(checks.texts))
+    environment: Mapping[str, str] = attrs.field(
+        factory=dict, validator=Checked(checks.variables), hash=False
+    )
     folder: str | None = attrs.field(default=None, validator=Checked(checks.word))
     isolate: bool | None = attrs.field(default=None, validator=Checked(checks.flag))
     fit: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
@@ -115,8 +121,18 @@ class WorkloadSpec(Table):
 
     @property
     def label(self) -> str:
-        """The name, factory or script, as in the recipe."""
-        return self.use or self.factory or self.script or ""
+        """The name, factory, script or module, as in the recipe."""
+        return self.use or self.factory or self.script or self.module or ""
+
+    @property
+    def stem(self) -> str:
+        """The name of files and results of a script, as in `train.tfopt.toml`."""
+        return Path(self.script).stem if self.script else self.label.rpartition(".")[2]
+
+    @property
+    def is_script(self) -> bool:
+        """Whether a script is run, by its path or as a module."""
+        return self.script is not None or self.module is not None
 
     @property
     def key(self) -> str:
@@ -127,7 +143,7 @@ class WorkloadSpec(Table):
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
         """Yield a fault unless there is one workload, and for keys that do not apply to it."""
         yield from exactly_one(given, WORKLOAD_CHOICES, "workload")
-        if "script" in given:
+        if given & {"script", "module"}:
             for key in ("epochs", "batch_size"):
                 if key in given:
                     mend = "remove it"
@@ -225,7 +241,7 @@ class Recipe(Table):
     def rules(cls, given: Set[str]) -> Iterable[Fault]:
         """Yield a fault if the workload is missing."""
         if "workload" not in given:
-            yield Fault("no workload", "add [workload] with use, factory or script")
+            yield Fault("no workload", "add [workload] with use, factory, script or module")
 
     @property
     def directory(self) -> Path:

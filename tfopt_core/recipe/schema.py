@@ -35,11 +35,13 @@ DESCRIPTIONS = {
     "plugins": "The stack, in order; each plugin at most once.",
     "plugins.use": "The plugin's name; `tfopt plugins` lists those that are installed.",
     "plugins.enabled": "Whether the plugin is in the stack; false keeps its place.",
-    "workload": "What is trained: one of use, factory and script.",
+    "workload": "What is trained: one of use, factory, script and module.",
     "workload.use": "A workload by name, one that ships or that a distribution registers.",
     "workload.factory": '"package.module:callable" or "path/to/file.py:callable".',
     "workload.script": "An unmodified Keras script, relative to this file.",
+    "workload.module": "A script that is started as `python -m` starts it: package.module.",
     "workload.args": "Arguments of the script.",
+    "workload.environment": "Environment variables that the processes of the script start with.",
     "workload.folder": "Where the script runs, relative to this file; its folder by default.",
     "workload.isolate": "Whether each measured run writes into a private folder instead.",
     "workload.fit": "Number of the judged call of fit, from 1; all calls together by default.",
@@ -78,6 +80,11 @@ _CHECKS: Mapping[Callable[[object], Any], Schema] = {
     checks.at_least_zero: {"type": "number", "minimum": 0},
     checks.texts: {"type": "array", "items": {"type": "string"}},
     checks.free_table: {"type": "object"},
+    checks.variables: {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "propertyNames": {"not": {"enum": sorted(checks.INTERPRETER_VARIABLES)}},
+    },
     checks.duration: {
         "anyOf": [
             {"type": "string", "minLength": 2, "pattern": _DURATION},

@@ -105,5 +105,5 @@ def exactly_one(given: Set[str], names: tuple[str, ...], what: str) -> Iterator[
         yield Fault(f"no {what}", f"give {listing(names, 'or')}")
     elif len(present) > 1:
         both = listing([f'"{name}"' for name in present], "and")
-        count = {2: "two", 3: "three"}[len(present)]
+        count = {2: "two", 3: "three", 4: "four"}[len(present)]
         yield Fault(f"{count} {what}s: {both}", "keep one of them", at=(present[1],))

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.hooks.diagnosis import StepFacts
+from tfopt_core.hooks.diagnosis import ComputeFloor, StepFacts
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.records.in_run import Adapted
@@ -60,11 +60,15 @@ class EpochPart:
 @attrs.frozen(kw_only=True)
 class Bounds:
     """The most that a plugin for one part of a step can gain, as a factor; None for no bound.
-    `input_and_dispatch` is for both together: what is left is the model itself."""
+
+    `compute` is for one that keeps each value; `compute_rounding` for one that may compute in the
+    fastest type. `input_and_dispatch` is for both together: what is left is the model itself.
+    """
 
     input: float | None
     dispatch: float | None
     compute: float | None
+    compute_rounding: float | None
     input_and_dispatch: float | None
 
 
@@ -84,6 +88,27 @@ class MatmulUse:
     share_computing: float | None
     share_of_step: float | None
     peaks: dict[str, float]
+
+
+@attrs.frozen(kw_only=True)
+class Roofline:
+    """What bounds the gain of plugins for compute: the least work of a step, and the machine's
+    peaks.
+
+    `operations` are those of matrix products and convolutions, `bytes` what must be moved between
+    memory and processor. `peaks` are operations a second by type, of which `fastest` is the
+    fastest. `floor` is the least time. `uncounted` is what could not be counted, and `why_not` why
+    there is no floor at all.
+    """
+
+    operations: float = 0.0
+    bytes: float = 0.0
+    fastest: str = ""
+    peaks: dict[str, float] = attrs.field(factory=dict)
+    bytes_a_second: float | None = None
+    floor: ComputeFloor = attrs.field(factory=ComputeFloor)
+    uncounted: tuple[str, ...] = ()
+    why_not: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -112,6 +137,7 @@ class Diagnosed(StepFacts):
     compute: StepPart
     bounds: Bounds
     matmul: MatmulUse
+    roofline: Roofline = attrs.field(factory=Roofline)
     rounds: tuple[Round, ...]
     epoch_parts: tuple[EpochPart, ...] = ()
     in_run: Adapted | None = None

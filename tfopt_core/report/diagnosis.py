@@ -30,6 +30,7 @@ from tfopt_core.report.style.layout import (
     words,
 )
 from tfopt_core.report.style.vocabulary import settings_in_words
+from tfopt_core.statistics.wording import TELLING_BOUND, bound_in_words
 
 BAR_WIDTH = 60
 # The sign and the colour of each part in the bar and beside its name.
@@ -41,7 +42,7 @@ MEANINGS = {
     "dispatch": "Python, Keras and starting the graph",
     "compute": "the model, its gradients and updates",
 }
-UNBOUNDED = "no bound"
+UNBOUNDED = f"no bound below {TELLING_BOUND:.0f}x"
 
 
 def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
@@ -55,7 +56,12 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
         indented(facts(_facts(diagnosed))),
         section(f"A step takes {step}", Bar(_shares(diagnosed)), _parts(diagnosed)),
         *_epoch(diagnosed),
-        section("The most that can be gained", _bounds(diagnosed), *_matmul(diagnosed)),
+        section(
+            "The most that can be gained",
+            _bounds(diagnosed),
+            *_roofline(diagnosed),
+            *_matmul(diagnosed),
+        ),
         section("Found", *_findings(diagnosed)),
         section("Worth trying, in this order", *_suggestions(diagnosed, target)),
     ]
@@ -196,21 +202,37 @@ def _epoch(diagnosed: Diagnosed) -> Iterator[RenderableType]:
 
 def _bounds(diagnosed: Diagnosed) -> RenderableType:
     bounds = diagnosed.bounds
+    dtype = diagnosed.policy.removeprefix("mixed_")
     rows = [
         ("any input plugin", bounds.input, "cache, prefetch, parallel maps"),
         ("any dispatch plugin", bounds.dispatch, "more steps a call"),
-        ("any compute plugin", bounds.compute, "precision, compilers, threads"),
+        ("any compute plugin", bounds.compute_rounding, "precision, compilers, threads"),
+        (f"compute in {dtype}", bounds.compute, "without lower precision"),
         ("input and dispatch", bounds.input_and_dispatch, "all but the model itself"),
     ]
     return grid(
-        (words(name), words(bound_in_words(bound), "bold"), words(example, "dim"))
+        (words(name), words(bound_in_words(bound) or UNBOUNDED, "bold"), words(example, "dim"))
         for name, bound, example in rows
     )
 
 
-def bound_in_words(bound: float | None) -> str:
-    """Return a bound such as `1.25x`, or that there is none."""
-    return UNBOUNDED if bound is None else units.ratio_text(bound)
+def _roofline(diagnosed: Diagnosed) -> Iterator[RenderableType]:
+    """Yield what the bounds of compute rest on."""
+    roofline = diagnosed.roofline
+    if roofline.why_not:
+        yield paragraph(f"Compute is bounded by its share alone: {roofline.why_not}")
+    elif roofline.peaks:
+        least = units.seconds_text(roofline.floor.any_precision)
+        text = (
+            f"The matrix products and convolutions of a step take at least {least} at this "
+            f"machine's peak in {roofline.fastest}"
+        )
+        if roofline.bytes and roofline.bytes_a_second:
+            rate = units.bytes_text(round(roofline.bytes_a_second))
+            text += f"; {units.bytes_text(round(roofline.bytes))} are moved at {rate}/s"
+        if roofline.uncounted:
+            text += f"; not counted: {', '.join(roofline.uncounted)}"
+        yield paragraph(text)
 
 
 def _matmul(diagnosed: Diagnosed) -> Iterator[RenderableType]:
@@ -277,7 +299,7 @@ def _suggestions(diagnosed: Diagnosed, target: str) -> Iterator[RenderableType]:
 
 def _at_most(suggestion: Suggestion) -> str:
     bound = bound_in_words(suggestion.bound)
-    return bound if suggestion.bound is None else f"at most {bound}"
+    return f"at most about {bound}" if bound else ""
 
 
 def _about(suggestion: Suggestion) -> RenderableType:

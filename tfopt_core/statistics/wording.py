@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from tfopt_core.statistics.intervals import Interval, speedup_interval
+
+# A larger bound tells nobody what to expect.
+TELLING_BOUND = 10.0
 
 
 def seconds_in_words(seconds: float) -> str:
@@ -12,6 +17,18 @@ def seconds_in_words(seconds: float) -> str:
     if seconds < 5400:
         return f"{round(seconds / 60)} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def bound_in_words(bound: float | None) -> str:
+    """Return the most that can be gained, rounded up: `1.26x`, `2.7x`; "" if it tells nothing.
+
+    :param bound: a factor, None for no bound.
+    """
+    if bound is None or bound >= TELLING_BOUND:
+        return ""
+    digits = 2 if bound < 2 else 1
+    # a bound of 1.1 may be a little more as a float
+    return f"{math.ceil(round(bound * 10**digits, 6)) / 10**digits:.{digits}f}x"
 
 
 def gain_in_words(speedup: float) -> str:

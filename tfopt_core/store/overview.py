@@ -115,4 +115,10 @@ def make_overview(
 
 def _workload(request: Mapping[str, Any]) -> str:
     workload = request.get("recipe", {}).get("workload", {})
-    return str(workload.get("use") or workload.get("factory") or workload.get("script") or "")
+    return str(
+        workload.get("use")
+        or workload.get("factory")
+        or workload.get("script")
+        or workload.get("module")
+        or ""
+    )

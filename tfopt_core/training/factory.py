@@ -13,6 +13,7 @@ from typing import Any
 from tfopt_core.errors import WorkloadError, describe, did_you_mean
 from tfopt_core.hooks.installed.discovery import Registration, registrations
 from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.training.module_place import import_path, module_file
 from tfopt_core.training.workload import Workload
 
 GROUP = "tfopt.workloads"
@@ -28,6 +29,8 @@ def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
 
     Cheap enough for a recipe check: a name must be registered, a file must exist, and a module
     must be found.
+
+    :param directory: where relative paths and modules start from.
     """
     if spec.use is not None:
         known = named_workloads()
@@ -41,6 +44,11 @@ def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
     if spec.script is not None:
         path = directory / spec.script
         return None if path.is_file() else f'there is no script "{path}"'
+    if spec.module is not None:
+        try:
+            module_file(spec.module, directory)
+        except WorkloadError as error:
+            return str(error)
     if spec.factory is None:
         return None
     place, separator, name = spec.factory.rpartition(":")
@@ -50,7 +58,7 @@ def missing_workload(spec: WorkloadSpec, directory: Path) -> str | None:
         path = directory / place
         return None if path.is_file() else f'there is no file "{path}"'
     top = place.partition(".")[0]
-    with _import_path(directory):
+    with import_path(directory):
         exists = top in sys.modules or importlib.util.find_spec(top) is not None
     return None if exists else f'there is no module "{top}" in "{directory}" or installed'
 
@@ -134,16 +142,3 @@ def _check_options(name: str, factory: Callable[..., Any], options: dict[str, An
             raise WorkloadError(
                 f'workload "{name}" has no option "{option}"; {hint or f"its options are: {known}"}'
             )
-
-
-class _import_path:
-    """Put a folder on the import path during a look-up."""
-
-    def __init__(self, directory: Path) -> None:
-        self._entry = str(directory)
-
-    def __enter__(self) -> None:
-        sys.path.insert(0, self._entry)
-
-    def __exit__(self, *_: object) -> None:
-        sys.path.remove(self._entry)

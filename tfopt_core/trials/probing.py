@@ -132,7 +132,7 @@ class ProcessProbe:
         folder = Path(self.job.folder) / "memory"
         shutil.rmtree(folder, ignore_errors=True)
         job = attrs.evolve(self.job, plugins=self._around(plugin), folder=folder)
-        script = job.recipe.workload.script is not None
+        script = job.recipe.workload.is_script
         task = RunTask(job=job, function=SCRIPT if script else FACTORY, expendable=True)
         # this process has the environment of the stack already
         outcome = SpawnRunner()(task, os.environ, lambda message: None)

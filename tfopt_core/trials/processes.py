@@ -116,7 +116,7 @@ class Processes:
         :raises: what `prepare` raises; a RecipeError for a workload that has no plain form.
         """
         common = self._common
-        if self.request.recipe.workload.script is not None:
+        if self.request.recipe.workload.is_script:
             common["function"] = of_script
         task = ExportTask(job=self._job_of_stack("prepare"), look=look, **common)
         outcome = self._carry_out(task)
@@ -217,8 +217,7 @@ class Processes:
     @property
     def _common(self) -> dict[str, Any]:
         """The arguments of all tasks."""
-        script = self.request.recipe.workload.script
-        function = FACTORY if script is None else SCRIPT
+        function = SCRIPT if self.request.recipe.workload.is_script else FACTORY
         return {"function": function, "alike": self.alike, "debug": self.request.debug}
 
     def _job_of_stack(self, folder: str) -> Job:

@@ -39,7 +39,7 @@ def why_not_forked(task: Task, environment: Mapping[str, str]) -> str | None:
     """
     if not sys.platform.startswith("linux"):
         return "forking is tested on Linux only"
-    if task.job.recipe.workload.script is not None:
+    if task.job.recipe.workload.is_script:
         return "a script must be the first that a process runs"
     if task.job.machine.gpus or environment.get("TPU_NAME"):
         return "a driver may hold what a fork cannot share"

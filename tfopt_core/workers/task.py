@@ -51,7 +51,7 @@ class Task:
     def is_private(self) -> bool:
         """Whether a script writes into a private folder."""
         workload = self.job.recipe.workload
-        return workload.script is not None and workload.isolate is not False
+        return workload.is_script and workload.isolate is not False
 
 
 @attrs.frozen(kw_only=True)

@@ -182,7 +182,7 @@ def test_what_a_diagnosis_proposes_is_stacked_in_its_order_with_the_reason() -> 
     planned = proposed_plugins(diagnosed)
     assert [(one.use, one.settings, one.why) for one in planned] == [
         ("b", {"size": 2}, "Does b. Here 40% of a step is input."),
-        ("a", {"size": 2}, "Does a. Here 40% of a step is input, so at most 1.50x."),
+        ("a", {"size": 2}, "Does a. Here 40% of a step is input, so at most about 1.50x."),
     ]
 
 

@@ -26,7 +26,7 @@ from tfopt_core.errors import (
 )
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import read_recipe
-from tfopt_core.records.diagnosis import MatmulUse, StepPart
+from tfopt_core.records.diagnosis import Bounds, MatmulUse, Roofline, StepPart
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.report.first_contact import render_nothing
 
@@ -43,6 +43,10 @@ class Diagnosed:
         dtype="float32", operations=1e9, why_not="", share_computing=0.4, share_of_step=0.2,
         peaks={},
     )  # fmt: skip
+    bounds = Bounds(
+        input=1.33, dispatch=1.33, compute=1.3, compute_rounding=1.72, input_and_dispatch=2.0
+    )
+    roofline = Roofline(fastest="bfloat16")
 
 
 def suggestion(name: str, **changes) -> Suggestion:
@@ -166,7 +170,8 @@ def test_nothing_without_effect_is_measured_anyway():
 def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_gain():
     assert what_bounds(Diagnosed()) == (
         "50% of a step is compute: what shortens only the rest of it gains 2.00x at most; while it "
-        "computes, the model reaches 40% of this machine's fastest float32 matrix products"
+        "computes, the model reaches 40% of this machine's fastest float32 matrix products; at "
+        "this machine's peak in bfloat16 a step would be at most about 1.72x faster"
     )
 
 
@@ -232,9 +237,20 @@ def test_where_steps_cannot_be_counted_what_works_stays():
     assert names(stays) == ["a"]
 
 
+@pytest.mark.parametrize("bound", [None, 10.0, 119.93])
+def test_a_bound_that_tells_nothing_is_not_printed(bound):
+    why = why_chosen(suggestion("loop", bound=bound), Diagnosed())
+    assert why == "Does what loop does. Here 25% of a step is input."
+
+
+def test_a_bound_is_rounded_up_so_that_it_stays_one():
+    assert "at most about 2.7x" in why_chosen(suggestion("loop", bound=2.61), Diagnosed())
+    assert "at most about 1.10x" in why_chosen(suggestion("loop", bound=1.1), Diagnosed())
+
+
 def test_why_names_the_parts_and_the_bound():
     assert why_chosen(suggestion("cache"), Diagnosed()) == (
-        "Does what cache does. Here 25% of a step is input, so at most 1.33x."
+        "Does what cache does. Here 25% of a step is input, so at most about 1.33x."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -165,7 +166,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
     lines = re.findall(r"^tfopt [^\n#]*", shell, re.MULTILINE)
     lines += re.findall(r"(?<!`)`(tfopt [a-z][^`\n]*)`", text)
     for line in lines:
-        words = line.partition(" -- ")[0].split()[1:]  # what follows is a script's own
+        words = shlex.split(line.partition(" -- ")[0])[1:]  # what follows is a script's own
         command: click.Command = cli
         while words and isinstance(command, click.Group) and words[0] in command.commands:
             command = command.commands[words.pop(0)]

@@ -105,8 +105,8 @@ budget = "10x"
 quality = { tolerance = -1, directon = "up" }
 """
     known = (
-        "args, batch_size, epochs, factory, fit, folder, isolate, max_epochs, max_steps, options, "
-        "script, use"
+        "args, batch_size, environment, epochs, factory, fit, folder, isolate, max_epochs, "
+        "max_steps, module, options, script, use"
     )
     assert complaints(text, "measure.lenght=full") == [
         'recipe.toml:1: nam: unknown key; did you mean "name"?',
@@ -134,12 +134,32 @@ quality = { tolerance = -1, directon = "up" }
 @pytest.mark.parametrize(
     ("workload", "complaint"),
     [
-        ("", "recipe.toml: no workload; add [workload] with use, factory or script"),
-        ("[workload]", "recipe.toml:1: workload: no workload; give use, factory or script"),
+        ("", "recipe.toml: no workload; add [workload] with use, factory, script or module"),
+        ("[workload]", "recipe.toml:1: workload: no workload; give use, factory, script or module"),
         ('workload = "a"', 'recipe.toml:1: workload: expected a table, got "a" (a string)'),
         (
             '[workload]\nscript = "a.py"\nfactory = "b:c"\nuse = "d"',
             'recipe.toml:3: workload.factory: three workloads: "use", "factory" and "script"',
+        ),
+        (
+            '[workload]\nmodule = "a.b"\nscript = "a.py"',
+            'recipe.toml:2: workload.module: two workloads: "script" and "module"',
+        ),
+        (
+            '[workload]\nmodule = "a.b"\nepochs = 2',
+            ":3: workload.epochs: a script sets this itself",
+        ),
+        (
+            '[workload]\nmodule = "a.b"\nenvironment.PYTHONPATH = "src"',
+            "workload.environment.PYTHONPATH: PYTHONPATH is about the start of Python",
+        ),
+        (
+            '[workload]\nscript = "a.py"\nenvironment = { LR = 1 }',
+            "workload.environment.LR: expected a string, got 1",
+        ),
+        (
+            '[workload]\nfactory = "a:b"\nenvironment = { LR = "1" }',
+            ":3: workload.environment: this is about a script, and there is none",
         ),
         ("[workload]\nuse = ''", "recipe.toml:2: workload.use: expected a string that is not"),
         ('[workload]\nuse = "a"\nepochs = 0', ":3: workload.epochs: expected a whole number of at"),
@@ -287,7 +307,7 @@ def test_plugins_are_read_although_the_rest_is_broken(read: Read) -> None:
     more.append(reading.problem("name", "said a second time"))
     lines = [str(problem) for problem in reading.with_problems(more).problems]
     assert lines == [
-        "recipe.toml: no workload; add [workload] with use, factory or script",
+        "recipe.toml: no workload; add [workload] with use, factory, script or module",
         "recipe.toml:1: name: expected a string, got 1 (a whole number)",
         "recipe.toml:2: plugins[0].size: unknown setting",
         'recipe.toml:5: plugins[1]: the plugin has no name; add use = "NAME"',

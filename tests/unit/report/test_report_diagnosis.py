@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.report_results import show
 
-from tfopt_core.hooks import Finding
+from tfopt_core.hooks import ComputeFloor, Finding
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.diagnosis import (
@@ -20,6 +20,7 @@ from tfopt_core.records.diagnosis import (
     Diagnosed,
     EpochPart,
     MatmulUse,
+    Roofline,
     Round,
     StepPart,
 )
@@ -57,7 +58,9 @@ def diagnosed(**changes: Any) -> Diagnosed:
         "jit_compile": False, "supports_jit": True, "batch_callbacks": (), "data": {},
         "step_seconds": 0.01, "input": part(0.3, 0.28, 0.33), "dispatch": part(0.1),
         "compute": part(0.6), "dispatch_known": True, "data_seconds": 0.004,
-        "bounds": Bounds(input=1.43, dispatch=1.67, compute=2.5, input_and_dispatch=None),
+        "bounds": Bounds(
+            input=1.43, dispatch=1.67, compute=1.9, compute_rounding=2.5, input_and_dispatch=None
+        ),
         "matmul": MatmulUse(
             dtype="float32", operations=1e8, why_not="", share_computing=0.25,
             share_of_step=0.15, peaks={"float32": 1.5e11},
@@ -117,7 +120,8 @@ def test_bounds_are_printed_for_each_kind_of_plugin() -> None:
     assert all(f"any {part} plugin" in text for part in PARTS)
     assert "any input plugin 1.43x" in text
     assert "any dispatch plugin 1.67x" in text
-    assert "any compute plugin 2.50x" in text
+    assert "any compute plugin 2.5x" in text
+    assert "compute in float32 1.90x" in text
     assert "input and dispatch no bound" in text
 
 
@@ -150,14 +154,27 @@ def test_a_place_below_the_working_directory_is_named_from_there() -> None:
     assert place_in_words("data.py:3", "/home/me") == "data.py:3"
 
 
+def test_what_the_bounds_of_compute_rest_on_is_printed() -> None:
+    roofline = Roofline(
+        operations=1e8, bytes=4e8, fastest="bfloat16", peaks={"bfloat16": 4e11},
+        bytes_a_second=2e10, floor=ComputeFloor(same_precision=1e-3, any_precision=2.5e-4),
+        uncounted=("CudnnRNNV3",),
+    )  # fmt: skip
+    text = " ".join(page(roofline=roofline).split())
+    assert "take at least 250 µs at this machine's peak in bfloat16; " in text
+    assert "381 MiB are moved at 18.6 GiB/s; not counted: CudnnRNNV3" in text
+    text = " ".join(page(roofline=Roofline(why_not="oneDNN is turned off")).split())
+    assert "Compute is bounded by its share alone: oneDNN is turned off" in text
+
+
 def test_suggestions_are_numbered_bounded_and_can_be_pasted() -> None:
     both = (
         suggestion("cache", settings={"storage": "disk", "sizes": [1, 2]}),
         suggestion("chunked", bound=None, math="order", left_out='conflicts with "cache"'),
     )
     text = page(suggestions=both, proposed_stack=("cache",))
-    assert "1.  cache    at most 1.50x  Does what cache does; storage = disk" in text
-    assert "2.  chunked  no bound" in text
+    assert "1.  cache    at most about 1.50x  Does what cache does; storage" in text
+    assert "2.  chunked                       Does what chunked does" in text
     assert 'not below: conflicts with "cache"' in " ".join(text.split())
     assert "tfopt apply mine.toml" in " ".join(text.split())
     pasted = text[text.index("[[plugins]]") : text.index("took ")]

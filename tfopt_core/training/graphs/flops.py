@@ -13,7 +13,7 @@ from typing import Any
 from tfopt_core.training.graphs.operations import called_graphs, live_operations
 
 # Operations whose FLOPs do not follow from the shapes in the graph.
-_UNCOUNTABLE = ("CudnnRNN", "BlockLSTM", "GRUBlock", "LSTMBlock", "XlaLaunch", "MklQuantized")
+UNCOUNTABLE = ("CudnnRNN", "BlockLSTM", "GRUBlock", "LSTMBlock", "XlaLaunch", "MklQuantized")
 
 
 class NotCountable(Exception):
@@ -31,9 +31,9 @@ def operations_of(graph: Any) -> float:
 
 
 def _of(op: Any) -> float:
-    if op.type.startswith(_UNCOUNTABLE):
+    if op.type.startswith(UNCOUNTABLE):
         raise NotCountable(f"the operations of {op.type} are unknown")
-    count = _COUNTED.get(op.type)
+    count = COUNTED.get(op.type)
     if count is not None:
         return count(op)
     graphs = called_graphs(op)
@@ -163,7 +163,7 @@ def _gradient_of_output(op: Any) -> Any:
     return op.inputs[2]
 
 
-_COUNTED: dict[str, Callable[[Any], float]] = {
+COUNTED: dict[str, Callable[[Any], float]] = {
     "MatMul": _matmul,
     **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_matmul),
     "Einsum": _einsum,

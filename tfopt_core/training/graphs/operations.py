@@ -10,7 +10,7 @@ import contextlib
 import functools
 import importlib.util
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +63,11 @@ def live_operations(graph: Any) -> list[Any]:
     return [op for op in graph.get_operations() if op.name in seen]
 
 
-def called_graphs(op: Any) -> dict[str, Any]:
+def called_graphs(op: Any, attributes: Sequence[str] = CALLED) -> dict[str, Any]:
     """Return the graphs that an operation calls, by the attribute that names each. None stands for
     a graph that cannot be read."""
     graphs: dict[str, Any] = {}
-    for attribute in CALLED:
+    for attribute in attributes:
         try:
             value = op.get_attr(attribute)
         except ValueError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import io
 import os
 import sys
@@ -34,24 +36,27 @@ class ScriptEnd:
     read_input: bool = False
 
 
-def run_script(path: Path, arguments: Sequence[str]) -> ScriptEnd:
+def run_script(path: Path, arguments: Sequence[str], module: str | None = None) -> ScriptEnd:
     """Run the script, and the threads that it starts, to the end.
 
     A process that it forks ends with the script, as it does without tfopt, and never returns.
 
+    :param module: its name if it is started by `python -m`, in the working directory.
     :raises KeyboardInterrupt: as the script does.
     """
     owner = os.getpid()
     stdin = _EmptyInput()
     sys.stdin = io.TextIOWrapper(io.BufferedReader(stdin))
     sys.argv = [str(path), *arguments]
-    sys.path.insert(0, str(path.parent))
-    module = ModuleType("__main__")
-    module.__file__ = str(path)
-    sys.modules["__main__"] = module
+    sys.path.insert(0, str(path.parent) if module is None else os.getcwd())
+    main = ModuleType("__main__")
+    main.__file__ = str(path)
+    sys.modules["__main__"] = main
     try:
+        if module is not None:
+            _describe_module(main, module, path)
         code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-        exec(code, vars(module))
+        exec(code, vars(main))
         end = ScriptEnd(status=0)
     except KeyboardInterrupt:
         raise
@@ -65,6 +70,17 @@ def run_script(path: Path, arguments: Sequence[str]) -> ScriptEnd:
         if not thread.daemon and thread is not threading.current_thread():
             thread.join()
     return attrs.evolve(end, read_input=stdin.was_read)
+
+
+def _describe_module(main: ModuleType, name: str, path: Path) -> None:
+    """Import the packages of a module, and set what it reads of itself, as `python -m` does."""
+    if path.name == "__main__.py" and name.rpartition(".")[2] != "__main__":
+        name += ".__main__"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    if spec.parent:
+        importlib.import_module(spec.parent)
+    main.__spec__, main.__loader__, main.__package__ = spec, spec.loader, spec.parent
 
 
 def _exited(error: SystemExit) -> ScriptEnd:

@@ -17,6 +17,7 @@ import attrs
 from tfopt_core.errors import InputError, TfoptError
 from tfopt_core.records.messages import Message
 from tfopt_core.training.job import Job
+from tfopt_core.training.module_place import module_file
 from tfopt_core.training.scripts.complaints import TrainingCalls, why_nothing_trained
 from tfopt_core.training.scripts.importing import WhenImported
 from tfopt_core.training.scripts.running import ScriptEnd, run_script
@@ -56,9 +57,12 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     def placed(self) -> Iterator[Path]:
         """Enter the folder that the script runs in and yield the script's path in it."""
         recipe = self.task.job.recipe
-        assert recipe.workload.script is not None
-        path = (recipe.directory / recipe.workload.script).absolute()
-        folder = recipe.working_directory.resolve()
+        workload, folder = recipe.workload, recipe.working_directory.resolve()
+        if workload.module is not None:
+            path = module_file(workload.module, folder)
+        else:
+            assert workload.script is not None
+            path = (recipe.directory / workload.script).absolute()
         with contextlib.ExitStack() as stack:
             if self.task.is_private:
                 self.private = self._private_folder(folder)
@@ -82,7 +86,8 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     def to_its_end(self, path: Path) -> ScriptEnd:
         """Run the script and return how it ended."""
         with WhenImported({"tensorflow": self._tensorflow_imported, "keras": self._begin}):
-            end = run_script(path, self.task.job.recipe.workload.args)
+            workload = self.task.job.recipe.workload
+            end = run_script(path, workload.args, workload.module)
         if self.session is not None:
             self.session.end()
         if self.failure is not None:

@@ -1,7 +1,7 @@
 # Everything runs in .venv, which is made from nothing: `make venv`.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all check bench-peers format clean
+.PHONY: help venv demo test test-all check docs build bench-peers format clean
 
 PY := .venv/bin/python
 STAMP := .venv/.installed
@@ -35,6 +35,16 @@ check: venv ## Run ruff, mypy and import-linter
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 
+DOCS := .venv-docs/bin/python
+
+docs: ## Build the site from the Markdown files into build/docs; a warning is an error
+	@test -x $(DOCS) || sh tools/make_venv.sh .venv-docs --group docs
+	@$(DOCS) -m sphinx -q -W --keep-going -c docs . build/docs
+	@echo "build/docs/index.html"
+
+build: venv ## Build the wheel and the sdist into dist
+	@$(PY) -m hatchling build -d dist
+
 PEERS := .venv-peers/bin/python
 
 bench-peers: venv ## Race against Keras on JAX and PyTorch, write docs/peers.md (about an hour)
@@ -47,4 +57,4 @@ format: venv ## Format the code
 	@.venv/bin/ruff format .
 
 clean: ## Remove the environment and what tools left
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

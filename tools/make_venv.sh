@@ -1,8 +1,11 @@
 #!/bin/sh
-# Creates the environment named by the first argument and installs tfopt into it for development.
-# uv is used where it is there, else venv and pip. PYTHON=... names the interpreter to take.
+# Creates the environment named by the first argument and installs into it what the other arguments
+# name to pip or uv: tfopt for development by default, or `--group docs`, which stands in
+# pyproject.toml. uv is used where it is there, else venv and pip. PYTHON=... names the interpreter
+# to take.
 set -eu
 target=${1:-.venv}
+[ $# -gt 1 ] && shift || set -- --editable '.[dev]'
 
 fits() {  # a Python that TensorFlow has wheels for, able to make environments
     "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
@@ -32,8 +35,8 @@ fi
 if command -v uv >/dev/null 2>&1; then
     # uv brings a Python of its own where the machine has none that fits
     [ -d "$target" ] || uv venv --quiet --python '>=3.11,<3.14' "$target"
-    echo "installing tfopt and TensorFlow into $target with uv"
-    uv pip install --quiet --python "$target/bin/python" --editable '.[dev]'
+    echo "installing $* into $target with uv"
+    uv pip install --quiet --python "$target/bin/python" "$@"
 else
     if [ ! -d "$target" ]; then
         python=$(find_python)
@@ -44,6 +47,9 @@ else
         fi
         "$python" -m venv "$target"
     fi
-    echo "installing tfopt and TensorFlow into $target with pip (about a minute)"
-    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+    echo "installing $* into $target with pip (about a minute)"
+    if [ "$1" = --group ]; then
+        "$target/bin/python" -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+    fi
+    "$target/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
 fi

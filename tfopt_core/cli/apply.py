@@ -7,16 +7,20 @@ from typing import Any
 
 import rich_click as click
 
+from tfopt_core.cli import candidates
 from tfopt_core.cli.options import debug_option, json_option, save_option, set_option
 from tfopt_core.records.results import Comparison
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
 
 
 @click.command()
-@click.argument("target", metavar="TARGET")
+@click.argument("target", metavar="TARGET", shell_complete=candidates.recipes_and_scripts)
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
 @set_option
-@click.option("--script", metavar="FILE", help="Measure this script with the recipe's plugins.")
+@click.option(
+    "--script", metavar="FILE", help="Measure this script with the recipe's plugins.",
+    shell_complete=candidates.scripts,
+)  # fmt: skip
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N",
     help="Cut each fit of a script to N epochs, for a quick look.",

@@ -7,11 +7,11 @@ from typing import Any
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, json_option, set_option
+from tfopt_core.cli.options import debug_option, json_option, recipe_argument, set_option
 
 
 @click.command()
-@click.argument("target", metavar="RECIPE")
+@recipe_argument
 @set_option
 @click.option("--stack", "stacked", is_flag=True, help="Diagnose with the stack, not the baseline.")
 @json_option

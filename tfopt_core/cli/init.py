@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import rich_click as click
 
+from tfopt_core.cli import candidates
 from tfopt_core.cli.options import debug_option
 from tfopt_core.errors import InputError
 
@@ -32,8 +33,13 @@ class InitOptions:
 
 
 @click.command()
-@click.argument("target", required=False)
-@click.option("--script", metavar="FILE", help="Train this script, unchanged.")
+@click.argument("target", required=False, shell_complete=candidates.scripts)
+@click.option(
+    "--script",
+    metavar="FILE",
+    help="Train this script, unchanged.",
+    shell_complete=candidates.scripts,
+)
 @click.option("--factory", metavar="PLACE", help='Train "module:callable" or "file.py:callable".')
 @click.option("--args", metavar="TEXT", help='Arguments of the script, such as "--lr 0.1".')
 @click.option(
@@ -42,6 +48,7 @@ class InitOptions:
     multiple=True,
     metavar="NAME",
     help="Add this plugin; may be repeated.",
+    shell_complete=candidates.plugins,
 )
 @click.option(
     "--diagnose/--no-diagnose",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, save_option, set_option
+from tfopt_core.cli.options import debug_option, recipe_argument, save_option, set_option
 
 
 @click.command()
-@click.argument("target", metavar="RECIPE")
+@recipe_argument
 @click.option("--workers", type=int, metavar="N", help="Number of workers; else from the recipe.")
 @click.option(
     "--parameter-servers",

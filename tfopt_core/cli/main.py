@@ -12,6 +12,7 @@ import rich_click as click
 
 from tfopt_core.cli.apply import apply
 from tfopt_core.cli.compare import compare
+from tfopt_core.cli.completion import PROGRAM, completion
 from tfopt_core.cli.diagnose import diagnose
 from tfopt_core.cli.doctor import doctor
 from tfopt_core.cli.export import export
@@ -43,7 +44,7 @@ def cli() -> None:
 
 for command in (
     apply, train, launch, plan, diagnose, export, runs, report, compare, plugins, recipes, init,
-    schema, doctor, selftest,
+    schema, doctor, selftest, completion,
 ):  # fmt: skip
     cli.add_command(command)
 
@@ -60,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     written or read. 70: a bug in tfopt. 130: interrupted.
     """
     try:
-        status = cli.main(list(arguments), prog_name="tfopt", standalone_mode=False)
+        status = cli.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()

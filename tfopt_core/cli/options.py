@@ -8,14 +8,20 @@ from typing import Any
 
 import rich_click as click
 
+from tfopt_core.cli import candidates
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+recipe_argument: Decorator = click.argument(
+    "target", metavar="RECIPE", shell_complete=candidates.recipes_and_files
+)
 set_option: Decorator = click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
+    shell_complete=candidates.overrides,
     help="Change the recipe for this call: plugins.cache.storage=disk, workload.epochs=3.",
 )
 debug_option: Decorator = click.option(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, set_option
+from tfopt_core.cli.options import debug_option, recipe_argument, set_option
 
 
 @click.command()
-@click.argument("target", metavar="RECIPE")
+@recipe_argument
 @set_option
 @debug_option
 def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
+from tfopt_core.cli import candidates
 from tfopt_core.cli.options import debug_option
 from tfopt_core.errors import InputError, did_you_mean
 
@@ -24,7 +25,7 @@ def plugins(context: click.Context) -> None:
 
 
 @plugins.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.plugins)
 @debug_option
 def show(name: str, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""

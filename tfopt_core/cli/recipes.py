@@ -6,6 +6,7 @@ from pathlib import Path
 
 import rich_click as click
 
+from tfopt_core.cli import candidates
 from tfopt_core.cli.options import debug_option
 from tfopt_core.errors import InputError, did_you_mean
 
@@ -25,7 +26,7 @@ def recipes(context: click.Context) -> None:
 
 
 @recipes.command()
-@click.argument("name")
+@click.argument("name", shell_complete=candidates.recipes)
 @click.argument("target", required=False, type=click.Path(path_type=Path))
 @debug_option
 def copy(name: str, target: Path | None, debug: bool) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, save_option, set_option
+from tfopt_core.cli.options import debug_option, recipe_argument, save_option, set_option
 
 
 @click.command()
-@click.argument("target", metavar="RECIPE")
+@recipe_argument
 @set_option
 @save_option
 @click.option(

@@ -32,6 +32,7 @@ ALL_PLUGINS = '[workload]\nuse = "flights"\n' + "".join(
         (["recipes"], 0, "quickstart"),
         (["init", "flights"], 0, "tfopt apply flights.tfopt.toml"),
         (["schema"], 0, "json-schema.org/draft-07"),
+        (["completion", "zsh"], 0, "#compdef tfopt"),
         (["plugins", "new", "loss-watch"], 0, "tfopt apply recipe.toml"),
         (["recipes", "copy", "quickstart"], 0, "tfopt apply quickstart.toml"),
         (["runs"], 0, "nothing was measured yet"),

@@ -1,0 +1,18 @@
+"""The Markdown pages of the repository that its readers see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("examples/*/*.md"),
+    ROOT / "workloads" / "README.md",
+]
+
+
+def page_id(page: Path) -> str:
+    """Return the path of a page from the root of the repository."""
+    return page.relative_to(ROOT).as_posix()

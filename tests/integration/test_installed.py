@@ -18,7 +18,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = """
 from importlib.metadata import files
-kept = [str(file) for file in files("tfopt") if file.suffix != ".pyc" and ".dist-info" not in str(file)]
+found = (str(file) for file in files("tfopt") if file.suffix != ".pyc")
+kept = [name for name in found if ".dist-info" not in name]
 print(*sorted(kept), sep="\\n")
 """
 

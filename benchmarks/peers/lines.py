@@ -105,17 +105,18 @@ class Contestant:
     @property
     def in_words(self) -> str:
         """Its options as the tables show them."""
+        steps = self.options.get("steps_per_execution", 1)
         match self.system:
             case "PyTorch":
                 how = ["compiled" if self.options["compiled"] else "eager"]
             case "tfopt":
-                how = [f"recipe {_recipe_name(str(self.options['recipe']))}"]
+                how = [_recipe_in_words(str(self.options["recipe"]))]
             case "stock Keras":
                 how = ["as `fit` is"]
             case _:
                 how = [
                     *(["XLA"] if self.options["jit_compile"] else []),
-                    f"{self.options['steps_per_execution']} steps a call",
+                    f"{steps} step{'s' * (steps > 1)} a call",
                     *(["cached `tf.data`"] if self.options["pipeline"] == "cached" else []),
                 ]
         return ", ".join(how)
@@ -213,7 +214,9 @@ def grid_examples(name: str, examples: int) -> int:
     return min(examples, max(round(GRID_SHARE * examples), GRID_STEPS * LINES[name].batch_size))
 
 
-def _recipe_name(recipe: str) -> str:
+def _recipe_in_words(recipe: str) -> str:
     """Return a recipe of a line as the tables show it."""
     names = [f"`{line.split(chr(34))[1]}`" for line in recipe.splitlines() if chr(34) in line]
-    return (" without " if "enabled = false" in recipe else " + ").join(names)
+    if not recipe.startswith("extends"):
+        return "plugins " + " + ".join(names) if len(names) > 1 else f"plugin {names[0]}"
+    return "recipe " + " without ".join(names)

@@ -92,7 +92,7 @@ def train(task: Task, patience: Patience | None) -> Report:
             if patience is not None:
                 if not epoch and count == len(y):
                     since = time.monotonic()  # the first step compiles
-                if patience.is_spent(time.monotonic() - since):
+                if patience.is_spent(time.monotonic() - since, epoch):
                     report.cut = True
                     return report
         mean = float(total) / count

@@ -21,7 +21,9 @@ INTRODUCTION = """\
 The same trainings on the same machine, each written as a user of the system would: Keras on
 TensorFlow with `fit` as it is ("stock"), the same with the fastest of its own options ("hand-set"),
 Keras on JAX, PyTorch, and tfopt with a recipe. `make bench-peers` runs the race and writes this
-page.
+page: the tables of [each training](#the-trainings), then [the standings](#standings),
+[what the machine allows](#what-the-machine-allows), and [what each plugin
+brought](#what-each-plugin-brought).
 
 ## The rule
 
@@ -103,7 +105,7 @@ def page(race: Race) -> str:
             errors=standings.STANDARD_ERRORS,
         ),
         _machine(race),
-        "## The lines\n",
+        "## The trainings\n",
         *(_line(name, race.lines[name], race.grids.get(name, ())) for name in race.lines),
         standings_part(race.lines),
         _limits(race),

@@ -209,6 +209,32 @@ def test_a_row_is_void_by_what_stock_keras_differs_over_seeds_and_jax_is_a_refer
 
 
 @named("race")
+def test_the_page_shows_shares_of_the_limit_and_what_each_plugin_brought(benchmark):
+    from peers import page
+    from peers.limits import Limits, Work
+    from peers.standings import Row
+
+    def row(system, seconds, left_out="", races=True):
+        report = {"epoch_seconds": [9.0, seconds], "reached_seconds": [9.0, 12.0],
+                  "losses": [2.0, 1.0], "validation_losses": [2.1], "peak_mib": 100.0}  # fmt: skip
+        return Row(system, system, True, (report, report), left_out, races)
+
+    rows = [row("stock Keras", 4.0), row("tfopt", 1.0), row("tfopt", 2.0, "resident", races=False)]
+    text = page.page(page.Race(
+        lines={"cnn": rows}, grids={"cnn": [("PyTorch", "eager", "failed: no compiler")]},
+        works={"cnn": Work(10, 320, 9, 1e9, 1e6)}, machine="a machine", versions={"keras": "3"},
+        limits=Limits({"float32": 2e10, "bfloat16": 5e10}, 1e10, 100.0), date="today",
+    ))  # fmt: skip
+    assert "| cnn | 1.000 | 10 | 0.500 | 50% (tfopt) | 0.200 | 20% (tfopt) |" in text
+    assert "| `resident` | 2.00x (2.00 to 2.00) |" in text
+    assert text.count("**tfopt**") == 1
+    assert "failed: no compiler" in text
+    assert (
+        "against stock Keras, in any precision: **4.00x (4.00 to 4.00)** over 1 training." in text
+    )
+
+
+@named("race")
 def test_no_epoch_can_take_less_than_its_operations_and_its_bytes(benchmark):
     from peers.limits import Limits, Work
 

@@ -50,7 +50,7 @@ PEERS := .venv-peers/bin/python
 bench-peers: venv ## Race against Keras on JAX and PyTorch, write docs/peers.md (about an hour)
 	@test -x $(PEERS) || $(PY) -m venv .venv-peers
 	@$(PEERS) -m pip install --quiet --requirement benchmarks/peers/requirements.txt
-	@$(PY) benchmarks/race.py --peers $(PEERS) --out docs/peers.md
+	@$(PY) benchmarks/race.py --peers $(PEERS) --out docs/peers.md $(ARGS)
 
 format: venv ## Format the code
 	@.venv/bin/ruff check --fix .

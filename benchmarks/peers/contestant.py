@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 # A try of the grid ends early where an epoch takes this many times the best one so far, and at
-# least so many seconds.
-CUT_RATIO, CUT_SECONDS = 2.0, 1.0
+# least so many seconds; in the first epoch another batch than the first may compile again.
+CUT_RATIO, CUT_SECONDS, CUT_FIRST_SECONDS = 2.0, 1.0, 30.0
 
 
 @dataclass
@@ -77,9 +77,11 @@ class Patience:
 
     best: float = float("inf")
 
-    def is_spent(self, seconds: float) -> bool:
-        """Return whether an epoch that has taken so many seconds is cut."""
-        return seconds > max(CUT_SECONDS, CUT_RATIO * self.best)
+    def is_spent(self, seconds: float, epoch: int) -> bool:
+        """Return whether an epoch that has taken so many seconds, after the training's first step,
+        is cut."""
+        least = CUT_SECONDS if epoch else CUT_FIRST_SECONDS
+        return seconds > max(least, CUT_RATIO * self.best)
 
     def note(self, report: Report) -> None:
         """Note what a whole try took."""

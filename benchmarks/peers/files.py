@@ -56,10 +56,12 @@ class Files:
         """Return what the initial model returns for the first validation batch."""
         return np.load(self.output)
 
-    def read_arrays(self, examples: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the training examples, the first ones or all, and those for validation; with the
-        first ones an eighth as many."""
-        held_out = None if examples is None else max(1, examples // 8)
+    def read_arrays(
+        self, examples: int | None, batch_size: int
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the training examples, the first ones or all, and those for validation: with the
+        first ones an eighth as many, and at least a batch."""
+        held_out = None if examples is None else max(batch_size, examples // 8)
         with np.load(self.arrays("train")) as train, np.load(self.arrays("validation")) as rest:
             return (
                 {name: train[name][:examples] for name in train.files},

@@ -69,7 +69,7 @@ class EarlyEnd(keras.callbacks.Callback):
         """Stop where the patience is spent."""
         if self._since is None:
             self._since = time.monotonic()
-        elif self.patience.is_spent(time.monotonic() - self._since):
+        elif self.patience.is_spent(time.monotonic() - self._since, self._epoch):
             self.report.cut = self.model.stop_training = True
 
 

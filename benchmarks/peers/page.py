@@ -18,9 +18,12 @@ Lines = Mapping[str, Sequence[Row]]
 INTRODUCTION = """\
 # tfopt raced against other ways to train
 
-The same {count} trainings, each written as a user of the system would: Keras on TensorFlow with
-`fit` as it is ("stock"), the same with the fastest of its own options ("hand-set"), Keras on JAX,
-PyTorch, and tfopt with a recipe. `make bench-peers` runs the race and writes this page.
+The same trainings on the same machine, each written as a user of the system would: Keras on
+TensorFlow with `fit` as it is ("stock"), the same with the fastest of its own options ("hand-set"),
+Keras on JAX, PyTorch, and tfopt with a recipe. `make bench-peers` runs the race and writes this
+page: the tables of [each training](#the-trainings), then [the standings](#standings),
+[what the machine allows](#what-the-machine-allows), and [what each plugin
+brought](#what-each-plugin-brought).
 
 ## The rule
 
@@ -41,10 +44,9 @@ It was written down before the race.
   interval holds 1 or does not reach below {behind}, else **behind**.
 - **Void** is a row that did not train alike. Its loss after the last epoch, the geometric mean over
   rounds, may differ from that of stock Keras by {tolerance:.0%}, or, where that is more, by
-  {errors:.0f} standard errors by the spread of stock Keras over its seeds. The loss of Keras on JAX
-  in float32 is as good a reference: where a row of an embedding occurs several times in a batch,
-  Adam of Keras on TensorFlow adds up the squares of its gradients, and Keras on JAX and PyTorch
-  square their sum.
+  {errors:.0f} standard errors by the spread of stock Keras over its seeds. Keras on JAX in float32
+  is as good a reference: where a row of an embedding occurs several times in a batch, Adam of Keras
+  on TensorFlow adds up the squares of its gradients, and Keras on JAX and PyTorch square their sum.
   Void and failed rows are shown and do not count, whoever's they are.
 """
 TRIED = (
@@ -98,12 +100,12 @@ def page(race: Race) -> str:
     """Return the page."""
     parts = [
         INTRODUCTION.format(
-            count=len(race.lines), tried=TRIED,
+            tried=TRIED,
             ahead=standings.AHEAD, behind=standings.BEHIND, tolerance=standings.TOLERANCE,
             errors=standings.STANDARD_ERRORS,
         ),
         _machine(race),
-        "## The lines\n",
+        "## The trainings\n",
         *(_line(name, race.lines[name], race.grids.get(name, ())) for name in race.lines),
         standings_part(race.lines),
         _limits(race),
@@ -150,8 +152,9 @@ def table(rows: Sequence[Row]) -> str:
     text = [_table(heads, cells)]
     for row in rows:
         if row.failed is not None:
-            left = f" without `{row.left_out}`" if row.left_out else ""
-            text.append(f"- {row.system} ({row.in_words}){left} failed: {row.failed[:200]}")
+            text.append(
+                f"- {row.system} ({row.in_words}, {_precision(row)}) failed: {row.failed[:200]}"
+            )
     for title, exact in CLASSES.items():
         text.append(f"- {_sentence(title, rows, exact)}")
     return "\n".join(text) + "\n"
@@ -188,7 +191,7 @@ def _line(name: str, rows: Sequence[Row], grid: Sequence[tuple[str, str, str]]) 
 
 def _cells(row: Row, rows: Sequence[Row], target: float | None) -> list[str]:
     """Return the cells of one row; without stock Keras (no target) nothing is compared."""
-    stock, precision = standings.stock_of(rows), "float32" if row.exact else "bfloat16"
+    stock, precision = standings.stock_of(rows), _precision(row)
     name = f"**{row.system}**" if row.system == standings.OURS else row.system
     if row.failed is not None:
         return [name, row.in_words, precision, "failed", "", "", "", "", ""]
@@ -202,7 +205,7 @@ def _cells(row: Row, rows: Sequence[Row], target: float | None) -> list[str]:
         name,
         row.in_words,
         precision,
-        standings.in_words(row.mean_seconds, 4, ""),
+        standings.in_words(row.mean_seconds, _digits(row.mean_seconds[0]), ""),
         against,
         "missed" if reached is None else f"{median(reached):.1f}",
         f"{median(report['peak_mib'] for report in row.reports):.0f}",
@@ -211,13 +214,17 @@ def _cells(row: Row, rows: Sequence[Row], target: float | None) -> list[str]:
     ]
 
 
+def _precision(row: Row) -> str:
+    return "float32" if row.exact else "bfloat16"
+
+
 def _sentence(title: str, rows: Sequence[Row], exact: bool) -> str:
     peer, found = standings.best_peer(rows, exact), standings.against_best_peer(rows, exact)
     if peer is None or found is None:
         return f"{title}: {standings.standing_of(rows, exact)}."
     return (
         f"{title}: tfopt is **{standings.standing(found)}**; the best peer, {peer.system} "
-        f"({peer.in_words}), takes {standings.in_words(found)} its time."
+        f"({peer.in_words}), takes {standings.in_words(found)} as long."
     )
 
 
@@ -238,7 +245,7 @@ def _limits(race: Race) -> str:
         for exact in CLASSES.values():
             least = work.least_seconds(limits, exact, batch_size)
             row = standings.best(each, exact, *{row.system for row in each})
-            cells.append("not counted" if least is None else f"{least:.4f}")
+            cells.append("not counted" if least is None else f"{least:.{_digits(least)}f}")
             if least is None or row is None:
                 cells.append("")
             else:
@@ -283,6 +290,11 @@ def _gain(slow: Row, fast: Row) -> str:
     if slow.failed is not None or fast.failed is not None:
         return "failed"
     return standings.in_words(standings.ratio(slow, fast))
+
+
+def _digits(seconds: float) -> int:
+    """Return how many decimals show seconds to a part in a hundred or better."""
+    return 2 if seconds >= 1 else 3 if seconds >= 0.1 else 4
 
 
 def _number(value: float | None, scale: float, digits: int) -> str:

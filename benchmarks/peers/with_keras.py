@@ -34,7 +34,7 @@ def train(task: Task, patience: Patience | None) -> Report:
         jit_compile=bool(task.options["jit_compile"]),
         steps_per_execution=int(task.options["steps_per_execution"]),
     )
-    training, validation = files.read_arrays(task.examples)
+    training, validation = files.read_arrays(task.examples, task.batch_size)
     report = Report(task.started)
     callbacks: list[Any] = [EpochClock(report)]
     if patience is not None:

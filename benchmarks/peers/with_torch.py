@@ -68,7 +68,7 @@ def train(task: Task, patience: Patience | None) -> Report:
     half = torch.autocast("cpu", torch.bfloat16, enabled=task.options["precision"] == "bfloat16")
     optimizer = torch.optim.Adam(model.parameters(), lr=compiled["rate"], eps=1e-7, fused=True)
     measure = _losses(compiled["loss"])
-    training, validation = files.read_arrays(task.examples)
+    training, validation = files.read_arrays(task.examples, task.batch_size)
     batches, held_out = _data(task, training, mixed=True), _data(task, validation, mixed=False)
     report = Report(task.started)
     _check_same(
@@ -92,7 +92,7 @@ def train(task: Task, patience: Patience | None) -> Report:
             if patience is not None:
                 if not epoch and count == len(y):
                     since = time.monotonic()  # the first step compiles
-                if patience.is_spent(time.monotonic() - since):
+                if patience.is_spent(time.monotonic() - since, epoch):
                     report.cut = True
                     return report
         mean = float(total) / count

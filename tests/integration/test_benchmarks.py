@@ -156,7 +156,8 @@ def test_each_model_of_the_adapting_benchmark_is_there(benchmark):
 
 @named("race")
 def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
-    rows = benchmark.standings
+    from peers import lines, page
+    from peers import standings as rows
 
     def row(system, seconds, loss=1.0, exact=True):
         reports = [
@@ -173,23 +174,23 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     assert rows.standing(rows.ratio(ours, stock)) == "behind"
     elsewhere = row("PyTorch", [0.1, 0.1, 0.1], loss=1.2)
     failed = rows.Row("PyTorch", "PyTorch compiled", True, ({"failed": "no compiler"},) * 3)
-    table = benchmark.page.table([stock, close, elsewhere, failed, ours])
+    table = page.table([stock, close, elsewhere, failed, ours])
     assert table.count("void") == 1
     assert "failed: no compiler" in table
     assert "tfopt is **level**" in table
-    summary = benchmark.page.standings_part({"mlp": [stock, close, elsewhere, ours]})
+    summary = page.standings_part({"mlp": [stock, close, elsewhere, ours]})
     assert "ahead or level on 1 of 1" in summary
     assert "**4.01x (" in summary  # against stock, over one training
-    for name in benchmark.LINES:
-        for number, contestant in enumerate(benchmark.ours(name)):
+    for name in lines.LINES:
+        for number, contestant in enumerate(lines.ours(name)):
             path = tmp_path / f"{name}-{number}.toml"
-            path.write_text(benchmark.recipe_text(name, contestant.options["recipe"], 3, None))
+            path.write_text(lines.recipe_text(name, contestant.options["recipe"], 3, None))
             assert make_request(str(path), [], compares=False)[0].plugins
 
 
 @named("race")
 def test_a_row_is_void_by_what_stock_keras_differs_over_seeds_and_jax_is_a_reference(benchmark):
-    rows = benchmark.standings
+    from peers import standings as rows
 
     def row(system, losses, exact=True):
         reports = tuple({"epoch_seconds": [1.0, 1.0], "losses": [2.0, loss]} for loss in losses)
@@ -208,9 +209,37 @@ def test_a_row_is_void_by_what_stock_keras_differs_over_seeds_and_jax_is_a_refer
 
 
 @named("race")
+def test_the_page_shows_shares_of_the_limit_and_what_each_plugin_brought(benchmark):
+    from peers import page
+    from peers.limits import Limits, Work
+    from peers.standings import Row
+
+    def row(system, seconds, left_out="", races=True):
+        report = {"epoch_seconds": [9.0, seconds], "reached_seconds": [9.0, 12.0],
+                  "losses": [2.0, 1.0], "validation_losses": [2.1], "peak_mib": 100.0}  # fmt: skip
+        return Row(system, system, True, (report, report), left_out, races)
+
+    rows = [row("stock Keras", 4.0), row("tfopt", 1.0), row("tfopt", 2.0, "resident", races=False)]
+    text = page.page(page.Race(
+        lines={"cnn": rows}, grids={"cnn": [("PyTorch", "eager", "failed: no compiler")]},
+        works={"cnn": Work(10, 320, 9, 1e9, 1e6)}, machine="a machine", versions={"keras": "3"},
+        limits=Limits({"float32": 2e10, "bfloat16": 5e10}, 1e10, 100.0), date="today",
+    ))  # fmt: skip
+    assert "| cnn | 1.000 | 10 | 0.500 | 50% (tfopt) | 0.200 | 20% (tfopt) |" in text
+    assert "| `resident` | 2.00x (2.00 to 2.00) |" in text
+    assert text.count("**tfopt**") == 1
+    assert "failed: no compiler" in text
+    assert (
+        "against stock Keras, in any precision: **4.00x (4.00 to 4.00)** over 1 training." in text
+    )
+
+
+@named("race")
 def test_no_epoch_can_take_less_than_its_operations_and_its_bytes(benchmark):
-    limits = benchmark.Limits({"float32": 1e9, "bfloat16": 4e9}, 2e9, 100.0)
-    work = benchmark.Work(steps=3, examples=80, parameters=9, step_operations=2e9, epoch_bytes=1e9)
+    from peers.limits import Limits, Work
+
+    limits = Limits({"float32": 1e9, "bfloat16": 4e9}, 2e9, 100.0)
+    work = Work(steps=3, examples=80, parameters=9, step_operations=2e9, epoch_bytes=1e9)
     assert work.least_seconds(limits, True, 32) == pytest.approx(5.0)  # the last batch is half full
     assert work.least_seconds(limits, False, 32) == pytest.approx(1.25)
     bound_by_memory = attrs.evolve(work, epoch_bytes=1e11)
@@ -222,9 +251,11 @@ def test_no_epoch_can_take_less_than_its_operations_and_its_bytes(benchmark):
 def test_an_option_that_ends_its_process_has_failed_and_the_others_are_tried(
     benchmark, tmp_path, monkeypatch
 ):
-    course_module = sys.modules["peers.course"]
+    from peers import course as courses
+    from peers.lines import grids
+
     (tmp_path / "compiled.json").write_text('{"examples": 5000}')
-    grid = benchmark.grids()["PyTorch"]
+    grid = grids()["PyTorch"]
     processes = []
 
     def process(command, folder, environment):
@@ -237,9 +268,9 @@ def test_an_option_that_ends_its_process_has_failed_and_the_others_are_tried(
         (folder / "out.json").write_text(text)
         return {"process_seconds": 2.0, **failed}
 
-    monkeypatch.setattr(course_module, "run_process", process)
+    monkeypatch.setattr(courses, "run_process", process)
     found = {}
-    course = benchmark.Course("mlp", tmp_path, tmp_path, 3, [1], None)
+    course = courses.Course("mlp", tmp_path, tmp_path, 3, [1], None)
     course.tried(grid, lambda contestant, report: found.update({contestant.label: report}))
     assert [report.get("failed") for report in found.values()] == [
         None, "ended by SIGSEGV", None, None,
@@ -249,33 +280,39 @@ def test_an_option_that_ends_its_process_has_failed_and_the_others_are_tried(
 
 @named("race")
 def test_a_race_goes_on_after_a_torn_line_and_refuses_runs_of_other_settings(benchmark, tmp_path):
+    from peers.course import Store
+
     path = tmp_path / "runs.jsonl"
-    store = benchmark.Store(path, {"smoke": True})
+    store = Store(path, {"smoke": True})
     store.keep("one", {"epoch_seconds": [1.0]})
     store.keep("two", {"failed": "no compiler"})
     with path.open("a") as file:
         file.write('{"three": {"epoch_')
-    again = benchmark.Store(path, {"smoke": True})
+    again = Store(path, {"smoke": True})
     again.keep("three", {})
-    found = benchmark.Store(path, {"smoke": True}, retry=True)
+    found = Store(path, {"smoke": True}, retry=True)
     assert [found.get(key) for key in ("one", "two", "three")] == [
         {"epoch_seconds": [1.0]}, None, {},
     ]  # fmt: skip
     with pytest.raises(SystemExit, match="other settings"):
-        benchmark.Store(path, {"smoke": False})
+        Store(path, {"smoke": False})
 
 
 @named("race")
 def test_the_plan_counts_what_a_store_lacks(benchmark, tmp_path):
+    from peers.course import Course, Store
+    from peers.lines import grids
+    from peers.rounds import OutOfTime, Race
+
     (tmp_path / "mlp").mkdir()
     (tmp_path / "mlp" / "compiled.json").touch()  # as if it had been prepared
 
     def race():
-        store = benchmark.Store(tmp_path / "runs.jsonl", {})
-        course = benchmark.Course("mlp", tmp_path / "mlp", tmp_path, 3, [1, 2], None)
-        return benchmark.Race({"mlp": course}, store, rounds=2, smoke=False, has_peers=False)
+        store = Store(tmp_path / "runs.jsonl", {})
+        course = Course("mlp", tmp_path / "mlp", tmp_path, 3, [1, 2], None)
+        return Race({"mlp": course}, store, rounds=2, smoke=False, has_peers=False)
 
-    first, options = race(), benchmark.grids()["hand-set Keras"]
+    first, options = race(), grids()["hand-set Keras"]
     # the options, the limits, and two rounds of stock, tfopt and perhaps two of hand-set Keras
     assert first.left()[0] == len(options) + 1 + 2 * 4
     for seconds, option in enumerate(options, 1):
@@ -289,7 +326,7 @@ def test_the_plan_counts_what_a_store_lacks(benchmark, tmp_path):
     ]
     assert again.left()[0] == 1 + 2 * 3
     again.until = 0.0
-    with pytest.raises(benchmark.OutOfTime):
+    with pytest.raises(OutOfTime):
         again.run()
 
 

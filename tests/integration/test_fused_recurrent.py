@@ -27,6 +27,19 @@ WITHIN = 1e-5
 
 
 def reader() -> Any:
+    """An LSTM in both directions over masked texts, with dropout."""
+    import keras
+    from keras import layers
+
+    return keras.Sequential([
+        keras.Input((STEPS,)),
+        layers.Embedding(20, 6, mask_zero=True),
+        layers.Bidirectional(layers.LSTM(4, dropout=0.2, name="first")),
+        layers.Dense(1),
+    ])  # fmt: skip
+
+
+def deeper() -> Any:
     """An LSTM in both directions over masked texts, and one backwards with dropout behind it."""
     import keras
     from keras import layers
@@ -40,18 +53,23 @@ def reader() -> Any:
     ])  # fmt: skip
 
 
-def workload() -> Workload:
+def workload(build_model: Any) -> Workload:
     import keras
 
     return Workload(
-        train=(WORDS, LABELS), validation=(WORDS[10:30], LABELS[10:30]), build_model=reader,
+        train=(WORDS, LABELS), validation=(WORDS[10:30], LABELS[10:30]), build_model=build_model,
         optimizer="adam", loss=keras.losses.BinaryCrossentropy(from_logits=True),
     )  # fmt: skip
 
 
-def trained(folder: Any, *plugins: Any) -> Any:
+def trained(folder: Any, *plugins: Any, build_model: Any = reader) -> Any:
     built, outcome = train_here(
-        workload(), *plugins, folder=folder, seed=SEED, epochs=EPOCHS, batch_size=BATCH_SIZE
+        workload(build_model),
+        *plugins,
+        folder=folder,
+        seed=SEED,
+        epochs=EPOCHS,
+        batch_size=BATCH_SIZE,
     )
     effects = built.stack.report_effects(built.run, built.model)
     return built, outcome.history, effects.get("FusedRecurrent")
@@ -67,10 +85,10 @@ def fused(tmp_path_factory: Any) -> Any:
     return trained(tmp_path_factory.mktemp("fused"), FusedRecurrent())
 
 
-def assert_like(plain: Any, fused: Any) -> None:
+def assert_like(plain: Any, fused: Any, layers: int = 2) -> None:
     _, history, effect = fused
     assert effect.applied
-    assert effect.detail.startswith("BlockLSTM computes 3 layers")
+    assert effect.detail.startswith(f"BlockLSTM computes {layers} layers")
     assert set(history) == set(plain[1])
     for name, values in plain[1].items():
         assert history[name] == pytest.approx(values, rel=WITHIN), name
@@ -78,6 +96,12 @@ def assert_like(plain: Any, fused: Any) -> None:
 
 def test_losses_are_those_of_plain_keras(plain: Any, fused: Any) -> None:
     assert_like(plain, fused)
+
+
+@pytest.mark.thorough
+def test_losses_of_layers_behind_each_other_are_those_of_plain_keras(tmp_path: Any) -> None:
+    fused = trained(tmp_path / "fused", FusedRecurrent(), build_model=deeper)
+    assert_like(trained(tmp_path / "plain", build_model=deeper), fused, layers=3)
 
 
 @pytest.mark.thorough

@@ -205,6 +205,58 @@ def test_what_a_script_writes_does_not_reach_its_folder_or_the_next_run(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
 
 
+# A TensorBoard writes by TensorFlow's own code, which no hook of Python sees. Without the package
+# of that name Keras' callback raises, and the writer that it uses stands in for it.
+LOGS = """
+import importlib.util
+import sys
+from pathlib import Path
+import keras
+import numpy as np
+import tensorflow as tf
+
+class Bare(keras.callbacks.TensorBoard):
+    def ignore(self, *arguments, **named):
+        pass
+
+    on_train_begin = on_train_end = on_train_batch_begin = on_train_batch_end = ignore
+    on_test_begin = on_test_end = set_model = ignore
+
+    def on_epoch_end(self, epoch, logs):
+        with tf.summary.create_file_writer(str(self.log_dir)).as_default():
+            tf.summary.write("loss", logs["loss"], step=epoch)
+
+is_there = importlib.util.find_spec("tensorboard")
+Board = keras.callbacks.TensorBoard if is_there else Bare
+x = np.zeros((64, 4), "float32")
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+folders = ("logs", Path(__file__).parent / "beside", sys.argv[1] + "/absolute")
+boards = [Board(folder) for folder in folders]
+model.fit(x, x[:, :1], epochs=1, verbose=0, callbacks=boards)
+"""
+
+
+@pytest.mark.parametrize("way", [pytest.param("overlay", marks=pytest.mark.thorough), "copy"])
+def test_a_tensorboard_logs_into_the_private_folder(forked, tmp_path, monkeypatch, way):
+    why = why_no_overlay(tmp_path, tmp_path / ".tfopt/runs") if way == "overlay" else "a test"
+    if way == "overlay" and why is not None:
+        pytest.skip(f"no overlay can be mounted here: {why}")
+    monkeypatch.setattr(processes, "why_no_overlay", lambda folder, results: why)
+    script = tmp_path / "script.py"
+    script.write_text(LOGS)
+    recipe = recipe_for(script, f'args = ["{tmp_path}"]')
+    request, _ = make_request(str(recipe), [], compares=False, keeps=False)
+    request = attrs.evolve(request, folder=tmp_path / ".tfopt" / "runs")
+    run = Processes(request, SpawnRunner()).run(
+        Turn(0, 0, Variant(BASELINE, ()), seed=3), "run", lambda message: None
+    )
+    assert run.error is None
+    logged = {file.split("/")[0] for file in run.written if "events.out.tfevents" in file}
+    assert logged == {"logs", "beside", "absolute"}
+    assert {path.name for path in tmp_path.iterdir()} == {"script.py", recipe.name, ".tfopt"}
+
+
 AFTERWARDS = """
 import sys
 import keras

@@ -59,8 +59,8 @@ def network(keras: Any) -> Any:
     layers = keras.layers
     keras.utils.set_random_seed(3)
     inputs = keras.Input((6,))
-    x = layers.Reshape((6, 1))(inputs)
-    x = layers.Bidirectional(layers.LSTM(3, return_sequences=True))(x)
+    x = layers.Reshape((2, 3))(inputs)
+    x = layers.Bidirectional(layers.SimpleRNN(3, return_sequences=True, unroll=True))(x)
     x = layers.MultiHeadAttention(1, 2, name="attention")(x, x)
     x = layers.Dense(4, dtype="float32", name="pinned")(layers.Flatten()(x))
     return keras.Model(inputs, layers.Dense(1, name="out")(x))

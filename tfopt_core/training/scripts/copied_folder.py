@@ -67,9 +67,11 @@ class CopiedFolder(PrivateFolder):
         return made
 
     def path_of(self, path: Path) -> Path:
-        """Return the path of a file's copy; the path itself outside of the folder."""
+        """Return the path of a file's copy; the path itself if it is no file of the folder."""
         real = path.resolve()
-        return Path(self._place(str(real))) if real.is_relative_to(self.original) else path
+        # the copy may lie within the folder
+        is_original = real.is_relative_to(self.original) and not real.is_relative_to(self.root)
+        return Path(self._place(str(real))) if is_original else path
 
     def in_words(self, text: str) -> str:
         """Return a message or traceback with the user's own paths."""

@@ -100,13 +100,16 @@ class _Probe:
     policy: str
     low: list[Any] = attrs.field(init=False)
     units: list[Any] = attrs.field(init=False)
+    drawn: list[Any] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         dtype = self.policy.removeprefix("mixed_")
         layers = [self.model, *nested_layers(self.model)]
         self.low = [layer for layer in layers if layer.compute_dtype == dtype]
         chosen = {id(layer) for layer in self.low}
-        self.units = [unit for unit in _units(self.model) if id(unit) in chosen]
+        parts = list(_parts(self.model))
+        self.units = [part for part in parts if id(part) in chosen and not _draws(part)]
+        self.drawn = [part for part in parts if _draws(part)]
 
     @contextlib.contextmanager
     def undone(self) -> Iterator[None]:
@@ -155,11 +158,13 @@ class _Probe:
 
     @contextlib.contextmanager
     def all_but(self, kept: Any) -> Iterator[None]:
-        """Have all layers compute in 16 bits, but those that are kept and what is within them."""
-        out: set[int] = set()
-        for layer in nested_layers(self.model):
-            if layer.name in kept or _draws(layer):
-                out |= {id(part) for part in (layer, *nested_layers(layer))}
+        """Have all layers compute in 16 bits, but those that are kept or draw, and what is within
+        them. A layer that draws within another one, as dropout in a block, computes as that does.
+        """
+        named = [layer for layer in nested_layers(self.model) if layer.name in kept]
+        out = {
+            id(part) for layer in (*named, *self.drawn) for part in (layer, *nested_layers(layer))
+        }
         chosen = [layer for layer in self.low if id(layer) not in out]
         for layer in chosen:
             layer.dtype_policy = self.policy
@@ -221,15 +226,15 @@ class _Probe:
         return found
 
 
-def _units(layer: Any) -> Iterator[Any]:
+def _parts(layer: Any) -> Iterator[Any]:
     """Yield the layers that are looked at as one: those of a model, without the layers that they
-    are made of, and without those whose results are drawn."""
+    are made of."""
     import keras
 
     for part in layer._flatten_layers(recursive=False, include_self=False):
         if isinstance(part, keras.Model):
-            yield from _units(part)
-        elif not _draws(part):
+            yield from _parts(part)
+        else:
             yield part
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping
 from importlib import metadata
@@ -46,6 +47,11 @@ def why_not(replicas: int, options: TrainingOptions) -> str:
     if options.jit_compile is True:
         return "the workload sets jit_compile itself"
     return ""
+
+
+def in_words(step_seconds: float) -> str:
+    """Return the time of a step in milliseconds, which is infinite for one that failed."""
+    return f"{1e3 * step_seconds:,.2f} ms" if math.isfinite(step_seconds) else "could not be timed"
 
 
 def cache_folder(machine: Machine, environment: Mapping[str, str]) -> Path:
@@ -126,6 +132,7 @@ class Xla:
             return self
         still = attrs.evolve(self, mode="off", persistent_cache=False)
         plain, compiled = probe.loop_seconds(still, [("keras", 1, False), ("keras", 1, True)])
+        probe.note(f"a step without XLA: {in_words(plain)}; with XLA: {in_words(compiled)}")
         if compiled < plain * (1 - LEAST_GAIN):
             return attrs.evolve(self, mode="on")
         return still

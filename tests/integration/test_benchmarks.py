@@ -410,11 +410,16 @@ def test_a_stack_is_compared_with_what_is_possible(benchmark):
         "stock": [(8.0, 0.8), (8.2, 0.9)],
         "stack": [(2.0, 0.2), (2.1, 0.2)],
         "possible": [(1.0, 0.1), (1.0, 0.1)],
+        "made ready": [(4.0, 0.1), (4.2, 0.1)],
     }
-    training = benchmark.rows("mine", seconds)[:3]
-    assert "3.95x" in training[1]
-    assert "49%" in training[1]
-    assert "8.10x" in training[2]
+    stock, stack, possible, made_ready, *epochs = benchmark.rows("mine", seconds)
+    assert "x" not in stock
+    assert "3.95x" in stack
+    assert "8.10x" in possible
+    assert "49%" in possible
+    assert "1.98x" in made_ready
+    assert "200%" in made_ready
+    assert ["made ready" in line for line in epochs] == [False] * 3
 
 
 @named("possible")

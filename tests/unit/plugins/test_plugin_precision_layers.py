@@ -134,6 +134,28 @@ def test_the_probe_keeps_what_fails_and_what_is_out_of_line(keras_in_float32):
     assert model.get_layer("draws").compute_dtype == "bfloat16"  # as it was
 
 
+@pytest.mark.tensorflow
+def test_a_block_with_dropout_inside_is_not_kept_for_it(keras_in_float32):
+    keras = keras_in_float32
+    layers = keras.layers
+
+    class Block(layers.Layer):
+        def __init__(self) -> None:
+            super().__init__(name="block")
+            self.dense, self.dropout = layers.Dense(8), layers.Dropout(0.5)
+
+        def call(self, inputs: Any, training: Any = None) -> Any:
+            return inputs + self.dropout(self.dense(inputs), training=training)
+
+    default = set_policy(PrecisionPolicy(policy="mixed_bfloat16", scope="layers"))
+    model = keras.Sequential([keras.Input((6,)), layers.Dense(8), Block(), layers.Dense(1)])
+    apply_precision(model, PrecisionPolicy(policy="mixed_bfloat16", scope="layers"), default)
+    model.compile("sgd", "mse")
+    probe = FakeProbe(machine=BFLOAT16_CPU, probed=ProbedTraining(model, model.train_step, (X, Y)))
+    plugin = MixedPrecision(policy="mixed_bfloat16", scope="layers", float32_layers="auto")
+    assert plugin.resolve(probe).float32_layers == ()
+
+
 def own_step(keras: Any, clip: bool = False) -> Any:
     import tensorflow as tf
 

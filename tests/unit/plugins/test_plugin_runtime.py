@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -73,11 +74,17 @@ def test_xla_of_the_workload_is_switched_off() -> None:
     assert "reads True" in plugin.report_effect(run, model).detail
 
 
-@pytest.mark.parametrize(("compiled", "mode"), [(0.5, "on"), (0.98, "off"), (30.0, "off")])
-def test_xla_auto_takes_what_the_probe_timed_as_faster(compiled: float, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("compiled", "mode", "said"),
+    [(0.5, "on", "500.00 ms"), (0.98, "off", "980.00 ms"), (math.inf, "off", "could not be timed")],
+)
+def test_xla_auto_takes_what_the_probe_timed_as_faster(
+    compiled: float, mode: str, said: str
+) -> None:
     probe = FakeProbe(loops={("keras", 1, False): 1.0, ("keras", 1, True): compiled})
     plugin = Xla(mode="auto", persistent_cache=True).resolve(probe)
     assert (plugin.mode, plugin.persistent_cache) == (mode, mode == "on")
+    assert probe.notes == [f"a step without XLA: 1,000.00 ms; with XLA: {said}"]
 
 
 def test_compiled_programs_are_kept_beside_flags_that_are_set(

@@ -78,6 +78,10 @@ PLACES: Mapping[str, Place] = {
         workload="stdlib-text", limits="memory of attention", epochs=2,
         options={"examples": 1024, "tokens": 256},
     ),
+    "short text": Place(
+        workload="stdlib-text", limits="the update of a large embedding", epochs=3,
+        options={"examples": 3000, "tokens": 8, "width": 4, "blocks": 1},
+    ),
     "transfer": Place(
         workload="clipart-transfer", limits="a frozen base", epochs=6,
         target={"metric": "val_accuracy", "at_least": 0.3},
@@ -106,6 +110,7 @@ ROWS: Mapping[str, Row] = {
     "dropconnect": Row(helps="few pictures", harms="prepared rows"),
     "fit-batch": Row(helps="prepared rows", harms="pictures", settings={"max": 512}),
     "frozen-features": Row(helps="transfer", harms="trained base"),
+    "fused-optimizer": Row(helps="short text", harms="prepared rows"),
     "fused-recurrent": Row(helps="windows", harms="pictures"),
     "gpu-memory": Row(helps="pictures", harms="prepared rows"),
     "gradient-accumulation": Row(helps="long text", harms="prepared rows"),

@@ -41,6 +41,7 @@ from tfopt_core.training.layer_graph import in_order, node_of, parents
 from tfopt_core.training.layers import TRAINED_PART, nested_layers, trained_part
 from tfopt_core.training.loops.report import LoopReport, loop_report
 from tfopt_core.training.loss_scaling import overflow_steps
+from tfopt_core.training.optimizers import optimizers_of
 from tfopt_core.training.replay.digests import example_digests
 
 __all__ = [
@@ -86,6 +87,7 @@ __all__ = [
     "trained_part",
     "overflow_steps",
     "optimized_step",
+    "optimizers_of",
     "node_of",
     "parents",
     "why_without",

@@ -20,6 +20,7 @@ from tfopt_observe.profile import Profile
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.split_batch import SplitBatch
 from tfopt_runtime.xla import Xla
+from tfopt_training.fused_optimizer import FusedOptimizer
 from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.own_rate import with_fixed_rate
 
@@ -300,6 +301,7 @@ def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(wi
 @pytest.mark.parametrize(
     ("feature", "plugin"),
     [
+        ("optimizer-slots", FusedOptimizer(min_elements=1)),
         ("output-masks", SplitBatch(parts=2, xla=False)),
         ("loss-masks", GradientAccumulation(steps=2)),
         ("profiler-traces", Profile(steps=1, skip=1)),

@@ -22,6 +22,7 @@ TRIED: Mapping[str, Mapping[str, Any]] = {
     "cache": {"storage": "memory"},
     "chunked": {"steps": 2, "xla": False},
     "fit-batch": {"batch_size": 24},
+    "fused-optimizer": {"min_elements": 1},
     "gradient-accumulation": {"steps": 2},
     "l2": {"strength": 0.001},
     "mirrored": {"logical_cpu_devices": 2},

@@ -278,6 +278,16 @@ FEATURES: tuple[Feature, ...] = (
         members={"keras.src.trainers.trainer:Trainer": "_compile_config"},
     ),
     Feature(
+        name="optimizer-slots",
+        lost="optimizers keep Keras' own updates",
+        members={
+            "keras.src.optimizers.base_optimizer:BaseOptimizer": "_get_variable_index "
+            "_trainable_variables",
+            "keras.src.optimizers.adam:Adam": "_momentums _velocities",
+            "keras.src.optimizers.rmsprop:RMSprop": "_velocities",
+        },
+    ),
+    Feature(
         name="layer-draws",
         lost="random layers of Keras cannot augment data in several threads",
         members={"keras.src.layers.layer:Layer": "_seed_generators"},

@@ -1,0 +1,129 @@
+"""Fused optimizer: large variables are updated by one kernel each, embeddings row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import attrs
+from attrs import field, validators
+
+from tfopt_core.plugins import (
+    Diagnosis,
+    Effect,
+    PlainCode,
+    RunContext,
+    TrainingOptions,
+    ValueHook,
+    hookimpl,
+    why_without,
+)
+from tfopt_training.fused_updates import FusedUpdates, fused_step
+
+# How many variables or reasons a message names.
+NAMED = 3
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class FusedOptimizer:
+    """Updates large variables by one kernel each, and embeddings by the rows of a batch.
+
+    What it does: replaces the update of single variables in Adam, AdamW and SGD by TensorFlow's
+    kernel, which makes it in one pass on all cores. Where a gradient is that of an embedding's
+    rows, its rows are added to the optimizer's variables in place; RMSprop too. The optimizer, its
+    variables, learning rate, weight decay, clipping, averages and loss scaling stay Keras' own.
+
+    Why it helps: Keras updates by some ten operations, each of which reads and writes all of the
+    variable, and makes the gradient of an embedding as large as the embedding, twice with Adam.
+
+    When it does not: for variables of fewer elements than `min_elements`, which keep Keras' update:
+    there a kernel's start on several threads costs more. Where XLA compiles the step, which fuses
+    the update of a whole variable itself; that of an embedding gains there too. Not on a GPU and
+    not over several replicas. Subclasses, other optimizers, amsgrad, centered RMSprop and one with
+    momentum keep theirs, by name. Without XLA zeros of the size of each embedding are held.
+
+    Mixes with: resident and chunked, split-batch, fused-recurrent, mixed-precision. As Keras does,
+    Adam squares the gradients of a word that stands in a batch several times one by one. The kernel
+    computes 1 - beta_2 in float32, so an update differs from Keras' by up to 7e-6 of it.
+
+    Reference: https://www.tensorflow.org/api_docs/python/tf/raw_ops/ResourceApplyAdam
+    """
+
+    targets: ClassVar[tuple[str, ...]] = ("compute",)
+    # which makes a step of its own in place of the one that is wrapped
+    after: ClassVar[tuple[str, ...]] = ("gradient-accumulation",)
+
+    min_elements: int = field(
+        default=65_536,
+        validator=validators.ge(1),
+        metadata={"help": "Smaller variables keep Keras' update; at least 1."},
+    )
+
+    def math(self) -> Literal["rounding"]:
+        """The same update, computed in another order."""
+        return "rounding"
+
+    def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
+        """Worth it on a CPU, for an embedding or, without XLA, for any large variable."""
+        if diagnosis.machine.gpus or diagnosis.trainable_parameters < self.min_elements:
+            return None
+        return {} if "Embedding" in diagnosis.layers or not diagnosis.jit_compile else None
+
+    @hookimpl(wrapper=True)
+    def configure_training(self, run: RunContext, model: Any) -> ValueHook[TrainingOptions]:
+        """Wrap the train step."""
+        options = yield
+        state = run.state_of(self)
+        state["reason"] = _why_not(run)
+        if state["reason"]:
+            return options
+        updates = state["updates"] = FusedUpdates(self.min_elements)
+        before = options.wrap_train_step
+
+        def wrap(train_step: Callable[..., Any]) -> Callable[..., Any]:
+            return fused_step(train_step if before is None else before(train_step), model, updates)
+
+        return attrs.evolve(options, wrap_train_step=wrap)
+
+    def export(self, code: PlainCode) -> None:
+        """Plain code would have to hold the updates, and what they are for."""
+        code.no_plain_form("the updates of variables are replaced while a step is traced")
+
+    @hookimpl
+    def report_effect(self, run: RunContext) -> Effect:
+        """Read back which variables were updated how in the step that was traced."""
+        state = run.state_of(self)
+        if state["reason"]:
+            return Effect.not_applied(state["reason"])
+        updates: FusedUpdates = state["updates"]
+        left = _grouped(updates.reasons)
+        done = [
+            f"{how} {_listed(list(names))}"
+            for how, names in (("one kernel updates", updates.whole), ("rows of", updates.rows))
+            if names
+        ]
+        if not done:
+            return Effect.not_applied(left or "no train step that was traced makes an update")
+        return Effect.applied_as("; ".join(done) + (f"; left alone: {left}" if left else ""))
+
+
+def _why_not(run: RunContext) -> str:
+    if run.replicas > 1:
+        return f"the updates are those of {run.replicas} replicas, which Keras makes together"
+    if run.machine.gpus:
+        return "it was measured on CPUs alone"
+    return why_without("optimizer-slots")
+
+
+def _grouped(reasons: Mapping[str, str]) -> str:
+    """Return the reasons in words, each with the names that it is for."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(name)
+    return "; ".join(f"{_listed(names)}: {reason}" for reason, names in by_reason.items())
+
+
+def _listed(names: list[str]) -> str:
+    quoted = ", ".join(f'"{name}"' for name in names[:NAMED])
+    more = len(names) - NAMED
+    return f"{quoted} and {more} more" if more > 0 else quoted

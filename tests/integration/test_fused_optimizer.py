@@ -1,0 +1,180 @@
+"""A training whose updates are made by kernels has the numbers of plain Keras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.in_process import train_here
+from tfopt_distribute.one_device import OneDevice
+from tfopt_model.fused_recurrent import FusedRecurrent
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.chunked import Chunked
+from tfopt_runtime.resident import Resident
+from tfopt_runtime.split_batch import SplitBatch
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+from tfopt_training.fused_optimizer import FusedOptimizer
+from tfopt_training.gradient_accumulation import GradientAccumulation
+
+from tfopt_core import Workload
+
+pytestmark = pytest.mark.tensorflow
+
+EXAMPLES, WORDS, VOCABULARY, BATCH_SIZE, EPOCHS = 37, 6, 20, 8, 2
+X = np.random.default_rng(0).integers(0, VOCABULARY, (EXAMPLES, WORDS))
+Y = (X.sum(1) % 3).astype("int32")
+# Relative, after two epochs: the kernel of Adam computes 1 - beta_2 in float32.
+WITHIN = 1e-5
+FUSED = FusedOptimizer(min_elements=1)
+thorough = pytest.mark.thorough
+
+
+def embedding(*beside: Any) -> Any:
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [
+            keras.Input((WORDS,)),
+            layers.Embedding(VOCABULARY, 8, name="words"),
+            *(beside or [layers.Flatten(), layers.Dense(3, "tanh")]),
+            layers.Dense(3, name="logits"),
+        ]
+    )
+
+
+def with_own_step() -> Any:
+    """A model whose `train_step` has a second optimizer, which updates the embedding."""
+    import keras
+    import tensorflow as tf
+
+    inner = embedding()
+
+    class Own(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+            self.words = keras.optimizers.SGD(0.1, momentum=0.9)
+
+        def call(self, inputs: Any, training: bool = False) -> Any:
+            return self.inner(inputs, training=training)
+
+        def train_step(self, data: Any) -> Any:
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = self.compute_loss(x, y, self(x, training=True))
+            first, *others = tape.gradient(loss, self.trainable_variables)
+            self.words.apply([first], self.trainable_variables[:1])
+            self.optimizer.apply(others, self.trainable_variables[1:])
+            return {"loss": loss}
+
+    return Own()
+
+
+def trained(
+    folder: Any, *plugins: Any, build_model: Any = embedding, optimizer: Any = "adam"
+) -> Any:
+    import keras
+
+    workload = Workload(
+        train=(X, Y), build_model=build_model, optimizer=optimizer,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )  # fmt: skip
+    built, outcome = train_here(
+        workload, *plugins, folder=folder, epochs=EPOCHS, batch_size=BATCH_SIZE
+    )
+    effects = built.stack.report_effects(built.run, built.model)
+    return built.model, outcome.history["loss"], effects
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: Any) -> Any:
+    return trained(tmp_path_factory.mktemp("plain"))
+
+
+def assert_same(expected: Any, made: Any, within: float = WITHIN) -> None:
+    assert made[1] == pytest.approx(expected[1], rel=within)
+    for theirs, ours in zip(expected[0].get_weights(), made[0].get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=within, atol=within)
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        [FUSED],
+        pytest.param([Resident(xla=True), FUSED], marks=thorough),
+        pytest.param([Resident(xla=False), FUSED], marks=thorough),
+        pytest.param([Chunked(steps=2, xla=True), FUSED], marks=thorough),
+        pytest.param([Chunked(steps=2, xla=False), FUSED], marks=thorough),
+        pytest.param([StepsPerExecution(steps=2), FUSED], marks=thorough),
+        pytest.param([OneDevice(device="/cpu:0"), FUSED], marks=thorough),
+        pytest.param([GradientAccumulation(steps=2), FUSED], marks=thorough),
+        pytest.param([Resident(xla=True), SplitBatch(parts=2, xla=True), FUSED], marks=thorough),
+    ],
+)
+def test_losses_and_weights_are_those_of_plain_keras(stack: Any, tmp_path: Any, plain: Any) -> None:
+    made = trained(tmp_path, *stack)
+    assert all(effect.applied for effect in made[2].values()), made[2]
+    assert '/words/embeddings"' in made[2]["FusedOptimizer"].detail.split("rows of")[1]
+    assert_same(plain, made)
+
+
+@thorough
+def test_it_stands_beside_the_kernel_of_a_sequence_and_parts_of_a_batch(tmp_path: Any) -> None:
+    def recurrent() -> Any:
+        from keras import layers
+
+        return embedding(layers.LSTM(6))
+
+    stack = [Resident(xla=False), FusedRecurrent(), SplitBatch(parts=2, xla=False), FUSED]
+    expected = trained(tmp_path / "plain", build_model=recurrent)
+    made = trained(tmp_path / "fused", *stack, build_model=recurrent)
+    assert all(effect.applied for effect in made[2].values()), made[2]
+    assert_same(expected, made)
+
+
+@thorough
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_in_mixed_precision_the_numbers_are_those_of_keras_in_it(
+    policy: str, tmp_path: Any
+) -> None:
+    precision = MixedPrecision(policy=policy, force=True)
+    expected = trained(tmp_path / "plain", precision)
+    made = trained(tmp_path / "fused", precision, FUSED)
+    assert made[2]["FusedOptimizer"].applied
+    assert_same(expected, made, within=1e-2)  # a rounding in bfloat16 is 4e-3
+
+
+def test_a_saved_model_goes_on_in_plain_keras(tmp_path: Any, plain: Any) -> None:
+    import keras
+
+    model, *_ = trained(tmp_path, FUSED)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded.optimizer) is keras.optimizers.Adam
+    losses = [
+        one.fit(X, Y, batch_size=BATCH_SIZE, shuffle=False, verbose=0).history["loss"]
+        for one in (loaded, plain[0])
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=WITHIN)
+
+
+@thorough
+def test_a_second_optimizer_in_a_custom_step_is_reached(tmp_path: Any) -> None:
+    expected = trained(tmp_path / "plain", build_model=with_own_step)
+    made = trained(tmp_path / "fused", FUSED, build_model=with_own_step)
+    rows = made[2]["FusedOptimizer"].detail.split("rows of")[1]
+    assert "words/embeddings" in rows
+    assert_same(expected, made)
+
+
+def test_it_says_what_it_leaves_alone(tmp_path: Any) -> None:
+    effect = trained(tmp_path, FusedOptimizer(min_elements=160))[2]["FusedOptimizer"]
+    assert effect.applied
+    assert effect.detail.startswith('rows of "sequential')
+    assert '/words/embeddings"; left alone: "sequential' in effect.detail
+    assert effect.detail.endswith(": fewer than 160 elements")
+    effect = trained(tmp_path, FUSED, optimizer="lion")[2]["FusedOptimizer"]
+    assert not effect.applied
+    assert "the optimizer is Lion" in effect.detail

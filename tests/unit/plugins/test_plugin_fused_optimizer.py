@@ -1,0 +1,185 @@
+"""The kernels make the updates of Keras' optimizers; what keeps Keras' own is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from support.hooks_diagnosis import diagnosis
+from support.plugin_drive import machine_with
+from tfopt_training.fused_optimizer import FusedOptimizer
+from tfopt_training.fused_updates import FusedUpdates
+from tfopt_training.update_kernels import Kernels, kernels_of
+
+from tfopt_core import TrainingOptions
+from tfopt_core.testing import drive, make_run
+
+ROWS, WIDTH, STEPS = 9, 4, 4
+# Row 2 stands three times in each batch, and others in none.
+INDICES = [2, 5, 2, 7, 0, 2]
+# The kernel of Adam computes 1 - beta_2 in float32.
+SLOTS_WITHIN, WEIGHTS_WITHIN = 2e-5, 2e-6
+
+
+def made(name: str) -> Any:
+    from keras import optimizers as kinds
+
+    return {
+        "adam": lambda: kinds.Adam(0.01),
+        "adamw": lambda: kinds.AdamW(
+            kinds.schedules.CosineDecay(0.01, 5), weight_decay=0.1, global_clipnorm=1.0
+        ),
+        "averaged": lambda: kinds.Adam(0.01, use_ema=True, ema_overwrite_frequency=3),
+        "accumulating": lambda: kinds.Adam(0.01, gradient_accumulation_steps=2),
+        "scaling": lambda: kinds.LossScaleOptimizer(kinds.Adam(0.01), initial_scale=8.0),
+        "descent": lambda: kinds.SGD(0.1),
+        "momentum": lambda: kinds.SGD(0.1, momentum=0.9),
+        "nesterov": lambda: kinds.SGD(0.1, momentum=0.9, nesterov=True, clipnorm=1.0),
+        "rmsprop": lambda: kinds.RMSprop(0.01),
+    }[name]()
+
+
+def updated(optimizer: Any, updates: FusedUpdates | None, *, compiled: bool = False) -> list[Any]:
+    """Return the weights and the optimizer's variables after some updates."""
+    import keras
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    table, kernel = (
+        keras.Variable(random.normal(size=(ROWS, WIDTH)).astype("float32"), name=name)
+        for name in ("table", "kernel")
+    )
+    optimizer.build([table, kernel])
+    model = keras.Model()
+    model.optimizer, model.jit_compile = optimizer, compiled
+
+    def step(values: Any, whole: Any) -> None:
+        rows = tf.IndexedSlices(values, tf.constant(INDICES), tf.constant([ROWS, WIDTH]))
+        optimizer.apply([rows, whole], [table, kernel])
+
+    def fused(values: Any, whole: Any) -> None:
+        if updates is None:
+            step(values, whole)
+        else:
+            with updates.within(model):
+                step(values, whole)
+
+    function = tf.function(fused, jit_compile=compiled)
+    for _ in range(STEPS):
+        values = random.normal(size=(len(INDICES), WIDTH)).astype("float32")
+        function(tf.constant(values), tf.constant(values[:1] * np.ones((ROWS, 1), "float32")))
+    return [table.numpy(), kernel.numpy(), *(v.numpy() for v in optimizer.variables)]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("name", "compiled"),
+    [
+        ("adam", False),
+        ("adam", True),
+        ("adamw", False),
+        pytest.param("averaged", False, marks=pytest.mark.thorough),
+        pytest.param("accumulating", False, marks=pytest.mark.thorough),
+        pytest.param("scaling", False, marks=pytest.mark.thorough),
+        pytest.param("descent", False, marks=pytest.mark.thorough),
+        pytest.param("momentum", False, marks=pytest.mark.thorough),
+        pytest.param("momentum", True, marks=pytest.mark.thorough),
+        ("nesterov", False),
+        pytest.param("nesterov", True, marks=pytest.mark.thorough),
+        ("rmsprop", False),
+        pytest.param("rmsprop", True, marks=pytest.mark.thorough),
+    ],
+)
+def test_the_kernels_make_the_updates_of_keras(name: str, compiled: bool) -> None:
+    updates = FusedUpdates(min_elements=1)
+    expected, fused = updated(made(name), None), updated(made(name), updates, compiled=compiled)
+    for index, (theirs, ours) in enumerate(zip(expected, fused, strict=True)):
+        within = WEIGHTS_WITHIN if index < 2 else SLOTS_WITHIN
+        np.testing.assert_allclose(ours, theirs, rtol=within, atol=within)
+    # Keras makes these a gradient of the whole table: by clipping the norm of all, and by adding up
+    dense = name in ("adamw", "accumulating")
+    assert ("table" in updates.rows) == (not dense and name != "descent")
+    assert ("table" in updates.whole) == dense
+    assert ("kernel" in updates.whole) == (not compiled and name != "rmsprop")
+
+
+@pytest.mark.tensorflow
+def test_a_row_that_stands_several_times_has_its_gradients_squared_one_by_one() -> None:
+    import keras
+    import tensorflow as tf
+
+    table, optimizer = keras.Variable(np.zeros((3, 1), "float32")), keras.optimizers.Adam()
+    optimizer.build([table])
+    gradient = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), [3, 1])
+    model = keras.Model()
+    model.optimizer = optimizer
+    with FusedUpdates(min_elements=1).within(model):
+        optimizer.apply([gradient], [table])
+    _, _, momentum, velocity = optimizer.variables
+    np.testing.assert_allclose(momentum.numpy()[1], 0.1 * (1 + 2), rtol=1e-6)
+    np.testing.assert_allclose(velocity.numpy()[1], 0.001 * (1 + 4), rtol=1e-6)
+
+
+@pytest.mark.tensorflow
+def test_optimizers_that_keep_their_own_updates_are_named() -> None:
+    from keras import optimizers as kinds
+
+    class Mine(kinds.Adam):  # type: ignore[misc]
+        pass
+
+    patched = kinds.Adam()
+    patched.update_step = lambda gradient, variable, rate: None
+    for optimizer, message in [
+        (Mine(), "the optimizer is Mine"),
+        (kinds.Lion(), "the optimizer is Lion"),
+        (kinds.Adam(amsgrad=True), "with amsgrad"),
+        (kinds.Adam(beta_1=0.0), "no number between 0 and 1"),
+        (kinds.RMSprop(centered=True), "another slot"),
+        (kinds.RMSprop(momentum=0.5), "another slot"),
+        (patched, "an update_step of its own"),
+    ]:
+        reason = kernels_of(optimizer)
+        assert isinstance(reason, str)
+        assert message in reason
+    assert isinstance(kernels_of(kinds.AdamW()), Kernels)
+
+
+@pytest.mark.tensorflow
+def test_small_variables_keep_their_update_and_the_optimizer_is_left_as_it_was() -> None:
+    updates, optimizer = FusedUpdates(min_elements=ROWS * WIDTH + 1), made("adam")
+    expected = updated(made("adam"), None)
+    for theirs, ours in zip(expected, updated(optimizer, updates), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert updates.reasons == dict.fromkeys(("table", "kernel"), "fewer than 37 elements")
+    assert "update_step" not in vars(optimizer)
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (make_run(replicas=2), "the updates are those of 2 replicas"),
+        (make_run(machine=machine_with((8, 0))), "on CPUs alone"),
+    ],
+)
+def test_replicas_and_gpus_are_left_alone(run: Any, message: str) -> None:
+    plugin, before = FusedOptimizer(), TrainingOptions(optimizer="adam")
+    assert drive(plugin, "configure_training", before, run=run, model=None) is before
+    effect = plugin.report_effect(run)
+    assert not effect.applied
+    assert message in effect.detail
+
+
+def test_it_is_proposed_for_embeddings_and_for_large_models_without_xla() -> None:
+    plugin = FusedOptimizer()
+
+    def proposed(parameters: int, **facts: Any) -> bool:
+        facts = {"trainable_parameters": parameters, **facts}
+        return plugin.suggest(attrs.evolve(diagnosis(), **facts)) == {}
+
+    assert proposed(100_000)
+    assert not proposed(1000)
+    assert not proposed(100_000, machine=machine_with((8, 0)))
+    assert not proposed(100_000, jit_compile=True)
+    assert proposed(100_000, jit_compile=True, layers=("Embedding",))

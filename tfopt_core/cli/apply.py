@@ -70,17 +70,22 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
     """
     from tfopt_core.app.apply import NothingToMeasure, conduct
     from tfopt_core.app.apply_options import ApplyOptions
-    from tfopt_core.cli.output import show
+    from tfopt_core.app.plain_form import plain_form
+    from tfopt_core.cli.output import show, show_page
     from tfopt_core.report.first_contact import render_nothing
+    from tfopt_core.report.plain_form import render_plain_form
     from tfopt_core.report.results.summary import render_summary
     from tfopt_core.report.terminal import Terminal
 
-    asked = ApplyOptions(**options)
-    results = conduct(asked, Terminal(quiet=quiet))
+    asked, view = ApplyOptions(**options), Terminal(quiet=quiet)
+    results = conduct(asked, view)
     if isinstance(results, NothingToMeasure):
         show(render_nothing(results.bound, results.left_out), results, asked.json_path)
         return 0 if require is None else 1
     show(render_summary(results), results, asked.json_path)
+    form = plain_form(asked, results, view)
+    if form is not None:
+        show_page(render_plain_form(form), asked.json_path)
     return exit_code(results.comparison, bool(results.failed), results.interrupted, require)
 
 

@@ -18,7 +18,15 @@ def show(page: RenderableType, data: attrs.AttrsInstance, json_path: Path | None
 
     :raises InputError: if the file cannot be written.
     """
-    to_stdout = json_path is not None and str(json_path) == STANDARD_OUTPUT
-    make_console(stderr=to_stdout).print(page)
+    show_page(page, json_path)
     if json_path is not None:
-        write_json(data, STANDARD_OUTPUT if to_stdout else json_path)
+        write_json(data, STANDARD_OUTPUT if _is_stdout(json_path) else json_path)
+
+
+def show_page(page: RenderableType, json_path: Path | None) -> None:
+    """Print a page; on standard error if the JSON goes to standard output."""
+    make_console(stderr=_is_stdout(json_path)).print(page)
+
+
+def _is_stdout(json_path: Path | None) -> bool:
+    return json_path is not None and str(json_path) == STANDARD_OUTPUT

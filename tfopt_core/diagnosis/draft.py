@@ -32,6 +32,8 @@ NOT_HOPEFUL = (
 )
 # A plugin that saves a smaller share by its first steps is left out.
 LEAST_GAIN = 0.03
+# A smaller share is printed as 0%.
+LEAST_SHARE = 0.005
 # One-time costs vary by this much from start to start.
 LEAST_SAVED_SECONDS = 0.25
 # A plugin is tried for a share of a training's time, without the script's time before its fit,
@@ -148,7 +150,7 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
     shares = [
         f"{getattr(diagnosed, target).share:.0%} of a step is {target}"
         for target in suggestion.targets
-        if target in PARTS
+        if target in PARTS and getattr(diagnosed, target).share >= LEAST_SHARE
     ]
     if shares:
         bound = bound_in_words(suggestion.bound)

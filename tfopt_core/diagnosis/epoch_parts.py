@@ -13,14 +13,16 @@ import attrs
 from tfopt_core.diagnosis.batches import first_batch, repeated
 from tfopt_core.diagnosis.callback_files import writes_elsewhere
 from tfopt_core.errors import describe
-from tfopt_core.records.diagnosis import EpochPart
+from tfopt_core.records.diagnosis import VALIDATION, EpochPart
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 
-# A validation that takes longer is projected from its first batches.
-VALIDATION_SECONDS = 2.0
+# A validation that takes longer is projected from its first batches; sooner in a first look.
+VALIDATION_SECONDS, QUICK_VALIDATION_SECONDS = 2.0, 0.5
 # Epochs over one batch in memory; the first of them is not counted.
 EPOCHS, STEPS = 4, 8
+# The steps of a first look take about this long.
+QUICK_SECONDS = 1.0
 # What Keras calls once an epoch, at each step, and at each batch of the validation.
 EPOCH_METHODS = ("on_epoch_begin", "on_epoch_end", "on_test_begin", "on_test_end")
 STEP_METHODS = (
@@ -29,7 +31,9 @@ STEP_METHODS = (
 TEST_METHODS = ("on_test_batch_begin", "on_test_batch_end")
 
 
-def epoch_parts(built: Built, batch: Any, *, all_callbacks: bool) -> tuple[EpochPart, ...]:
+def epoch_parts(
+    built: Built, batch: Any, *, all_callbacks: bool, quick_step_seconds: float | None = None
+) -> tuple[EpochPart, ...]:
     """Return what the validation and each callback take in an epoch.
 
     Callbacks see some epochs of a few steps over one batch, with their ends. The model is trained
@@ -39,15 +43,20 @@ def epoch_parts(built: Built, batch: Any, *, all_callbacks: bool) -> tuple[Epoch
     :param batch: of the training data.
     :param all_callbacks: whether callbacks that are not Keras' own may be called, since whatever
         they write stays apart.
+    :param quick_step_seconds: in a first look, the seconds of a step, so that few are made.
     """
-    validation = _validation(built)
+    quick = quick_step_seconds is not None
+    validation = _validation(built, QUICK_VALIDATION_SECONDS if quick else VALIDATION_SECONDS)
+    short = (
+        STEPS if quick_step_seconds is None else int(QUICK_SECONDS / EPOCHS / quick_step_seconds)
+    )
     parts = [] if validation is None else [validation.part]
     timed, rest = _callbacks(built, all_callbacks)
     names = _names(built.training.callbacks)
     if timed:
         steps, batches = built.run.steps_per_epoch, None if validation is None else validation.count
         try:
-            _train(built, batch, [one.callback for one in timed], timed)
+            _train(built, batch, timed, max(1, min(STEPS, short)))
         except Exception as error:  # as above, of its beginning
             why = f"not timed: a training with the callbacks {describe(error)}"
             parts += [EpochPart(name=names[id(one.callback)], note=why) for one in timed]
@@ -71,16 +80,21 @@ class _Validation:
     count: int | None
 
 
-def _validation(built: Built) -> _Validation | None:
+def _validation(built: Built, most_seconds: float) -> _Validation | None:
+    """Return what the validation takes.
+
+    :param most_seconds: after which it is stopped and projected.
+    """
     data = built.run.datasets.get("validation")
     if data is None:
         return None
     try:
-        _evaluate(built.model, data)  # traces, and fills caches
-        done, seconds, whole = _evaluate(built.model, data)
+        _evaluate(built.model, data, most_seconds)  # traces, and fills caches
+        done, seconds, whole = _evaluate(built.model, data, most_seconds)
+        reading = _reading_seconds(data, done, most_seconds)
     except Exception as error:  # the training will raise it
         note = f"not timed: it {describe(error)}"
-        return _Validation(EpochPart(name="validation", note=note), None)
+        return _Validation(EpochPart(name=VALIDATION, note=note), None)
     count = done if whole else built.plans["validation"].cardinality
     if whole or not done:
         note = f"{done:,} batches"
@@ -88,10 +102,27 @@ def _validation(built: Built) -> _Validation | None:
         note = f"at least: the first {done:,} batches, of an unknown number"
     else:
         seconds, note = seconds / done * count, f"projected from {done:,} of {count:,} batches"
-    return _Validation(EpochPart(name="validation", seconds=seconds, note=note), count)
+        reading = None if reading is None else reading / done * count
+    part = EpochPart(name=VALIDATION, seconds=seconds, note=note, reading_seconds=reading)
+    return _Validation(part, count)
 
 
-def _evaluate(model: Any, data: Any) -> tuple[int, float, bool]:
+def _reading_seconds(data: Any, batches: int, most_seconds: float) -> float | None:
+    """Return the seconds to read so many batches alone, projected where the time is over before;
+    None for data that are no tf.data.Dataset."""
+    import tensorflow as tf
+
+    if not isinstance(data, tf.data.Dataset) or not batches:
+        return None
+    begin, read = perf_counter_ns(), 0
+    for _ in data.take(batches):
+        read += 1
+        if (perf_counter_ns() - begin) / 1e9 > most_seconds:
+            break
+    return (perf_counter_ns() - begin) / 1e9 / max(1, read) * batches
+
+
+def _evaluate(model: Any, data: Any, most_seconds: float) -> tuple[int, float, bool]:
     """Evaluate until the data or the time is over. Return the batches, the seconds, and whether
     these were all."""
     import keras
@@ -104,7 +135,7 @@ def _evaluate(model: Any, data: Any) -> tuple[int, float, bool]:
         def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
             nonlocal done, whole
             done = batch + 1
-            if (perf_counter_ns() - begin) / 1e9 > VALIDATION_SECONDS:
+            if (perf_counter_ns() - begin) / 1e9 > most_seconds:
                 model.stop_evaluating, whole = True, False
 
     model.evaluate(data, callbacks=[Limit()], verbose=0)
@@ -229,9 +260,7 @@ def _names(callbacks: Sequence[Any]) -> dict[int, str]:
     return names
 
 
-def _train(
-    built: Built, batch: Any, callbacks: Sequence[Any], timed: Sequence[_TimedCallback]
-) -> None:
+def _train(built: Built, batch: Any, timed: Sequence[_TimedCallback], steps: int) -> None:
     """Train some epochs of a few steps over one batch, with whole ends of epochs."""
     import keras
 
@@ -248,12 +277,12 @@ def _train(
             pass
 
     model.fit(
-        repeated(batch, built.run.element_spec, STEPS),
+        repeated(batch, built.run.element_spec, steps),
         validation_data=next(_validation_batch(built), None),
         epochs=EPOCHS,
         callbacks=Epochs(
-            list(callbacks), add_history=True, model=model, verbose=0, epochs=built.run.epochs,
-            steps=built.run.steps_per_epoch,
+            [one.callback for one in timed], add_history=True, model=model, verbose=0,
+            epochs=built.run.epochs, steps=built.run.steps_per_epoch,
         ),
         shuffle=False,
         verbose=0,

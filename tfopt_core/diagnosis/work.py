@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.data import Cache, DataPlan
 from tfopt_core.diagnosis.callback_files import with_files_in
+from tfopt_core.diagnosis.epoch_findings import epoch_findings
 from tfopt_core.diagnosis.epoch_parts import epoch_parts
 from tfopt_core.diagnosis.input_findings import (
     StageCost,
@@ -27,7 +28,7 @@ from tfopt_core.hooks.diagnosis import StepFacts
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.installed.suggest import propose
 from tfopt_core.private_api import disabled_so_far, why_without
-from tfopt_core.records.diagnosis import Bounds, Diagnosed, EpochPart, MatmulUse, Roofline
+from tfopt_core.records.diagnosis import Bounds, Diagnosed, MatmulUse, Roofline
 from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, Tell
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built, build, load
@@ -90,11 +91,14 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     bounding = _roofline(built, rounds, graph, why_no_graph)
     compared = compare_loops(built, begin) if task.quick else None
     findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
-    ends: tuple[EpochPart, ...] = ()
-    if not task.quick:
-        begin("timing validation and callbacks")
-        # what a script writes stays in a private folder
-        ends = epoch_parts(built, rounds.batch, all_callbacks=task.is_private)
+    begin("timing validation and callbacks")
+    # what a script writes stays in a private folder
+    ends = epoch_parts(
+        built, rounds.batch, all_callbacks=task.is_private,
+        quick_step_seconds=parts.step_seconds if task.quick else None,
+    )  # fmt: skip
+    steps = built.run.steps_per_epoch
+    findings = (*findings, *epoch_findings(ends, parts.step_seconds, steps))
     diagnosis = _diagnosis(job, workload, built, parts, matmul, findings)
     diagnosis = attrs.evolve(diagnosis, floor=bounding.floor)
     if compared is not None:

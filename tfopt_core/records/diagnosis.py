@@ -12,6 +12,8 @@ from tfopt_core.records.estimate import Estimate
 from tfopt_core.records.in_run import Adapted
 
 SCHEMA_VERSION = 1
+# The name of the validation among the parts of an epoch, and of its data.
+VALIDATION = "validation"
 
 
 @attrs.frozen(kw_only=True)
@@ -50,11 +52,13 @@ class StepPart:
 @attrs.frozen(kw_only=True)
 class EpochPart:
     """What an epoch takes besides its steps: the validation, or a callback by its class name.
-    `seconds` is None where it was not timed, with the reason in `note`."""
+    `seconds` is None where it was not timed, with the reason in `note`. `reading_seconds` are those
+    of reading the validation's data alone."""
 
     name: str
     seconds: float | None = None
     note: str = ""
+    reading_seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -117,9 +121,9 @@ class Diagnosed(StepFacts):
 
     `stack` are the plugins that were in effect, () for the baseline, with `resolved` their
     settings. `suggestions` are sorted by what they can gain; those in `proposed_stack` can be
-    stacked together, in that order. `silent` are plugins that gave no answer. `epoch_parts`
-    are empty in a first look. `in_run` are loops that were compared within one training, None where
-    none were; `estimate` is about what a training takes, in a first look.
+    stacked together, in that order. `silent` are plugins that gave no answer. `in_run` are
+    loops that were compared within one training, None where none were; `estimate` is about what
+    a training takes, in a first look.
     """
 
     schema_version: int = SCHEMA_VERSION

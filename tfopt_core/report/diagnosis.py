@@ -55,7 +55,7 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
         words(diagnosed.recipe or target, "bold"),
         indented(facts(_facts(diagnosed))),
         section(f"A step takes {step}", Bar(_shares(diagnosed)), _parts(diagnosed)),
-        *_epoch(diagnosed),
+        *render_epoch(diagnosed),
         section(
             "The most that can be gained",
             _bounds(diagnosed),
@@ -170,7 +170,7 @@ def _is_noise(part: StepPart) -> bool:
     return part.within_noise and part.share > 0
 
 
-def _epoch(diagnosed: Diagnosed) -> Iterator[RenderableType]:
+def render_epoch(diagnosed: Diagnosed) -> Iterator[RenderableType]:
     """Yield the section on a whole epoch, if something besides its steps was looked at."""
     if not diagnosed.epoch_parts:
         return

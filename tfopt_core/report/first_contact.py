@@ -11,7 +11,7 @@ from rich.text import Text
 from tfopt_core.diagnosis.draft import NOT_HOPEFUL, Draft, LeftOut, why_chosen
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.in_run import Adapted
-from tfopt_core.report.diagnosis import Bar, finding_in_words
+from tfopt_core.report.diagnosis import Bar, finding_in_words, render_epoch
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import bullets, grid, paragraph, section, words
@@ -26,7 +26,8 @@ def render_look(draft: Draft) -> RenderableType:
             f"A step of {draft.script} takes {units.seconds_text(diagnosed.step_seconds)}",
             Bar(shares),
             words("  ".join(f"{name} {share:.0%}" for name, share in shares.items()), "dim"),
-        )
+        ),
+        *render_epoch(diagnosed),
     ]
     if diagnosed.findings:
         parts.append(section("Found", bullets(map(finding_in_words, diagnosed.findings))))

@@ -118,6 +118,42 @@ def test_a_long_validation_is_projected_from_its_first_batches(tmp_path, monkeyp
     assert part.seconds > 0
 
 
+def test_a_first_look_makes_fewer_steps_where_a_step_is_slow(tmp_path):
+    import keras
+
+    from tfopt_core.diagnosis.batches import first_batch
+    from tfopt_core.diagnosis.epoch_parts import EPOCHS, epoch_parts
+
+    class Counting(keras.callbacks.Callback):
+        steps = 0
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.steps += 1
+
+    counting = Counting()
+    built = built_with(tmp_path, counting)
+    batch = first_batch(built)
+    for step_seconds, steps in ((10.0, 1), (0.1, 2), (1e-4, 8)):
+        counting.steps = 0
+        epoch_parts(built, batch, all_callbacks=True, quick_step_seconds=step_seconds)
+        assert counting.steps == EPOCHS * steps
+
+
+def test_reading_the_data_of_the_validation_is_timed_apart(tmp_path):
+    import tensorflow as tf
+
+    def slowly(x, y):
+        return tf.numpy_function(lambda x: time.sleep(0.005) or x, [x], tf.float32), y
+
+    def shaped(x, y):
+        x, y = slowly(x, y)
+        return tf.ensure_shape(x, (3,)), y
+
+    slow = tf.data.Dataset.from_tensor_slices((X, X[:, :1])).map(shaped)
+    part = parts_of(built_with(tmp_path, validation=slow), folder=tmp_path)["validation"]
+    assert part.reading_seconds > 0.5 * part.seconds > 0.1
+
+
 def test_a_training_without_validation_and_callbacks_has_no_parts(tmp_path):
     assert parts_of(built_with(tmp_path, validation=None), folder=tmp_path) == {}
 

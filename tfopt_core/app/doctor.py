@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tfopt_core.app.tensorflow_packages import NOT_INSTALLED, package_findings
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.installed.discovery import registrations
@@ -57,6 +58,10 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     except InputError as error:
         yield DoctorFinding(subject="environment", ok=False, detail=str(error))
         return
+    findings = tuple(package_findings())
+    yield from findings
+    if any(finding.detail == NOT_INSTALLED for finding in findings):
+        return
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
@@ -86,7 +91,7 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
             subject="GPUs",
             ok=False,
             detail="the driver lists GPUs, and TensorFlow opens none",
-            mend="pip install 'tensorflow[and-cuda]', and look at CUDA_VISIBLE_DEVICES",
+            mend="pip install 'tfopt[and-cuda]', and look at CUDA_VISIBLE_DEVICES",
         )
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,9 @@ import tfopt_core
 
 ROOT = Path(__file__).parents[3]
 TOP_LEVEL = {
-    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
-    "benchmarks", "docs", "examples", "plugins", "pyproject.toml", "recipes", "tests",
-    "tfopt_core", "tools", "workloads",
+    ".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile",
+    "README.md", "SECURITY.md", "benchmarks", "docs", "examples", "plugins", "pyproject.toml",
+    "recipes", "tests", "tfopt_core", "tools", "workloads",
 }  # fmt: skip
 BUNDLED_DATA = "workloads/tfopt_workloads/data/"
 MOST_BYTES = 300_000
@@ -50,6 +51,15 @@ def test_every_target_of_make_is_phony_and_in_its_help() -> None:
     assert set(re.findall(r"^make (\S+)", helped.stdout, re.MULTILINE)) == targets
 
 
+def test_workflows_run_what_make_does() -> None:
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    allowed = {".ci/run", *(f"make {target}" for target in targets)}
+    workflows = [path.read_text() for path in ROOT.glob(".github/workflows/*.yml")]
+    run = re.findall(r"^ +- run: (.*)$", "".join(workflows), re.MULTILINE)
+    assert len(run) == len(workflows) == 3
+    assert set(run) <= allowed
+
+
 def test_the_version_stands_in_one_place() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["dynamic"] == ["version"]
@@ -57,7 +67,30 @@ def test_the_version_stands_in_one_place() -> None:
     assert f'__version__ = "{tfopt_core.__version__}"' in place.read_text(encoding="utf-8")
 
 
-def test_the_extra_dev_installs_all_others() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    extras = project["project"]["optional-dependencies"]
-    assert extras.pop("dev") == [f"tfopt[{','.join(extras)}]"]
+DEVELOPMENT = {"test", "lint", "notebook"}
+
+
+@pytest.fixture
+def project() -> dict[str, Any]:
+    """The table of the project in pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["project"]  # type: ignore[no-any-return]
+
+
+def test_the_extras_dev_and_all_install_those_for_developers_and_those_for_users(
+    project: dict[str, Any],
+) -> None:
+    extras = project["optional-dependencies"]
+    installed = {}
+    for name in ("dev", "all"):
+        [listed] = extras.pop(name)
+        installed[name] = set(listed.removeprefix("tfopt[").removesuffix("]").split(","))
+    assert installed == {"dev": DEVELOPMENT, "all": set(extras) - DEVELOPMENT}
+
+
+def test_the_extra_for_gpus_installs_the_tensorflow_that_tfopt_requires(
+    project: dict[str, Any],
+) -> None:
+    [tensorflow] = [line for line in project["dependencies"] if line.startswith("tensorflow")]
+    extra = tensorflow.replace("tensorflow", "tensorflow[and-cuda]")
+    assert project["optional-dependencies"]["and-cuda"] == [extra]

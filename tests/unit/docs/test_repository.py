@@ -14,9 +14,9 @@ import tfopt_core
 
 ROOT = Path(__file__).parents[3]
 TOP_LEVEL = {
-    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
-    "benchmarks", "docs", "examples", "plugins", "pyproject.toml", "recipes", "tests",
-    "tfopt_core", "tools", "workloads",
+    ".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile",
+    "README.md", "SECURITY.md", "benchmarks", "docs", "examples", "plugins", "pyproject.toml",
+    "recipes", "tests", "tfopt_core", "tools", "workloads",
 }  # fmt: skip
 BUNDLED_DATA = "workloads/tfopt_workloads/data/"
 MOST_BYTES = 300_000
@@ -49,6 +49,15 @@ def test_every_target_of_make_is_phony_and_in_its_help() -> None:
     helped = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert targets == set(phony.split())
     assert set(re.findall(r"^make (\S+)", helped.stdout, re.MULTILINE)) == targets
+
+
+def test_workflows_run_what_make_does() -> None:
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    allowed = {".ci/run", *(f"make {target}" for target in targets)}
+    workflows = [path.read_text() for path in ROOT.glob(".github/workflows/*.yml")]
+    run = re.findall(r"^ +- run: (.*)$", "".join(workflows), re.MULTILINE)
+    assert len(run) == len(workflows) == 3
+    assert set(run) <= allowed
 
 
 def test_the_version_stands_in_one_place() -> None:

@@ -38,7 +38,7 @@ def test_every_page_is_listed_once(conf: ModuleType) -> None:
 def test_an_index_page_gets_its_contents_and_any_other_page_none(conf: ModuleType) -> None:
     source = ["# tfopt\n"]
     conf.add_contents(None, conf.root_doc, source)
-    assert "```{toctree}\n:hidden:\n:caption: Guide\n\n/docs/guide/commands\n" in source[0]
+    assert "```{toctree}\n:hidden:\n:caption: Guide\n\n/docs/guide/" in source[0]
     assert "\n/CHANGELOG\n```\n" in source[0]
     source = ["# cache\n"]
     conf.add_contents(None, "docs/plugins/cache", source)

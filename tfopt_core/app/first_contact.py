@@ -83,8 +83,9 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
             trial = Path(folder) / "trial.toml"
             trial.write_text(text, encoding="utf-8")
             request, _ = make_request(
-                str(trial), options.overrides, compares=False, keeps=False, debug=options.debug
-            )
+                str(trial), options.overrides, compares=False, keeps=False,
+                outputs=options.outputs(), debug=options.debug,
+            )  # fmt: skip
             return attrs.evolve(request, folder=Path(folder) / "runs" / trial.stem)
 
         bare = recipe_text(

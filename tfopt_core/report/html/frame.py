@@ -57,10 +57,12 @@ def make_frame(
 
 
 def variants_of(results: Results) -> list[str]:
-    """Return the variants with runs that count: baseline, full stack, then the others."""
-    names = dict.fromkeys(run.variant for run in results.runs if run.ok and run.fits)
-    first = [name for name in (BASELINE, FULL) if name in names]
-    return [*first, *(name for name in names if name not in first)]
+    """Return the variants with runs that count: baseline, full stack, then each plugin left out and
+    each alone, in the order of the stack."""
+    names = {run.variant for run in results.runs if run.ok and run.fits}
+    isolated = [f"{how} {name}" for how in ("without", "alone") for name in results.resolved]
+    known = [name for name in (BASELINE, FULL, *isolated) if name in names]
+    return [*known, *sorted(names.difference(known))]
 
 
 def colors_of(variants: Iterable[str]) -> dict[str, str]:

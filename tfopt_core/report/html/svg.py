@@ -50,9 +50,13 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 
 def tick_text(value: float) -> str:
-    """Return a tick's label without needless digits: `0.25`, `1,000`."""
-    if value and not 1e-4 <= abs(value) < 1e7:
-        return f"{value:.0e}"
+    """Return a tick's label in at most seven signs: `0.25`, `1,000`, `12.5k`, `2.5e-7`."""
+    if value and not 1e-4 <= abs(value) < 1e15:
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= max(factor, 1e4):
+            return f"{value / factor:.4g}{unit}"
     return f"{value:,.4f}".rstrip("0").rstrip(".")
 
 

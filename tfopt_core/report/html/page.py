@@ -136,6 +136,7 @@ def _context(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, Any]
         "training_parts": TRAINING_PARTS,
         "cut_short": any(run.ok and not run.complete for run in results.runs if run.fits),
         "step_chart": _markup(bar_chart("seconds of a step", step_bars(diagnoses))),
+        "dispatch_known": all(found.dispatch_known for found in diagnoses),
         "step_parts": [(part, MEANINGS[part]) for part in PARTS],
         "quality_charts": [_markup(chart) for chart in quality_charts(results)],
         "contributions": contributions(results),

@@ -26,11 +26,11 @@ TRAINING_PARTS = (ONE_TIME, STEPS, REST)
 
 @attrs.frozen
 class TimeBar:
-    """The seconds of each part, in the order of the parts; `note` follows the total."""
+    """The seconds of each part, in the order of the parts, and of all of them together."""
 
     label: str
     seconds: tuple[float, ...]
-    note: str = ""
+    total: float
 
 
 def training_bars(results: Results) -> tuple[TimeBar, ...]:
@@ -47,7 +47,7 @@ def _training_bars(results: Results) -> Iterator[TimeBar]:
         parts = [found for run in side if (found := parts_of_training(run)) is not None]
         if parts:
             seconds = tuple(fmean(values) for values in zip(*parts, strict=True))
-            yield TimeBar(variant_in_words(variant), seconds)
+            yield TimeBar(variant_in_words(variant), seconds, math.fsum(seconds))
 
 
 def parts_of_training(run: RunResult) -> tuple[float, float, float] | None:
@@ -71,12 +71,14 @@ def _step_seconds(fit: FitResult) -> float:
 
 
 def step_bars(diagnoses: Sequence[Diagnosed]) -> tuple[TimeBar, ...]:
-    """Return the parts of a step, in the order of `PARTS`, the baseline first."""
+    """Return the parts of a step, in the order of `PARTS`, the baseline first. A part that noise
+    puts below zero is drawn as none."""
     ordered = sorted(diagnoses, key=lambda found: bool(found.stack))
     return tuple(
         TimeBar(
             variant_in_words(FULL if found.stack else BASELINE),
             tuple(max(0.0, getattr(found, part).seconds) for part in PARTS),
+            found.step_seconds,
         )
         for found in ordered
     )
@@ -90,9 +92,8 @@ def bar_chart(label: str, bars: Sequence[TimeBar]) -> str:
     chart = Chart(ROW * len(bars), label)
     for index, bar in enumerate(bars):
         top = index * ROW
-        total = math.fsum(bar.seconds)
         chart.text((MARGIN, top + FONT + 2), shortened(bar.label, 30), "name")
-        chart.text((WIDTH - MARGIN, top + FONT + 2), units.seconds_text(total), "name", "end")
+        chart.text((WIDTH - MARGIN, top + FONT + 2), units.seconds_text(bar.total), "name", "end")
         left = MARGIN
         for number, seconds in enumerate(bar.seconds):
             width = seconds / longest * (WIDTH - 2 * MARGIN)

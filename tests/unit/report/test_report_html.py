@@ -35,7 +35,7 @@ pytest.importorskip("jinja2", reason="the report extra is not installed")
 
 from tfopt_core.report.html import download, page
 from tfopt_core.report.html.gain_chart import Gain, gain_chart
-from tfopt_core.report.html.step_chart import timed_blocks
+from tfopt_core.report.html.step_chart import blocks_of_run, timed_blocks
 from tfopt_core.report.html.svg import Scale, ticks
 from tfopt_core.report.html.time_chart import parts_of_training
 
@@ -44,12 +44,12 @@ ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "div", "header", "footer", "section", "h1",
     "h2", "h3", "p", "span", "br", "a", "ul", "li", "dl", "dt", "dd", "pre", "code", "figure",
     "figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "text", "line", "path",
-    "rect", "circle", "polygon",
+    "rect", "circle",
 }  # fmt: skip
 ATTRIBUTES = {
     "class", "lang", "charset", "name", "content", "http-equiv", "href", "download", "role",
     "aria-label", "text-anchor", "viewbox", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "d",
-    "points", "width", "height",
+    "width", "height",
 }  # fmt: skip
 
 
@@ -146,6 +146,19 @@ def test_many_raw_numbers_are_packed_and_the_page_stays_small() -> None:
     assert len(html.encode()) < 500_000
 
 
+def test_a_large_measurement_has_a_small_page() -> None:
+    blocks = tuple(Block(10, 0.5 if n % 4 == 0 else 0.1, n // 25) for n in range(200))
+    names = [f"metric_{letter}" for letter in "abcdefgh"]
+    history = {name: tuple(1 / (epoch + 1) for epoch in range(100)) for name in names}
+    plugins = [f"plugin-{n}" for n in range(8)]
+    variants = ["baseline", "full", *(f"without {name}" for name in plugins)]
+    fit = make_fit(blocks=blocks, history=history)
+    runs = tuple(make_run(n, variants[n % 10], fits=(fit,)) for n in range(160))
+    html = page.html_page(crowded(runs=runs, resolved={name: {} for name in plugins}))
+    assert len(html.encode()) < 500_000
+    assert html.count("<svg") >= 16
+
+
 def test_too_many_raw_numbers_are_named_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "PACKED_BYTES", 1000)
     html = page.html_page(many(100))
@@ -194,6 +207,13 @@ def test_warm_up_epoch_starts_and_stalls_are_told_apart() -> None:
     # the 41st begins an epoch
     assert [index for index, block in enumerate(timed) if block.stall] == [61]
     assert timed[61].step == 1 + 60 * 10 + 5
+
+
+def test_the_fits_of_a_script_follow_one_another() -> None:
+    fit = make_fit(blocks=(Block(10, 0.1, 0), Block(10, 0.1, 1)))
+    blocks = blocks_of_run(make_run(0, fits=(fit, fit)))
+    assert [(block.step, block.epoch) for block in blocks] == [(5, 0), (15, 1), (25, 2), (35, 3)]
+    assert len(blocks_of_run(make_run(0, fits=(fit, fit), judged=1))) == 2
 
 
 def test_the_parts_of_a_training_sum_to_its_wall_time() -> None:

@@ -9,9 +9,11 @@ from tfopt_core.report.html.frame import colors_of, make_frame, variants_of
 from tfopt_core.report.html.svg import finite, shortened
 
 MOST_METRICS = 6
-MOST_EPOCHS = 200
-# Fewer epochs get a dot each, or a training of one epoch would show nothing.
-DOTTED = 12
+# Points of all lines of a chart, so that the page stays small, and of one.
+MOST_POINTS = 1_500
+LEAST_POINTS = 8
+# The dots of a chart; a line of a single point always has one.
+MOST_DOTS = 150
 # Keras logs these beside the metrics; the loss without penalties is the same line in most runs.
 _LEFT_OUT = ("lr", "learning_rate", "data_loss", "val_data_loss")
 TITLE_CHARACTERS = 44
@@ -56,7 +58,8 @@ def _chart(results: Results, metric: str) -> str:
         (low - margin, high + margin), "epoch",
     )  # fmt: skip
     colors = colors_of(variants)
-    step = -(-epochs // MOST_EPOCHS)
+    step = -(-epochs // max(LEAST_POINTS, MOST_POINTS // len(lines)))
+    dotted = len(lines) * epochs <= MOST_DOTS
     for variant, line in lines:
         kept = [*range(0, len(line), step)]
         if line and kept[-1] != len(line) - 1:
@@ -66,7 +69,7 @@ def _chart(results: Results, metric: str) -> str:
             if is_known:
                 points = [frame.place(index + 1, line[index]) for index in group]
                 frame.chart.curve(points, f"line {colors[variant]}")
-                if len(points) == 1 or epochs <= DOTTED:
+                if len(points) == 1 or dotted:
                     for point in points:
                         frame.chart.dot(point, f"full {colors[variant]}")
     return frame.chart.svg()

@@ -9,7 +9,7 @@ from statistics import median
 import attrs
 
 from tfopt_core.records.fit import Block
-from tfopt_core.records.results import FitResult, Results
+from tfopt_core.records.results import FitResult, Results, RunResult
 from tfopt_core.report.html.frame import Frame, colors_of, make_frame, variants_of
 from tfopt_core.report.html.svg import tick_text
 from tfopt_core.report.style.vocabulary import variant_in_words
@@ -17,8 +17,8 @@ from tfopt_core.statistics.timing.steady import steady_from
 
 # A block is a stall if its steps took more than so many times the median of its run.
 STALL = 2.0
-# Points of all lines together: some 300 KB of page would be too much for a telephone.
-MOST_POINTS = 9_000
+# Points of all lines together, so that the page stays small.
+MOST_POINTS = 7_000
 LEAST_POINTS = 24
 # The axis ends at so many medians: the first step, with its trace, may take a hundred.
 CEILING = 3.0
@@ -59,6 +59,20 @@ def timed_blocks(fit: FitResult) -> tuple[TimedBlock, ...]:
     )
 
 
+def blocks_of_run(run: RunResult) -> tuple[TimedBlock, ...]:
+    """Return the blocks of all timed fits of a run, one fit after another."""
+    blocks: list[TimedBlock] = []
+    steps = epochs = 0
+    for fit in run.timed_fits:
+        blocks += (
+            attrs.evolve(block, step=block.step + steps, epoch=block.epoch + epochs)
+            for block in timed_blocks(fit)
+        )
+        steps += sum(block.steps for block in fit.blocks)
+        epochs += max((block.epoch + 1 for block in fit.blocks), default=0)
+    return tuple(blocks)
+
+
 def _is_stall(blocks: Sequence[Block], index: int, ratio: float) -> bool:
     """Return whether a block is slow for no known reason: it holds no trace, fills no cache, and
     does not begin an epoch."""
@@ -69,7 +83,7 @@ def _is_stall(blocks: Sequence[Block], index: int, ratio: float) -> bool:
 def step_charts(results: Results) -> tuple[str, ...]:
     """Return a chart for each variant with timed steps, all on the same axes, as SVG."""
     runs = {
-        variant: [timed_blocks(run.fit) for run in results.of_variant(variant) if run.fits]
+        variant: [blocks_of_run(run) for run in results.of_variant(variant)]
         for variant in variants_of(results)
     }
     runs = {name: [run for run in timed if run] for name, timed in runs.items()}
@@ -95,6 +109,7 @@ def step_charts(results: Results) -> tuple[str, ...]:
         if not timed:
             continue
         frame = make_frame(_title(variant, timed), (0, last), (0, top), "step", in_unit)
+        _draw_epochs(frame, timed)
         for run in timed:
             _draw(frame, run, colors[variant], each)
         charts.append(frame.chart.svg())
@@ -112,19 +127,28 @@ def _title(variant: str, timed: Sequence[Sequence[TimedBlock]]) -> str:
 def _draw(frame: Frame, run: Sequence[TimedBlock], color: str, points: int) -> None:
     """Draw one run: its warm-up dotted, then its line, then its marks."""
     begin = next((i for i, block in enumerate(run) if not block.warm_up), len(run))
-    parts = ((run[: begin + 1], f"line warm-up {color}"), (run[begin:], f"line {color}"))
-    for part, css in parts:
+    drawn = []
+    for part, css in ((run[: begin + 1], f"line warm-up {color}"), (run[begin:], f"line {color}")):
         thinned = list(_thinned(part, points))
         frame.chart.curve([frame.place(b.step, b.seconds) for b in thinned], css)
+        drawn += thinned
+    above = [block for block in drawn if block.warm_up and block.seconds > frame.y.high]
+    for marked, css in ((above, color), ([b for b in drawn if b.stall], "stall")):
+        tips = (frame.place(block.step, block.seconds) for block in marked)
+        frame.chart.triangles(tips, f"mark {css}")
+
+
+def _draw_epochs(frame: Frame, runs: Sequence[Sequence[TimedBlock]]) -> None:
+    """Draw a tick on the axis where an epoch begins; most runs begin theirs at the same steps."""
+    begins = {
+        round(frame.x((before.step + block.step) / 2))
+        for run in runs
+        for before, block in pairwise(run)
+        if before.epoch != block.epoch
+    }
     floor = frame.y(0)
-    for before, block in pairwise(run):
-        if before.epoch != block.epoch:
-            x = frame.x((before.step + block.step) / 2)
-            frame.chart.line((x, floor), (x, floor - 5), "axis")
-    for block in run:
-        if block.stall or (block.warm_up and block.seconds > frame.y.high):
-            css = "mark stall" if block.stall else f"mark {color}"
-            frame.chart.triangle(frame.place(block.step, block.seconds), css)
+    for x in sorted(begins):
+        frame.chart.line((x, floor), (x, floor - 5), "axis")
 
 
 def _thinned(blocks: Sequence[TimedBlock], most: int) -> Iterator[TimedBlock]:

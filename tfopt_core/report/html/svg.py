@@ -99,12 +99,11 @@ class Chart:
         """Draw a small circle."""
         self._add("circle", css, cx=center[0], cy=center[1], r=radius)
 
-    def triangle(self, tip: Point, css: str, size: float = 4.0) -> None:
-        """Draw a triangle that points upwards."""
-        x, y = tip
-        corners = ((x, y), (x - size * 0.75, y + size * 1.4), (x + size * 0.75, y + size * 1.4))
-        points = " ".join(f"{_number(a)},{_number(b)}" for a, b in corners)
-        self._add("polygon", css, points=points)
+    def triangles(self, tips: Iterable[Point], css: str) -> None:
+        """Draw small triangles that point upwards, as one element; nothing without any."""
+        path = "".join(f"M{_number(x)} {_number(y)}l-3 5.5h6z" for x, y in tips)
+        if path:
+            self._add("path", css, d=path)
 
     def text(self, at: Point, text: str, css: str = "", anchor: str = "start") -> None:
         """Write one line of text with its baseline at a point."""

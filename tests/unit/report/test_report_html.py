@@ -99,7 +99,7 @@ def crowded(**changes: Any) -> Results:
 def test_a_page_holds_every_section_and_loads_nothing() -> None:
     html = page.html_page(crowded())
     for heading in (
-        "What was gained", "What each plugin contributes", "Step times of each run",
+        "Gains and figures", "What each plugin contributes", "Step times of each run",
         "Where the time goes", "Quality over the epochs", "What took effect", "Also measured",
         "Warnings", "What to try next", "Runs", "Environment", "Recipe", "Raw numbers",
     ):  # fmt: skip
@@ -176,7 +176,7 @@ def test_a_measurement_without_a_verdict_has_a_page() -> None:
     comparison = make_comparison(speedup=None, low=None, high=None, quality=None)
     html = page.html_page(make_results(runs=(), comparison=comparison, resolved={}))
     assert "Where the time goes" in html
-    assert "What was gained" not in html
+    assert "Gains and figures" not in html
 
 
 def test_what_was_left_out_says_why() -> None:

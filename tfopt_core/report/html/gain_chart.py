@@ -83,9 +83,8 @@ def gain_chart(gains: Sequence[Gain]) -> str:
 
 
 def _draw(chart: Chart, x: Scale, gain: Gain, top: float) -> None:
-    texts = [units.ratio_text(value) for value in (gain.ratio, gain.low, gain.high)]
     chart.text((MARGIN, top + FONT + 1), shortened(gain.label, LABEL_CHARACTERS), "name")
-    interval = f"{texts[0]} ({texts[1].removesuffix('x')} to {texts[2].removesuffix('x')})"
+    interval = units.ratio_with_interval(gain.ratio, gain.low, gain.high)
     chart.text((WIDTH - MARGIN, top + FONT + 1), interval, "name", "end")
     middle = top + FONT + 12
     chart.line((x(gain.low), middle), (x(gain.high), middle), f"whisker {gain.css}")

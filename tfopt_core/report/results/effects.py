@@ -158,6 +158,5 @@ def _is_shown(ratio: float | None, low: float | None, high: float | None) -> boo
 
 
 def _with_interval(ratio: float | None, low: float | None, high: float | None) -> str:
-    """Return a ratio and its interval: `1.25x (1.20 to 1.31)`."""
-    texts = [units.ratio_text(end or 0.0) for end in (ratio, low, high)]
-    return f"{texts[0]} ({texts[1].removesuffix('x')} to {texts[2].removesuffix('x')})"
+    """Return a ratio and its interval, of figures that `_is_shown` has let through."""
+    return units.ratio_with_interval(ratio or 0.0, low or 0.0, high or 0.0)

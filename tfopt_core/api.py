@@ -18,19 +18,73 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import attrs
+
 from tfopt_core.app.apply import NothingToMeasure, conduct
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.check import CheckedRecipe, check_recipe
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import read_machine
+from tfopt_core.records.results import FitResult, Results, RunResult
 from tfopt_core.training.job import Job
 from tfopt_core.training.runtime import check_environment
 from tfopt_core.training.scripts.in_process import Stacked, optimized_dataset, stacked_here
 
 if TYPE_CHECKING:
-    from tfopt_core.records.results import Results
+    from pandas import DataFrame
 
-__all__ = ["Stacked", "apply", "optimize", "stacked"]
+__all__ = ["NotebookResults", "Stacked", "apply", "optimize", "stacked"]
+
+
+@attrs.frozen(kw_only=True)
+class NotebookResults(Results):
+    """Results that a notebook shows as a report with charts, and that pandas can take over."""
+
+    def to_pandas(self) -> DataFrame:
+        """Return a table with a row for each run: its figures, those of its judged fit, and each
+        metric as `metrics.NAME`.
+
+        :raises InputError: if pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise InputError(
+                "to_pandas() needs pandas, which is not installed; run: pip install pandas"
+            ) from None
+        return pandas.DataFrame([_row(run) for run in self.runs])
+
+    def _repr_html_(self) -> str | None:
+        """Return the report; None without jinja2, so that a notebook shows the Markdown."""
+        from tfopt_core.report.html.page import html_part
+
+        try:
+            return html_part(self)
+        except InputError:
+            return None
+
+    def _repr_markdown_(self) -> str:
+        """Return verdict, figures and attribution."""
+        from tfopt_core.report.results.markdown import markdown_report
+
+        return markdown_report(self)
+
+
+def _row(run: RunResult) -> dict[str, Any]:
+    """Return the numbers and words of a run and of its judged fit."""
+    row = _scalars(run)
+    if run.fits:
+        row |= {name: value for name, value in _scalars(run.fit).items() if name not in row}
+        row |= {f"metrics.{name}": value for name, value in run.fit.metrics.items()}
+    return row
+
+
+def _scalars(record: RunResult | FitResult) -> dict[str, Any]:
+    return {
+        field.name: value
+        for field in attrs.fields(type(record))
+        if isinstance(value := getattr(record, field.name), str | int | float | None)
+    }
 
 
 def apply(
@@ -45,7 +99,7 @@ def apply(
     save_to: str | Path | None = None,
     resume: bool = False,
     quiet: bool = True,
-) -> Results | None:
+) -> NotebookResults | None:
     """Measure a recipe's stack against its baseline: `tfopt apply` without the terminal.
 
     :param recipe: a file, the name of a recipe that ships, or a Keras script.
@@ -55,7 +109,8 @@ def apply(
     :param arguments: the script's own.
     :param pairs, budget, measure_anyway, save_to, resume: as the command's options.
     :param quiet: print no progress to standard error.
-    :returns: everything that was measured; None for a script on which no plugin seems to save time.
+    :returns: everything that was measured, which a notebook shows as a report; None for a script
+        on which no plugin seems to save time.
     :raises RecipeError, InputError: for what is wrong with the recipe.
     :raises PreparationFailed: for what would fail in every run.
     """
@@ -68,7 +123,10 @@ def apply(
         save_to=None if save_to is None else Path(save_to), resuming=resume,
     )  # fmt: skip
     found = conduct(options, Terminal(quiet=quiet))
-    return None if isinstance(found, NothingToMeasure) else found
+    if isinstance(found, NothingToMeasure):
+        return None
+    fields = attrs.fields(Results)
+    return NotebookResults(**{field.name: getattr(found, field.name) for field in fields})
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
         target = str(contact.path)
     request, folder = make_request(
         target, options.changes() if contact is None else options.overrides, compares=True,
-        save_to=options.save_to, json_path=options.json_path, debug=options.debug,
+        save_to=options.save_to, outputs=options.outputs(), debug=options.debug,
     )  # fmt: skip
     with (
         Store(store_path(folder.parent)) as store,

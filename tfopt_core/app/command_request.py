@@ -6,10 +6,11 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,6 +27,9 @@ from tfopt_core.trials.request import Request
 if TYPE_CHECKING:
     from tfopt_core.records.resume_point import ResumePoint
 
+# Files that a command will write, by the option that names each.
+Outputs = Mapping[str, Path | None]
+
 
 def make_request(
     target: str,
@@ -34,13 +38,14 @@ def make_request(
     compares: bool,
     keeps: bool = True,
     save_to: Path | None = None,
-    json_path: Path | None = None,
+    outputs: Outputs = MappingProxyType({}),
     debug: bool = False,
 ) -> tuple[Request, Path]:
     """Check everything that can be checked without TensorFlow. Return a request.
 
     :param target: a recipe; or a script or a command that starts one, which has no stack.
     :param compares: whether baseline and stack will be compared.
+    :param outputs: the files that will be written, by their options.
     :param keeps: whether anything is stored in the project.
     :returns: the request, and the folder of the project's results.
     :raises InputError: for invalid input, with all problems of a recipe at once.
@@ -56,7 +61,7 @@ def make_request(
     check_environment(environment)
     if save_to is not None and save_to.suffix != ".keras":
         raise InputError(f'--save: "{save_to}" does not end in .keras, the format of Keras 3')
-    for option, path in (("--save", save_to), ("--json", json_path)):
+    for option, path in (("--save", save_to), *outputs.items()):
         if path is not None:
             _check_writable(option, path)
     results = project_folder(checked.recipe) / ".tfopt"
@@ -78,14 +83,18 @@ def make_request(
 
 @contextmanager
 def temporary_request(
-    target: str, overrides: Sequence[str], *, json_path: Path | None = None, debug: bool = False
+    target: str,
+    overrides: Sequence[str],
+    *,
+    outputs: Outputs = MappingProxyType({}),
+    debug: bool = False,
 ) -> Iterator[Request]:
     """Yield a request whose processes leave nothing behind, for the time of the context.
 
     :raises InputError: as `make_request`.
     """
     request, _ = make_request(
-        target, overrides, compares=False, keeps=False, json_path=json_path, debug=debug
+        target, overrides, compares=False, keeps=False, outputs=outputs, debug=debug
     )
     with tempfile.TemporaryDirectory(prefix="tfopt-") as folder:
         yield attrs.evolve(request, folder=Path(folder))

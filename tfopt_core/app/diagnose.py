@@ -37,7 +37,7 @@ def diagnose_recipe(
     from tfopt_core.workers.spawn import SpawnRunner
 
     with (
-        temporary_request(target, overrides, json_path=json_path, debug=debug) as request,
+        temporary_request(target, overrides, outputs={"--json": json_path}, debug=debug) as request,
         view.phases() as on_phase,
     ):
         if not stacked:

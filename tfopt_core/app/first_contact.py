@@ -88,8 +88,9 @@ def look_at(options: ApplyOptions, command: ScriptCommand, limits: Limits, view:
             trial.write_text(text, encoding="utf-8")
             with without_places(script, trial):
                 request, _ = make_request(
-                    str(trial), options.overrides, compares=False, keeps=False, debug=options.debug
-                )
+                    str(trial), options.overrides, compares=False, keeps=False,
+                    outputs=options.outputs(), debug=options.debug,
+                )  # fmt: skip
             return attrs.evolve(request, folder=Path(folder) / "runs" / trial.stem)
 
         bare = recipe_text(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from tfopt_core.app.command_request import temporary_request
 from tfopt_core.records.dry_build import Prepared
@@ -10,14 +11,21 @@ from tfopt_core.trials.preparation import prepare_in_detail
 
 
 def plan_recipe(
-    target: str, overrides: Sequence[str], *, debug: bool = False
+    target: str,
+    overrides: Sequence[str],
+    *,
+    json_path: Path | None = None,
+    debug: bool = False,
 ) -> tuple[str, Prepared]:
     """Return the name of the recipe, and its dry build in detail.
 
+    :param json_path: where the result will be written.
     :raises InputError: for errors in the recipe.
     :raises PreparationFailed: for an error that would stop every run.
     """
     from tfopt_core.workers.spawn import SpawnRunner
 
-    with temporary_request(target, overrides, debug=debug) as request:
+    with temporary_request(
+        target, overrides, outputs={"--json": json_path}, debug=debug
+    ) as request:
         return request.recipe.name, prepare_in_detail(request.observed(), SpawnRunner())

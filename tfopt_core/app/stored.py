@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tfopt_core.app.project import project_of
 from tfopt_core.errors import InputError, did_you_mean
+from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import Results
 from tfopt_core.statistics.across.comparable import Measured
 from tfopt_core.statistics.across.contrast import Across, compare_stacks
 from tfopt_core.store.database import Store, store_path
-from tfopt_core.store.exported import read_results
+from tfopt_core.store.exported import read_diagnosis, read_results
 from tfopt_core.store.overview import Interim, Listing
 
 LAST = "last"
@@ -88,6 +89,35 @@ def stored_results(text: str, project: Path | None) -> Results | Interim:
         if results is not None:
             return results
         return Interim(measurement=store.overview_of(id_), runs=store.runs(id_))
+
+
+def diagnoses_of(results: Results, paths: Sequence[Path]) -> tuple[Diagnosed, ...]:
+    """Return the diagnoses in these files: of the baseline, of the stack, or both.
+
+    :raises InputError: if one cannot be read, is of another recipe or machine, or two are of the
+        same side.
+    """
+    found: dict[bool, Diagnosed] = {}
+    for path in paths:
+        diagnosed = read_diagnosis(path)
+        if diagnosed.recipe_sha256 != results.recipe_sha256:
+            raise InputError(
+                f'--diagnosis: "{path}" is of another recipe than {results.id}; diagnose the '
+                "recipe as it was measured, with the same --set"
+            )
+        if diagnosed.machine.get("cpu_model") != results.machine.get("cpu_model"):
+            raise InputError(
+                f'--diagnosis: "{path}" is of another machine than {results.id}; diagnose there'
+            )
+        stacked = bool(diagnosed.stack)
+        if stacked in found:
+            side = "with the stack" if stacked else "of the baseline"
+            other = "without" if stacked else "with"
+            raise InputError(
+                f'--diagnosis: "{path}" is a second diagnosis {side}; make one {other} --stack'
+            )
+        found[stacked] = diagnosed
+    return tuple(found.values())
 
 
 def compared(a: str, b: str, project: Path | None) -> Across:

@@ -8,7 +8,14 @@ from typing import Any
 import rich_click as click
 
 from tfopt_core.cli import candidates
-from tfopt_core.cli.options import debug_option, json_option, save_option, set_option
+from tfopt_core.cli.options import (
+    debug_option,
+    html_option,
+    json_option,
+    markdown_option,
+    save_option,
+    set_option,
+)
 from tfopt_core.records.results import Comparison
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
 
@@ -44,6 +51,8 @@ from tfopt_core.records.verdict import MemoryVerdict, Verdict
 @click.option("--pairs", type=int, metavar="N", help="Measure exactly N pairs, at least 4.")
 @click.option("--budget", metavar="TIME", help="How long measuring may take: 5m, 90s, 1h30m.")
 @json_option
+@html_option
+@markdown_option
 @save_option
 @click.option(
     "--require",
@@ -71,21 +80,34 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
     from tfopt_core.app.apply import NothingToMeasure, conduct
     from tfopt_core.app.apply_options import ApplyOptions
     from tfopt_core.app.plain_form import plain_form
-    from tfopt_core.cli.output import show, show_page
+    from tfopt_core.cli.output import ReportFiles, print_page
     from tfopt_core.report.first_contact import render_nothing
+    from tfopt_core.report.html.page import html_page, nothing_page
     from tfopt_core.report.plain_form import render_plain_form
+    from tfopt_core.report.results.markdown import markdown_nothing, markdown_report
     from tfopt_core.report.results.summary import render_summary
     from tfopt_core.report.terminal import Terminal
 
     asked, view = ApplyOptions(**options), Terminal(quiet=quiet)
+    files = ReportFiles(
+        json_path=asked.json_path, html_path=asked.html_path, markdown_path=asked.markdown_path
+    )
+    files.check()
     results = conduct(asked, view)
     if isinstance(results, NothingToMeasure):
-        show(render_nothing(results.bound, results.left_out), results, asked.json_path)
+        print_page(render_nothing(results.bound, results.left_out), files)
+        left_out = [(one.plugin, one.reason) for one in results.left_out]
+        files.write(
+            results,
+            lambda: nothing_page(results.script, results.bound, left_out),
+            lambda: markdown_nothing(results.script, results.bound, left_out),
+        )
         return 0 if require is None else 1
-    show(render_summary(results), results, asked.json_path)
+    print_page(render_summary(results), files)
+    files.write(results, lambda: html_page(results), lambda: markdown_report(results))
     form = plain_form(asked, results, view)
     if form is not None:
-        show_page(render_plain_form(form), asked.json_path)
+        print_page(render_plain_form(form), files)
     return exit_code(results.comparison, bool(results.failed), results.interrupted, require)
 
 

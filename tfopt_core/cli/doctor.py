@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option
+from tfopt_core.cli.options import debug_option, json_option
 
 
 @click.command()
+@json_option
 @debug_option
-def doctor(debug: bool) -> int:
+def doctor(json_path: Path | None, debug: bool) -> int:
     """Check this machine: Python, TensorFlow, CPU, GPUs, memory, data sets.
 
     Private members of TensorFlow and Keras that tfopt uses and that are missing are listed, with
     the features that need them. Ends with status 1 if something is missing that training needs.
     """
     from tfopt_core.app.doctor import examine
+    from tfopt_core.cli.output import show
+    from tfopt_core.records.listings import MachineReport
     from tfopt_core.report.listing import render_doctor
-    from tfopt_core.report.style.console import make_console
 
     findings = examine()
-    make_console().print(render_doctor(findings))
-    return 1 if any(finding.ok is False for finding in findings) else 0
+    ok = all(finding.ok is not False for finding in findings)
+    show(render_doctor(findings), MachineReport(ok=ok, findings=findings), json_path)
+    return 0 if ok else 1

@@ -36,6 +36,20 @@ json_option: Decorator = click.option(
     metavar="FILE",
     help="Write the result as JSON; - for standard output.",
 )
+html_option: Decorator = click.option(
+    "--html",
+    "html_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a report with charts as one HTML file.",
+)
+markdown_option: Decorator = click.option(
+    "--markdown",
+    "markdown_path",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Write the result as Markdown; - for GitHub's job summary, else standard output.",
+)
 save_option: Decorator = click.option(
     "--save",
     "save_to",
@@ -49,3 +63,15 @@ project_option: Decorator = click.option(
     metavar="DIR",
     help="Use the results in DIR instead of the current project's.",
 )
+
+
+def refuse_json(context: click.Context, json_path: Path | None) -> None:
+    """Refuse the `--json` of a group before one of its commands.
+
+    :raises click.UsageError: with what to do, if it was given.
+    """
+    if json_path is not None:
+        raise click.UsageError(
+            f"--json before {context.invoked_subcommand} is about the list; put it after "
+            f"{context.invoked_subcommand} if that takes it, or leave it out"
+        )

@@ -1,14 +1,60 @@
-"""Print a page for people, and write the same as JSON."""
+"""Print a page for people, and write the same as JSON, HTML and Markdown."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 from rich.console import RenderableType
 
+from tfopt_core.errors import InputError
+from tfopt_core.files import write_text
 from tfopt_core.report.results.as_json import STANDARD_OUTPUT, write_json
 from tfopt_core.report.style.console import make_console
+
+# The file in which a step of a GitHub workflow collects its summary.
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+
+Text = Callable[[], str]
+
+
+@attrs.frozen(kw_only=True)
+class ReportFiles:
+    """The files that a command writes besides its page, each None if it is not asked for."""
+
+    json_path: Path | None = None
+    html_path: Path | None = None
+    markdown_path: Path | None = None
+
+    def check(self) -> None:
+        """Check before minutes of measuring what can be known.
+
+        :raises InputError: if two of them are standard output, or jinja2 is missing for HTML.
+        """
+        if _is_stdout(self.json_path) and _is_printed(self.markdown_path):
+            raise InputError(
+                "--json - and --markdown - are both standard output; write one of them to a file"
+            )
+        if self.html_path is not None:
+            from tfopt_core.report.html.page import check_jinja
+
+            check_jinja()
+
+    def write(self, data: attrs.AttrsInstance, html: Text, markdown: Text) -> None:
+        """Write those that are asked for.
+
+        :param html, markdown: make the texts.
+        :raises InputError: if a file cannot be written.
+        """
+        if self.json_path is not None:
+            write_json(data, STANDARD_OUTPUT if _is_stdout(self.json_path) else self.json_path)
+        if self.markdown_path is not None:
+            _write_markdown(self.markdown_path, markdown())
+        if self.html_path is not None:
+            write_text(self.html_path, html(), replace=True)
 
 
 def show(page: RenderableType, data: attrs.AttrsInstance, json_path: Path | None) -> None:
@@ -18,15 +64,39 @@ def show(page: RenderableType, data: attrs.AttrsInstance, json_path: Path | None
 
     :raises InputError: if the file cannot be written.
     """
-    show_page(page, json_path)
+    print_page(page, ReportFiles(json_path=json_path))
     if json_path is not None:
         write_json(data, STANDARD_OUTPUT if _is_stdout(json_path) else json_path)
 
 
-def show_page(page: RenderableType, json_path: Path | None) -> None:
-    """Print a page; on standard error if the JSON goes to standard output."""
-    make_console(stderr=_is_stdout(json_path)).print(page)
+def print_page(page: RenderableType, files: ReportFiles) -> None:
+    """Print a page: to standard error if one of the files is standard output."""
+    taken = _is_stdout(files.json_path) or _is_printed(files.markdown_path)
+    make_console(stderr=taken).print(page)
 
 
-def _is_stdout(json_path: Path | None) -> bool:
-    return json_path is not None and str(json_path) == STANDARD_OUTPUT
+def _is_stdout(path: Path | None) -> bool:
+    return path is not None and str(path) == STANDARD_OUTPUT
+
+
+def _is_printed(markdown_path: Path | None) -> bool:
+    """Return whether Markdown goes to standard output and not to a job's summary."""
+    return _is_stdout(markdown_path) and not os.environ.get(SUMMARY_VARIABLE)
+
+
+def _write_markdown(path: Path, text: str) -> None:
+    if not _is_stdout(path):
+        write_text(path, text, replace=True)
+    elif _is_printed(path):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        summary = os.environ[SUMMARY_VARIABLE]
+        try:
+            # other commands of the step have written to it
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(f"{text}\n")
+        except OSError as error:
+            raise InputError(
+                f'{SUMMARY_VARIABLE}: "{summary}" cannot be written: {error.strerror or error}'
+            ) from error

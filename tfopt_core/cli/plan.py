@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import rich_click as click
 
-from tfopt_core.cli.options import debug_option, recipe_argument, set_option
+from tfopt_core.cli.options import debug_option, json_option, recipe_argument, set_option
 
 
 @click.command()
 @recipe_argument
 @set_option
+@json_option
 @debug_option
-def plan(target: str, overrides: tuple[str, ...], debug: bool) -> None:
+def plan(target: str, overrides: tuple[str, ...], json_path: Path | None, debug: bool) -> None:
     """Show what each plugin of RECIPE would do, in order; nothing is trained.
 
     Settings of "auto" are resolved, conflicts are reported, and the data plan is shown before and
     after. RECIPE may be a script as you start it, "python train.py", which has no plugins.
     """
     from tfopt_core.app.plan import plan_recipe
+    from tfopt_core.cli.output import show
+    from tfopt_core.records.listings import PlanReport
     from tfopt_core.report.plan import render_plan
-    from tfopt_core.report.style.console import make_console
 
-    name, prepared = plan_recipe(target, overrides, debug=debug)
-    make_console().print(render_plan(prepared, name))
+    name, prepared = plan_recipe(target, overrides, json_path=json_path, debug=debug)
+    show(render_plan(prepared, name), PlanReport(recipe=name, plan=prepared), json_path)

@@ -7,32 +7,38 @@ from pathlib import Path
 import rich_click as click
 
 from tfopt_core.cli import candidates
-from tfopt_core.cli.options import debug_option
+from tfopt_core.cli.options import debug_option, json_option, refuse_json
 from tfopt_core.errors import InputError, did_you_mean
 
 
 @click.group(invoke_without_command=True)
+@json_option
 @click.pass_context
-def plugins(context: click.Context) -> None:
+def plugins(context: click.Context, json_path: Path | None) -> None:
     """List the installed plugins with a line each, show one, or begin a new one."""
     if context.invoked_subcommand is not None:
+        refuse_json(context, json_path)
         return
+    from tfopt_core.cli.output import show as show_page
     from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.records.listings import PluginList
     from tfopt_core.report.listing import render_plugins
-    from tfopt_core.report.style.console import make_console
 
-    make_console().print(render_plugins(inspect_plugins()))
+    found = inspect_plugins()
+    show_page(render_plugins(found), PluginList(plugins=found), json_path)
 
 
 @plugins.command()
 @click.argument("name", shell_complete=candidates.plugins)
+@json_option
 @debug_option
-def show(name: str, debug: bool) -> None:
+def show(name: str, json_path: Path | None, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
+    from tfopt_core.cli.output import show as show_page
     from tfopt_core.hooks.installed.discovery import registrations
     from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.records.listings import PluginList
     from tfopt_core.report.listing import render_card
-    from tfopt_core.report.style.console import make_console
 
     known = registrations()
     if name not in known:
@@ -42,7 +48,7 @@ def show(name: str, debug: bool) -> None:
     if info.error is not None:
         origin = f"{info.distribution} {info.version}".strip()
         raise InputError(f'plugin "{name}" (from {origin}) cannot be loaded: {info.error}')
-    make_console().print(render_card(info))
+    show_page(render_card(info), PluginList(plugins=(info,)), json_path)
 
 
 @plugins.command()

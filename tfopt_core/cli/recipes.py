@@ -7,22 +7,29 @@ from pathlib import Path
 import rich_click as click
 
 from tfopt_core.cli import candidates
-from tfopt_core.cli.options import debug_option
+from tfopt_core.cli.options import debug_option, json_option, refuse_json
 from tfopt_core.errors import InputError, did_you_mean
 
 
 @click.group(invoke_without_command=True)
+@json_option
 @click.pass_context
-def recipes(context: click.Context) -> None:
+def recipes(context: click.Context, json_path: Path | None) -> None:
     """List the recipes that ship with tfopt, or copy one."""
     if context.invoked_subcommand is not None:
+        refuse_json(context, json_path)
         return
+    from tfopt_core.cli.output import show
     from tfopt_core.recipe import shipped_recipes, summary
+    from tfopt_core.records.listings import RecipeList, ShippedRecipe
     from tfopt_core.report.listing import render_recipes
-    from tfopt_core.report.style.console import make_console
 
-    summaries = {name: summary(path) for name, path in shipped_recipes().items()}
-    make_console().print(render_recipes(summaries))
+    found = tuple(
+        ShippedRecipe(name=name, path=str(path), summary=summary(path))
+        for name, path in shipped_recipes().items()
+    )
+    page = render_recipes({recipe.name: recipe.summary for recipe in found})
+    show(page, RecipeList(recipes=found), json_path)
 
 
 @recipes.command()

@@ -15,6 +15,7 @@ from tfopt_core.measurement.pace import round_seconds as seconds_of_round
 from tfopt_core.measurement.schedule import baseline_and_full, leave_one_out
 from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.writing import text_of
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results, RunResult
 from tfopt_core.records.variants import FULL, Contrast
@@ -113,6 +114,7 @@ def conclude(
         created_at=created_at,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256(),
+        recipe_toml=text_of(recipe),
         resolved=prepared.resolved,
         machine=request.machine.to_dict(),
         environment={**prepared.versions, **recorded_environment(request.environment)},

@@ -22,6 +22,7 @@ from typing import Any
 import attrs
 import tomlkit
 
+from tfopt_core.recipe.model import Recipe
 from tfopt_core.recipe.paths import join_path
 
 COLUMNS = 90
@@ -81,6 +82,23 @@ def recipe_text(
     if measure or any(key.table == "measure" for key in spare):
         blocks.append([*_table("measure", measure, notes, spare)])
     return "\n".join("".join(f"{line}\n" for line in block) for block in blocks if block)
+
+
+def text_of(recipe: Recipe) -> str:
+    """Return the text of a recipe that was read: after `extends` and `--set`, without comments."""
+    data = recipe.to_dict()
+    plugins = [
+        PlannedPlugin(entry["use"], {key: value for key, value in entry.items() if key != "use"})
+        for entry in data["plugins"]
+    ]
+    measure = dict(data.get("measure", {}))
+    if measure.get("pairs", "auto") != "auto":
+        # a fixed number of pairs takes as long as it takes, and a budget beside it is an error
+        measure.pop("budget", None)
+    return recipe_text(
+        name=data["name"], description=data.get("description", ""), workload=data["workload"],
+        plugins=plugins, measure=measure,
+    )  # fmt: skip
 
 
 def _table(

@@ -257,7 +257,8 @@ class Results:
     `resolved` are every plugin's settings without "auto"; `setup_seconds` is what resolving and
     the dry build took, and `seconds` the whole measurement with it; `ratios` are those of further
     figures of the same pairs, on which no verdict depends; `baseline` says what the
-    workload trains without a stack; `scaling` is None for a stack that trains on no more replicas
+    workload trains without a stack; `recipe_toml` is the recipe after `extends` and `--set`, "" in
+    results of older versions; `scaling` is None for a stack that trains on no more replicas
     than the baseline; `observations` are further paired contrasts in words;
     `length` says whether runs trained to their end; `resumed` counts how often the measurement
     was stopped and resumed; `observed` is what each observer found in an extra, untimed run.
@@ -292,6 +293,7 @@ class Results:
     length: Literal["full", "steady"] = "full"
     resumed: int = 0
     observed: Mapping[str, Effect] = attrs.field(factory=dict)
+    recipe_toml: str = ""
 
     def of_variant(self, variant: str) -> tuple[RunResult, ...]:
         """Return the runs of a variant that count."""

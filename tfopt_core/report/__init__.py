@@ -1,1 +1,1 @@
-"""Render results for the console (with rich) and as JSON. Nothing in this package prints."""
+"""Render results for the console (with rich), as HTML, Markdown and JSON. Nothing here prints."""

@@ -1,21 +1,26 @@
-"""Read results that `tfopt apply --json` wrote."""
+"""Read results and diagnoses that `--json` wrote."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cattrs import Converter
 
 from tfopt_core.errors import InputError
+from tfopt_core.records.diagnosis import SCHEMA_VERSION as SCHEMA_VERSION_OF_DIAGNOSIS
+from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.results import SCHEMA_VERSION, Results
 from tfopt_core.store.decoding import cause_in_words
 
 # A file without these keys is another kind of JSON, such as that of `tfopt runs --json`.
 ESSENTIAL = ("id", "recipe", "runs", "comparison")
+ESSENTIAL_OF_DIAGNOSIS = ("recipe_sha256", "stack", "input", "dispatch", "compute")
+
+T = TypeVar("T")
 
 _converter = Converter()
 # JSON has no nan: `--json` writes null for a loss of nan
@@ -29,20 +34,38 @@ def read_results(path: Path) -> Results:
 
     :raises InputError: if the file cannot be read, is something else, or is of a newer tfopt.
     """
+    return _structured(
+        path, Results, ESSENTIAL, SCHEMA_VERSION,
+        "is not a measurement; name a file that `tfopt apply RECIPE --json FILE` wrote, or an id "
+        "that `tfopt runs` lists",
+    )  # fmt: skip
+
+
+def read_diagnosis(path: Path) -> Diagnosed:
+    """Return the diagnosis in a JSON file.
+
+    :raises InputError: as `read_results`.
+    """
+    return _structured(
+        path, Diagnosed, ESSENTIAL_OF_DIAGNOSIS, SCHEMA_VERSION_OF_DIAGNOSIS,
+        "is not a diagnosis; name a file that `tfopt diagnose RECIPE --json FILE` wrote",
+    )  # fmt: skip
+
+
+def _structured(
+    path: Path, kind: type[T], essential: Sequence[str], version: int, what_it_is_not: str
+) -> T:
     data = _parsed(path)
-    if not isinstance(data, Mapping) or any(key not in data for key in ESSENTIAL):
+    if not isinstance(data, Mapping) or any(key not in data for key in essential):
+        raise InputError(f'"{path}" {what_it_is_not}')
+    written = data.get("schema_version")
+    if isinstance(written, int) and written > version:
         raise InputError(
-            f'"{path}" is not a measurement; name a file that `tfopt apply RECIPE --json FILE` '
-            "wrote, or an id that `tfopt runs` lists"
-        )
-    version = data.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise InputError(
-            f'"{path}" was written by a newer tfopt (schema {version}, this one knows '
-            f"{SCHEMA_VERSION}); upgrade tfopt"
+            f'"{path}" was written by a newer tfopt (schema {written}, this one knows '
+            f"{version}); upgrade tfopt"
         )
     try:
-        return _converter.structure(data, Results)
+        return _converter.structure(data, kind)
     except Exception as error:  # a file may hold anything in place of a number or a table
         raise InputError(f'"{path}" is damaged, or was edited: {cause_in_words(error)}') from error
 

@@ -155,6 +155,7 @@ def test_commands_exist_with_their_options(page: Path) -> None:
     shell = "".join(re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     lines = re.findall(r"^tfopt [^\n#]*", shell, re.MULTILINE)
     lines += re.findall(r"(?<!`)`(tfopt [a-z][^`\n]*)`", text)
+    lines += re.findall(r"^ +- run: (tfopt .*)$", text, re.MULTILINE)  # of a workflow
     for line in lines:
         words = shlex.split(line.partition(" -- ")[0])[1:]  # what follows is a script's own
         command: click.Command = cli

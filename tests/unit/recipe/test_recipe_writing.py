@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfopt_core.recipe import read_recipe, summary
+from tfopt_core.app.check import check_recipe
+from tfopt_core.recipe import read_recipe, shipped_recipes, summary
 from tfopt_core.recipe.layer import RESERVED
-from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_text
+from tfopt_core.recipe.writing import COLUMNS, PlannedPlugin, SpareKey, recipe_text, text_of
 
 CACHE = PlannedPlugin("cache", {"storage": "disk", "steps": 2}, why="reading took most of a step")
 
@@ -176,3 +177,12 @@ def test_reading_gives_what_was_written(
     ]
     assert recipe.measure.target is not None
     assert recipe.measure.target.metric == name
+
+
+def test_a_recipe_that_was_read_is_written_as_one_that_can_be_measured(tmp_path: Path) -> None:
+    for name in shipped_recipes():
+        recipe = read_recipe(name, []).require()
+        copy = tmp_path / f"{name}.toml"
+        copy.write_text(text_of(recipe), encoding="utf-8")
+        assert read_recipe(copy, []).require().sha256() == recipe.sha256()
+    assert check_recipe(str(tmp_path / "quickstart.toml")).recipe.measure.pairs == 4

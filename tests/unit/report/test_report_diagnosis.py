@@ -10,19 +10,17 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.diagnosed import make_diagnosed as diagnosed
+from support.diagnosed import make_part as part
 from support.report_results import show
 
 from tfopt_core.hooks import ComputeFloor, Finding
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
 from tfopt_core.records.diagnosis import (
-    Bounds,
-    Diagnosed,
     EpochPart,
     MatmulUse,
     Roofline,
-    Round,
-    StepPart,
 )
 from tfopt_core.report.diagnosis import (
     Bar,
@@ -36,39 +34,12 @@ from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.style.console import make_console
 
 
-def part(share: float, low: float | None = None, high: float | None = None) -> StepPart:
-    low, high = share if low is None else low, share if high is None else high
-    return StepPart(seconds=0.01 * share, share=share, low=low, high=high)
-
-
 def suggestion(plugin: str, **changes: Any) -> Suggestion:
     given = Suggestion(
         plugin=plugin, settings={}, bound=1.5, targets=("input",), math="exact",
         summary=f"Does what {plugin} does.", distribution="tfopt",
     )  # fmt: skip
     return attrs.evolve(given, **changes)
-
-
-def diagnosed(**changes: Any) -> Diagnosed:
-    given: dict[str, Any] = {
-        "recipe": "mine", "baseline": "stock fit.", "stack": (), "resolved": {},
-        "machine": {"cpu_model": "A CPU", "cpu_count": 2}, "epochs": 5, "steps_per_epoch": 100,
-        "batch_size": 32, "examples": 3200, "example_bytes": 784.0,
-        "available_memory_bytes": 2**30, "trainable_parameters": 1234, "policy": "float32",
-        "jit_compile": False, "supports_jit": True, "batch_callbacks": (), "data": {},
-        "step_seconds": 0.01, "input": part(0.3, 0.28, 0.33), "dispatch": part(0.1),
-        "compute": part(0.6), "dispatch_known": True, "data_seconds": 0.004,
-        "bounds": Bounds(
-            input=1.43, dispatch=1.67, compute=1.9, compute_rounding=2.5, input_and_dispatch=None
-        ),
-        "matmul": MatmulUse(
-            dtype="float32", operations=1e8, why_not="", share_computing=0.25,
-            share_of_step=0.15, peaks={"float32": 1.5e11},
-        ),
-        "rounds": (Round(real=0.01, cached=0.007, graph=0.006, data=0.004),) * 3,
-        "findings": (), "measuring_seconds": 30.0, "seconds": 35.0,
-    }  # fmt: skip
-    return Diagnosed(**{**given, **changes})
 
 
 def page(target: str = "mine.toml", width: int = 100, **changes: Any) -> str:

@@ -97,26 +97,49 @@ def _marked(lines: tuple[PluginLine, ...]) -> Table:
     return table
 
 
-def render_attribution(results: Results) -> tuple[RenderableType, ...]:
-    """Return the measured share of each plugin; one that was not applied gets no number."""
+@attrs.frozen
+class Contribution:
+    """The measured share of a plugin in words; `detail` are further figures. One without a `name`
+    is what no plugin explains."""
+
+    name: str
+    text: str
+    detail: str = ""
+
+
+def contributions(results: Results) -> tuple[Contribution, ...]:
+    """Return the share of each isolated plugin; one that was not applied gets no number."""
     if not results.attribution:
         return ()
     states = {line.name: line for line in plugin_lines(results)}
-    rows = [(words(item.plugin), _contribution(item, states)) for item in results.attribution]
+    rows = [_contribution(item, states) for item in results.attribution]
     rest = (results.unattributed, results.unattributed_low, results.unattributed_high)
     # an interval that holds 1 shows no remainder
     if _is_shown(*rest):
         text = f"{_with_interval(*rest)}, which no single plugin's credit explains"
-        rows.append((words("unattributed", "dim"), words(text, "dim")))
-    return (section("What each plugin contributes", grid(rows, NAME_WIDTH)),)
+        rows.append(Contribution("", text))
+    return tuple(rows)
 
 
-def _contribution(item: Attribution, states: dict[str, PluginLine]) -> RenderableType:
+def render_attribution(results: Results) -> tuple[RenderableType, ...]:
+    """Return the measured share of each plugin."""
+    rows = [_attribution_row(item) for item in contributions(results)]
+    return (section("What each plugin contributes", grid(rows, NAME_WIDTH)),) if rows else ()
+
+
+def _attribution_row(item: Contribution) -> tuple[RenderableType, RenderableType]:
+    if not item.name:
+        return words("unattributed", "dim"), words(item.text, "dim")
+    text = words(item.text)
+    return words(item.name), Group(text, words(item.detail, "dim")) if item.detail else text
+
+
+def _contribution(item: Attribution, states: dict[str, PluginLine]) -> Contribution:
     line = states.get(item.plugin)
     if line is not None and line.state == "not applied":
-        return words(line.text)
+        return Contribution(item.plugin, line.text)
     # the name is in the first column
-    statement = words(item.statement.removeprefix(f"{item.plugin}: "))
+    statement = item.statement.removeprefix(f"{item.plugin}: ")
     parts = [
         f"{name} {_with_interval(*figures)}"
         for name, figures in (
@@ -125,9 +148,8 @@ def _contribution(item: Attribution, states: dict[str, PluginLine]) -> Renderabl
         )
         if _is_shown(*figures)
     ]
-    if item.alone is None or not parts:
-        return statement  # it holds the only figure
-    return Group(statement, words("; ".join(parts), "dim"))
+    # without a contrast of its own alone, the statement holds the only figure
+    return Contribution(item.plugin, statement, "" if item.alone is None else "; ".join(parts))
 
 
 def _is_shown(ratio: float | None, low: float | None, high: float | None) -> bool:
@@ -136,6 +158,5 @@ def _is_shown(ratio: float | None, low: float | None, high: float | None) -> boo
 
 
 def _with_interval(ratio: float | None, low: float | None, high: float | None) -> str:
-    """Return a ratio and its interval: `1.25x (1.20 to 1.31)`."""
-    texts = [units.ratio_text(end or 0.0) for end in (ratio, low, high)]
-    return f"{texts[0]} ({texts[1].removesuffix('x')} to {texts[2].removesuffix('x')})"
+    """Return a ratio and its interval, of figures that `_is_shown` has let through."""
+    return units.ratio_with_interval(ratio or 0.0, low or 0.0, high or 0.0)

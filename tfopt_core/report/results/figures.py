@@ -23,12 +23,14 @@ _NO_METRICS = frozenset({"lr", "learning_rate"})
 
 @attrs.frozen
 class Row:
-    """One line of the table as text; `gain` is empty where the pairs show none."""
+    """One line of the table as text; `gain` is empty where the pairs show none, and `interval` if
+    the gain has none."""
 
     label: str
     baseline: str
     optimized: str
     gain: str = ""
+    interval: str = ""
 
 
 def figure_groups(results: Results) -> tuple[tuple[Row, ...], ...]:
@@ -59,12 +61,14 @@ class _Side:
 Sides = tuple[Sequence[RunResult], Sequence[RunResult]]
 
 
-def _row(sides: Sides, label: str, read: Read, show: Show, gain: str = "") -> tuple[Row, ...]:
+def _row(
+    sides: Sides, label: str, read: Read, show: Show, gain: str = "", interval: str = ""
+) -> tuple[Row, ...]:
     """Return the row of a figure, or an empty tuple if no run has it."""
     before, after = (_side(runs, read) for runs in sides)
     if not before.values and not after.values:
         return ()
-    return (Row(label, before.shown(show), after.shown(show), gain),)
+    return (Row(label, before.shown(show), after.shown(show), gain, interval),)
 
 
 def _side(runs: Sequence[RunResult], read: Read) -> _Side:
@@ -86,20 +90,24 @@ class _Gains:
     def of(cls, results: Results) -> _Gains:
         return cls({ratio.figure: ratio for ratio in results.ratios if ratio.shown})
 
-    def less(self, figure: str) -> str:
-        """Return the gain in a figure where less is better: `1.25x`."""
-        ratio = self.by_figure.get(figure)
-        return "" if ratio is None else units.ratio_text(ratio.ratio)
+    def less(self, figure: str) -> tuple[str, str]:
+        """Return the gain in a figure where less is better, and its interval: `1.25x`."""
+        return self._of(figure, lambda ratio: ratio, units.ratio_text)
 
-    def more(self, figure: str) -> str:
-        """Return the gain in a figure where more is better: `1.25x`."""
-        ratio = self.by_figure.get(figure)
-        return "" if ratio is None else units.ratio_text(1 / ratio.ratio)
+    def more(self, figure: str) -> tuple[str, str]:
+        """Return the gain in a figure where more is better, and its interval: `1.25x`."""
+        return self._of(figure, lambda ratio: 1 / ratio, units.ratio_text)
 
-    def change(self, figure: str) -> str:
-        """Return the change of a figure: `+12%`."""
-        ratio = self.by_figure.get(figure)
-        return "" if ratio is None else units.percent_text(1 / ratio.ratio - 1)
+    def change(self, figure: str) -> tuple[str, str]:
+        """Return the change of a figure, and its interval: `+12%`."""
+        return self._of(figure, lambda ratio: 1 / ratio - 1, units.percent_text)
+
+    def _of(self, figure: str, turn: Callable[[float], float], show: Show) -> tuple[str, str]:
+        found = self.by_figure.get(figure)
+        if found is None:
+            return "", ""
+        low, high = sorted(map(turn, (found.low, found.high)))
+        return show(turn(found.ratio)), f"{show(low)} to {show(high)}"
 
 
 def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
@@ -113,9 +121,13 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     gains = _Gains.of(results)
     rows = (
         *_wall_time(sides, results.comparison.kind, gains),
-        *_row(sides, step, step_time, units.seconds_text, gains.less("step_seconds")),
-        *_row(sides, "examples a second", rate, units.rate_text, gains.more("examples_per_second")),
-        *_row(sides, "one-time cost", one_time, units.seconds_text, gains.less("one_time_seconds")),
+        *_row(sides, step, step_time, units.seconds_text, *gains.less("step_seconds")),
+        *_row(
+            sides, "examples a second", rate, units.rate_text, *gains.more("examples_per_second")
+        ),
+        *_row(
+            sides, "one-time cost", one_time, units.seconds_text, *gains.less("one_time_seconds")
+        ),
         *_row(sides, "joining the cluster", cluster, units.seconds_text),
     )
     if not results.target:
@@ -123,8 +135,8 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
     epochs = _of_fit(lambda fit: fit.epochs_to_target)
     time = _of_fit(lambda fit: fit.seconds_to_target)
     to_target = (
-        *_row(sides, "epochs to target", epochs, units.count_text, gains.less("epochs_to_target")),
-        *_row(sides, "time to target", time, units.seconds_text, gains.less("seconds_to_target")),
+        *_row(sides, "epochs to target", epochs, units.count_text, *gains.less("epochs_to_target")),
+        *_row(sides, "time to target", time, units.seconds_text, *gains.less("seconds_to_target")),
     )
     missed = Row("time to target", "not reached", "not reached")
     return rows + (to_target or ((missed,) if fits else ()))
@@ -133,13 +145,13 @@ def _times(sides: Sides, results: Results) -> tuple[Row, ...]:
 def _wall_time(sides: Sides, kind: ComparisonKind, gains: _Gains) -> tuple[Row, ...]:
     gain = gains.less("wall_seconds")
     if not kind.of_cut_runs:
-        return _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, gain)
+        return _row(sides, "wall time", lambda run: run.wall_seconds, units.seconds_text, *gain)
     # these runs end once the step time is known, so their lengths cannot be compared
     stopped = _row(sides, "until stopped", lambda run: run.wall_seconds, units.seconds_text)
     if kind is ComparisonKind.STEPS:
         mean = _of_fit(lambda fit: fit.mean_step_seconds)
         return (*_row(sides, "step time, mean", mean, units.seconds_text), *stopped)
-    total = _row(sides, "wall time, projected", _total_seconds, units.seconds_text, gain)
+    total = _row(sides, "wall time, projected", _total_seconds, units.seconds_text, *gain)
     return (*total, *stopped)
 
 
@@ -157,14 +169,14 @@ def _memory(sides: Sides, results: Results) -> tuple[Row, ...]:
             f"peak memory{whose}",
             lambda run: run.peak_rss_bytes,
             units.bytes_text,
-            gains.change("peak_rss_bytes"),
+            *gains.change("peak_rss_bytes"),
         ),
         *_row(
             sides,
             f"peak device memory{whose}",
             lambda run: run.peak_device_bytes,
             units.bytes_text,
-            gains.change("peak_device_bytes"),
+            *gains.change("peak_device_bytes"),
         ),
     )
 

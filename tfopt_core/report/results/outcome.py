@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import attrs
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -28,14 +29,20 @@ def render_failures(results: Results) -> tuple[RenderableType, ...]:
     failed = results.failed
     if not failed:
         return ()
+    title, causes = failures(results)
+    return (section(title, bullets(causes), *_output(failed[0])),)
+
+
+def failures(results: Results) -> tuple[str, tuple[str, ...]]:
+    """Return how many runs failed, in words, and each cause once with its variants."""
+    failed = results.failed
     counted = sum(run.status != "repeated" for run in results.runs)
     ended = "ran out of memory" if all(run.out_of_memory for run in failed) else "failed"
-    title = f"{len(failed)} of {counted} runs {ended}"
-    causes = bullets(
+    causes = tuple(
         f"{cause} ({_of_whom([run for run in failed if _cause(run) == cause])})"
         for cause in dict.fromkeys(map(_cause, failed))
     )
-    return (section(title, causes, *_output(failed[0])),)
+    return f"{len(failed)} of {counted} runs {ended}", causes
 
 
 def _cause(run: RunResult) -> str:
@@ -59,26 +66,40 @@ def _output(run: RunResult) -> Iterator[RenderableType]:
         yield indented(Text("\n".join(tail), style="dim", overflow="fold"))
 
 
-def render_verdict(comparison: Comparison) -> RenderableType:
-    """Return what was tested and the result. Only this section claims a gain."""
+@attrs.frozen
+class VerdictLine:
+    """A sentence of the verdict and its color, "" for none."""
+
+    text: str
+    color: str = ""
+
+
+def verdict_lines(comparison: Comparison) -> tuple[VerdictLine, ...]:
+    """Return what was tested and the result, the headline first."""
     headline = comparison.headline_memory
     color = VERDICT_COLORS[comparison.verdict]
     if headline is not None:
         color = MEMORY_COLORS[headline.verdict]
-    body: list[RenderableType] = [paragraph(comparison.headline, f"bold {color}")]
+    lines = [VerdictLine(comparison.headline, color)]
     if comparison.quality is not None:
-        style = QUALITY_COLORS[comparison.quality.verdict]
-        body.append(paragraph(comparison.quality.statement, style))
-        certificate = comparison.quality.certificate
-        if certificate and certificate not in comparison.quality.statement:
-            body.append(paragraph(certificate))
+        quality = comparison.quality
+        lines.append(VerdictLine(quality.statement, QUALITY_COLORS[quality.verdict]))
+        if quality.certificate and quality.certificate not in quality.statement:
+            lines.append(VerdictLine(quality.certificate))
     if headline is not None:
-        body.append(paragraph(comparison.statement))
-    body += (paragraph(item.statement) for item in comparison.memory if item is not headline)
+        lines.append(VerdictLine(comparison.statement))
+    lines += (VerdictLine(item.statement) for item in comparison.memory if item is not headline)
     step = comparison.break_even_step
     if step is not None and f"before step {step:,}" not in comparison.statement:
-        body.append(Text(f"the dearer start is repaid after step {step:,}"))
-    return section("Verdict", *body)
+        lines.append(VerdictLine(f"the dearer start is repaid after step {step:,}"))
+    return tuple(lines)
+
+
+def render_verdict(comparison: Comparison) -> RenderableType:
+    """Return the section of the verdict. Only this section claims a gain."""
+    first, *others = verdict_lines(comparison)
+    body = [paragraph(first.text, f"bold {first.color}")]
+    return section("Verdict", *body, *(paragraph(line.text, line.color) for line in others))
 
 
 def render_rest(results: Results) -> tuple[RenderableType, ...]:

@@ -85,8 +85,7 @@ def speedup_in_words(overview: Overview) -> str:
     """Return `1.91x (1.72 to 2.11)`, or "" without a speedup."""
     if overview.speedup is None or overview.low is None or overview.high is None:
         return ""
-    low, high = (units.ratio_text(end).removesuffix("x") for end in (overview.low, overview.high))
-    return f"{units.ratio_text(overview.speedup)} ({low} to {high})"
+    return units.ratio_with_interval(overview.speedup, overview.low, overview.high)
 
 
 def _counted(count: int, what: str) -> Text:

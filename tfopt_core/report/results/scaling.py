@@ -19,9 +19,14 @@ WORTH_SAYING = 0.1
 
 def render_scaling(results: Results) -> tuple[RenderableType, ...]:
     """Return the section of a stack with several replicas, empty for any other."""
-    if results.scaling is None:
-        return ()
-    return (section("Scaling", bullets(_lines(results.scaling, results))),)
+    lines = scaling_lines(results)
+    return (section("Scaling", bullets(lines)),) if lines else ()
+
+
+def scaling_lines(results: Results) -> tuple[str, ...]:
+    """Return the efficiency, the communication and the reasons for a loss, in sentences; empty for
+    a stack without replicas."""
+    return () if results.scaling is None else tuple(_lines(results.scaling, results))
 
 
 def _lines(scaling: Scaling, results: Results) -> Iterator[str]:

@@ -27,7 +27,7 @@ def render_summary(results: Results) -> RenderableType:
     """Return the whole page: what was measured, the figures, the plugins, the verdict, advice."""
     return Page((
         _title(results),
-        indented(facts(_facts(results))),
+        indented(facts(fact_rows(results))),
         *_figures(results),
         *render_fits(results),
         *render_plugin_lines(results),
@@ -64,14 +64,15 @@ def _title(results: Results) -> Text:
     return title
 
 
-def _facts(results: Results) -> list[tuple[str, object]]:
+def fact_rows(results: Results) -> list[tuple[str, str]]:
+    """Return the machine, the software, the baseline and the target, each with its name."""
     versions = results.environment
     software = [
         f"{label} {versions[key]}"
         for label, key in (("TensorFlow", "tensorflow"), ("Keras", "keras"))
         if versions.get(key)
     ]
-    known: list[tuple[str, object]] = [("machine", machine_in_words(results.machine))]
+    known = [("machine", machine_in_words(results.machine))]
     if software:
         known.append(("software", ", ".join(software)))
     known.append(("baseline", _baseline(results)))
@@ -101,10 +102,11 @@ def _figures(results: Results) -> tuple[RenderableType, ...]:
         for row in rows:
             table.add_row(words(row.label), row.baseline, row.optimized, row.gain)
         table.add_section()
-    return (Group("", indented(table), "", indented(words(_caption(results), "dim"))),)
+    return (Group("", indented(table), "", indented(words(figures_caption(results), "dim"))),)
 
 
-def _caption(results: Results) -> str:
+def figures_caption(results: Results) -> str:
+    """Return what the rows of the figures are, and what their gains mean."""
     before, after = (len(results.of_variant(variant)) for variant in (BASELINE, FULL))
     runs = f"{before} runs" if before == after else f"{before} and {after} runs"
     caption = f"Single rows are medians of {runs}; the verdict's interval is what was tested."

@@ -66,6 +66,12 @@ def ratio_text(value: float) -> str:
     return f"{value:.2f}x" if value < 99.995 else f"{value:,.0f}x"
 
 
+def ratio_with_interval(ratio: float, low: float, high: float) -> str:
+    """Return a factor and its interval: `1.25x (1.20 to 1.31)`."""
+    first, *ends = map(ratio_text, (ratio, low, high))
+    return f"{first} ({' to '.join(end.removesuffix('x') for end in ends)})"
+
+
 def percent_text(share: float) -> str:
     """Return a signed relative change: `+12%`, `-8%`, `0%`."""
     if not math.isfinite(share):

@@ -1,0 +1,129 @@
+"""The HTML report in a real browser: it fits narrow and wide windows, follows the theme, prints."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from support.hostile_results import hostile_results
+from support.report_results import make_attribution, make_fit, make_results, make_run
+
+from tfopt_core.records.fit import Block
+from tfopt_core.records.results import Results
+
+pytest.importorskip("jinja2", reason="the report extra is not installed")
+
+from tfopt_core.report.html.page import html_page
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.thorough,
+    pytest.mark.skipif(BROWSER is None, reason="there is no Chromium to drive"),
+]
+HOSTILE = "<img src=x onerror=parent.hacked=1><script>parent.hacked=1</script>" * 2
+# A page that shows the report in frames of both widths and writes what it sees of them.
+LOOK = """<!DOCTYPE html><body><script>
+addEventListener("load", () => {
+  const seen = [...document.querySelectorAll("iframe")].map(frame => {
+    const page = frame.contentDocument, root = page.documentElement, cut = [];
+    for (const svg of page.querySelectorAll("svg")) {
+      const box = svg.viewBox.baseVal;
+      for (const text of svg.querySelectorAll("text")) {
+        const at = text.getBBox();
+        if (at.x < -1 || at.y < -1 || at.x + at.width > box.width + 1
+            || at.y + at.height > box.height + 4) cut.push(text.textContent);
+      }
+    }
+    return {
+      width: frame.clientWidth, scrolled: root.scrollWidth, cut: cut,
+      charts: page.querySelectorAll("svg").length,
+      smallest: Math.min(...[...page.querySelectorAll("svg text")].map(
+        text => text.getBoundingClientRect().height)),
+      paper: getComputedStyle(page.querySelector(".tfopt-report")).backgroundColor,
+      headings: [...page.querySelectorAll("h1, h2")].map(h => h.textContent),
+      saved: page.querySelector("a[download]").download,
+    };
+  });
+  document.body.innerHTML = "<pre></pre>";
+  document.querySelector("pre").textContent = JSON.stringify({hacked: window.hacked || 0, seen});
+});
+</script>FRAMES</body>"""
+
+
+def browse(folder: Path, *options: str) -> str:
+    """What Chromium prints. Its sandbox is for pages of others, and refuses to run for root."""
+    command = [str(BROWSER), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+               f"--user-data-dir={folder / 'profile'}", *options]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+def look_at(results: Results, folder: Path, *options: str) -> dict[str, Any]:
+    """What a browser shows of the report, at 1280 and at 400 pixels."""
+    source = html.escape(html_page(results))
+    frames = "".join(
+        f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{source}"></iframe>'
+        for width in (1280, 400)
+    )
+    page = folder / "look.html"
+    page.write_text(LOOK.replace("FRAMES", frames), encoding="utf-8")
+    printed = browse(folder, *options, "--window-size=1400,900", "--dump-dom", page.as_uri())
+    [found] = re.findall(r"<pre>(.*)</pre>", printed, re.DOTALL)
+    return json.loads(html.unescape(found))
+
+
+def measured() -> Results:
+    """Long names, long numbers, every chart."""
+    name = "a-plugin-with-a-name-that-nobody-would-want-to-type"
+    blocks = tuple(Block(10, 0.1 + n % 7 / 100, n // 30, "trace" * (n == 0)) for n in range(90))
+    history = {f"val_{name}": (123456.7, 99999.1), "loss": (1e-7, 2e-7), "one_epoch": (0.5,)}
+    fit = make_fit(blocks=blocks, history=history)
+    variants = ("baseline", "full", f"without {name}", f"alone {name}")
+    share = attrs.evolve(
+        make_attribution(name, 1.2, "1.20x"), alone=120.5, alone_low=101.0, alone_high=140.0
+    )
+    return make_results(
+        runs=tuple(make_run(n, variants[n % 4], fits=(fit,)) for n in range(16)),
+        attribution=(share,), resolved={name: {"key": "x" * 300}}, recipe_toml="x = 1\n" * 40,
+    )  # fmt: skip
+
+
+def test_the_report_fits_wide_and_narrow_windows_and_cuts_no_label(tmp_path):
+    wide, narrow = look_at(measured(), tmp_path)["seen"]
+    for frame, width in ((wide, 1280), (narrow, 400)):
+        assert frame["width"] == width
+        assert frame["scrolled"] <= width
+        assert frame["cut"] == []
+        assert frame["charts"] >= 8
+        assert frame["smallest"] >= 9
+        assert "Step times of each run" in frame["headings"]
+        assert frame["saved"].startswith("tfopt-")
+    assert narrow["paper"] == "rgb(255, 255, 255)"
+
+
+def test_hostile_names_run_nothing_and_the_theme_is_followed(tmp_path):
+    found = look_at(hostile_results(HOSTILE), tmp_path, "--blink-settings=preferredColorScheme=0")
+    assert found["hacked"] == 0
+    wide, narrow = found["seen"]
+    assert HOSTILE in wide["headings"][0]
+    assert wide["paper"] == narrow["paper"] == "rgb(21, 24, 29)"
+    assert narrow["scrolled"] <= 400
+
+
+def test_the_report_prints(tmp_path):
+    (tmp_path / "report.html").write_text(html_page(measured()), encoding="utf-8")
+    target = tmp_path / "report.pdf"
+    browse(tmp_path, f"--print-to-pdf={target}", (tmp_path / "report.html").as_uri())
+    data = target.read_bytes()
+    assert data.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", data)) >= 2

@@ -1,0 +1,129 @@
+"""What the guide says of the JSON of each command: every field of it, and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from support.in_process import tfopt_here
+from support.report_results import make_prepared
+
+from tfopt_core.hooks.card import Traits
+from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
+from tfopt_core.records import listings
+from tfopt_core.records.doctor import DoctorFinding
+from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
+from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine
+from tfopt_core.report.results.as_json import to_json
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "json.md"
+SECTIONS: dict[str, str] = dict(
+    re.findall(
+        r"^(#+ .+?)\n(.*?)(?=^#|\Z)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+)
+
+
+def fields_of(section: str) -> set[str]:
+    """The words in the first cells of the section's table."""
+    cells = re.findall(r"^\| (`[^|]+) \|", SECTIONS[section], re.MULTILINE)
+    return {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize(
+    ("section", "part"),
+    [
+        ("# The JSON of `plan`", listings.PlanReport),
+        ("## `plan`", Prepared),
+        ("## `plan.plugins[]`", PluginPlan),
+        ("## `plan.stages.SPLIT[]`", StageLine),
+        ("## `plan.memory`", MemoryPlan),
+        ("# The JSON of `plugins`", listings.PluginList),
+        ("## `plugins[]`", PluginInfo),
+        ("# The JSON of `recipes`", listings.RecipeList),
+        ("# The JSON of `doctor`", listings.MachineReport),
+    ],
+)
+def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> None:
+    assert fields_of(section) == {field.name for field in attrs.fields(part)}
+
+
+@pytest.mark.parametrize(
+    ("section", "part"),
+    [
+        ("## `plan.plugins[]`", HookChange),
+        ("## `plan.memory`", HeldBytes),
+        ("## `plugins[]`", Traits),
+        ("## `plugins[]`", Setting),
+        ("# The JSON of `recipes`", listings.ShippedRecipe),
+        ("# The JSON of `doctor`", DoctorFinding),
+    ],
+)
+def test_fields_of_inner_records_are_named_in_the_text(section: str, part: type) -> None:
+    words = set(re.findall(r"`(\w+)`", SECTIONS[section]))
+    assert {field.name for field in attrs.fields(part)} <= words
+
+
+def written(*arguments: str, folder: Path) -> Mapping[str, Any]:
+    done = tfopt_here(*arguments, "--json", "-", cwd=folder)
+    assert done.code == 0, done.err
+    assert done.err  # the page, for people
+    return json.loads(done.out)
+
+
+def test_recipes_are_written(tmp_path: Path) -> None:
+    data = written("recipes", folder=tmp_path)
+    assert set(data) == fields_of("# The JSON of `recipes`")
+    [quickstart] = [recipe for recipe in data["recipes"] if recipe["name"] == "quickstart"]
+    assert Path(quickstart["path"]).is_file()
+    assert quickstart["summary"].startswith("Start here")
+
+
+def test_a_plugin_is_written(tmp_path: Path) -> None:
+    data = written("plugins", "show", "cache", folder=tmp_path)
+    assert set(data) == fields_of("# The JSON of `plugins`")
+    [cache] = data["plugins"]
+    assert set(cache) == fields_of("## `plugins[]`")
+    assert (cache["name"], cache["error"], cache["math"]) == ("cache", None, "exact")
+    assert "storage" in {setting["name"] for setting in cache["settings"]}
+
+
+def test_all_plugins_and_the_machine_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = PluginInfo(name="mine", distribution="d", version="1", error="cannot be imported")
+    monkeypatch.setattr("tfopt_core.hooks.installed.inspection.inspect_plugins", lambda: (info,))
+    data = written("plugins", folder=tmp_path)
+    assert data["plugins"][0]["error"] == "cannot be imported"
+    findings = (DoctorFinding(subject="GPUs", ok=None, detail="none"),)
+    monkeypatch.setattr("tfopt_core.app.doctor.examine", lambda: findings)
+    assert written("doctor", folder=tmp_path) == {
+        "schema_version": 1,
+        "ok": True,
+        "findings": [{"subject": "GPUs", "ok": None, "detail": "none", "mend": ""}],
+    }
+
+
+def test_a_plan_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = make_prepared()
+    monkeypatch.setattr("tfopt_core.app.plan.plan_recipe", lambda *_, **__: ("mine", prepared))
+    data = written("plan", "recipe.toml", folder=tmp_path)
+    assert data == {"schema_version": 1, "recipe": "mine", "plan": to_json(prepared)}
+    assert set(data["plan"]) == fields_of("## `plan`")
+    assert data["plan"]["plugins"][0]["settings"]["policy"] == "mixed_bfloat16"
+
+
+@pytest.mark.parametrize(
+    "command", [("plugins", "show", "cache"), ("recipes", "copy", "quickstart")]
+)
+def test_json_before_a_subcommand_is_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+    group, *rest = command
+    done = tfopt_here(group, "--json", "x.json", *rest, cwd=tmp_path)
+    assert done.code == 2
+    assert f"--json before {rest[0]}" in " ".join(done.err.split())
+    assert list(tmp_path.iterdir()) == []

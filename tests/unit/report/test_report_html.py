@@ -1,0 +1,242 @@
+"""The HTML report: self-contained, small, and names stay text."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cases import few_examples
+from support.hostile_results import hostile_results
+from support.report_results import (
+    make_attribution,
+    make_comparison,
+    make_fit,
+    make_results,
+    make_run,
+)
+
+from tfopt_core.errors import InputError
+from tfopt_core.hooks import Effect
+from tfopt_core.records.fit import Block
+from tfopt_core.records.results import FigureRatio, Results
+from tfopt_core.report.results.as_json import to_json
+from tfopt_core.report.style.console import plain
+
+pytest.importorskip("jinja2", reason="the report extra is not installed")
+
+from tfopt_core.report.html import download, page
+from tfopt_core.report.html.gain_chart import Gain, gain_chart
+from tfopt_core.report.html.step_chart import blocks_of_run, timed_blocks
+from tfopt_core.report.html.svg import Scale, ticks
+from tfopt_core.report.html.time_chart import parts_of_training
+
+# Those of the templates; none of them runs anything.
+ELEMENTS = {
+    "html", "head", "meta", "title", "style", "body", "div", "header", "footer", "section", "h1",
+    "h2", "h3", "p", "span", "br", "a", "ul", "li", "dl", "dt", "dd", "pre", "code", "figure",
+    "figcaption", "table", "thead", "tbody", "tr", "th", "td", "svg", "text", "line", "path",
+    "rect", "circle",
+}  # fmt: skip
+ATTRIBUTES = {
+    "class", "lang", "charset", "name", "content", "http-equiv", "href", "download", "role",
+    "aria-label", "text-anchor", "viewbox", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "d",
+    "width", "height",
+}  # fmt: skip
+
+
+class Seen(HTMLParser):
+    """What a browser would make of a page: its elements, attributes, links and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: set[str] = set()
+        self.attributes: set[str] = set()
+        self.links: list[str] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.add(tag)
+        for name, value in attributes:
+            self.attributes.add(name)
+            if name in ("href", "src", "action", "style") or name.startswith("on"):
+                self.links.append(value or "")
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def crowded(**changes: Any) -> Results:
+    """Every section of the page."""
+    fit = make_fit(
+        blocks=tuple(Block(10, 0.1, n // 30, "trace" if n == 0 else "") for n in range(90)),
+        history={"val_accuracy": (0.8, 0.9), "loss": (0.5, 0.3)},
+    )
+    variants = ("baseline", "full", "without cache", "alone cache")
+    runs = tuple(make_run(n, variants[n % 4], fits=(fit,)) for n in range(16))
+    shares = attrs.evolve(
+        make_attribution("cache", 1.2, "1.20x"), alone=1.1, alone_low=1.05, alone_high=1.15
+    )
+    values: dict[str, Any] = {
+        "runs": runs, "attribution": (shares,), "observations": ("epochs vary",),
+        "warnings": ("the machine is busy",), "next_steps": ("measure more pairs",),
+        "recipe_toml": 'name = "x"\n\n[workload]\n',
+        "ratios": (FigureRatio(figure="step_seconds", ratio=1.5, low=1.4, high=1.6, pairs=4),),
+    }  # fmt: skip
+    return make_results(**{**values, **changes})
+
+
+def test_a_page_holds_every_section_and_loads_nothing() -> None:
+    html = page.html_page(crowded())
+    for heading in (
+        "Gains and figures", "What each plugin contributes", "Step times of each run",
+        "Where the time goes", "Quality over the epochs", "What took effect", "Also measured",
+        "Warnings", "What to try next", "Runs", "Environment", "Recipe", "Raw numbers",
+    ):  # fmt: skip
+        assert f"<h2>{heading}</h2>" in html, heading
+    seen = Seen(html)
+    assert all(link.startswith("data:application/") for link in seen.links)
+    assert not re.search(r"https?:|url\(|@import|<script", html)
+    assert "1.40x to 1.60x" in html
+    assert len(html.encode()) < 500_000
+
+
+@given(st.text(max_size=40))
+@few_examples(thorough=40, deadline=None)
+def test_hostile_names_stay_text(text: str) -> None:
+    for hostile in (text, f'"><script>alert(1)</script>{text}', f"'{{{{ 7*7 }}}}<b onx=1>{text}"):
+        seen = Seen(page.html_page(hostile_results(hostile)))
+        assert seen.elements <= ELEMENTS
+        assert seen.attributes <= ATTRIBUTES
+        assert all(link.startswith("data:application/") for link in seen.links)
+        first, _, _ = hostile.partition("\n")
+        assert plain(first).strip() in " ".join(seen.texts)
+
+
+def test_the_raw_numbers_in_the_page_are_those_of_json() -> None:
+    [link] = Seen(page.html_page(crowded())).links
+    kind, _, data = link.partition(";base64,")
+    assert kind == "data:application/json"
+    assert json.loads(base64.b64decode(data)) == to_json(crowded())
+
+
+def many(blocks: int) -> Results:
+    seconds = [0.1 + number * 1e-9 for number in range(blocks)]
+    fit = make_fit(blocks=tuple(Block(10, value) for value in seconds))
+    return crowded(runs=tuple(make_run(n, ("baseline", "full")[n % 2], fits=(fit,))
+                              for n in range(24)))  # fmt: skip
+
+
+def test_many_raw_numbers_are_packed_and_the_page_stays_small() -> None:
+    html = page.html_page(many(1000))
+    [link] = Seen(html).links
+    kind, _, data = link.partition(";base64,")
+    assert kind == "data:application/gzip"
+    assert json.loads(gzip.decompress(base64.b64decode(data))) == to_json(many(1000))
+    assert len(html.encode()) < 500_000
+
+
+def test_a_large_measurement_has_a_small_page() -> None:
+    blocks = tuple(Block(10, 0.5 if n % 4 == 0 else 0.1, n // 25) for n in range(200))
+    names = [f"metric_{letter}" for letter in "abcdefgh"]
+    history = {name: tuple(1 / (epoch + 1) for epoch in range(100)) for name in names}
+    plugins = [f"plugin-{n}" for n in range(8)]
+    variants = ["baseline", "full", *(f"without {name}" for name in plugins)]
+    fit = make_fit(blocks=blocks, history=history)
+    runs = tuple(make_run(n, variants[n % 10], fits=(fit,)) for n in range(160))
+    html = page.html_page(crowded(runs=runs, resolved={name: {} for name in plugins}))
+    assert len(html.encode()) < 500_000
+    assert html.count("<svg") >= 16
+
+
+def test_too_many_raw_numbers_are_named_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "PACKED_BYTES", 1000)
+    html = page.html_page(many(100))
+    assert Seen(html).links == []
+    assert "--json FILE</code> writes them" in html
+
+
+def test_without_jinja_the_mend_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(InputError, match=r"pip install 'tfopt\[report\]'"):
+        page.html_page(crowded())
+
+
+def test_a_measurement_without_a_verdict_has_a_page() -> None:
+    comparison = make_comparison(speedup=None, low=None, high=None, quality=None)
+    html = page.html_page(make_results(runs=(), comparison=comparison, resolved={}))
+    assert "Where the time goes" in html
+    assert "Gains and figures" not in html
+
+
+def test_what_was_left_out_says_why() -> None:
+    refused = Effect(False, "the data set is larger than memory")
+    runs = [make_run(n, ("baseline", "full")[n % 2], effects={"cache": refused}) for n in range(8)]
+    runs.append(make_run(9, "full", status="failed", error="killed by SIGKILL"))
+    html = page.html_page(crowded(runs=tuple(runs), resolved={"cache": {}}))
+    left_out = html.partition("Left out, and why")[2].partition("</section>")[0]
+    assert "not applied: the data set is larger than memory" in left_out
+    assert "killed by SIGKILL" in left_out
+
+
+def test_a_part_of_a_notebook_styles_nothing_but_itself() -> None:
+    part = page.html_part(crowded())
+    assert "<html" not in part
+    style = part.partition("<style>")[2].partition("</style>")[0]
+    rules = re.sub(r"@media[^{]+\{", "", style)
+    for selectors in re.findall(r"(?:^|\})([^{}]+)\{", rules):
+        for selector in selectors.split(","):
+            assert selector.strip().startswith(".tfopt-report"), selector
+
+
+def test_warm_up_epoch_starts_and_stalls_are_told_apart() -> None:
+    blocks = [Block(1, 2.0, 0, "trace")]
+    blocks += [Block(10, 0.5 if n in (40, 60) else 0.1, int(n >= 40)) for n in range(80)]
+    timed = timed_blocks(make_fit(blocks=tuple(blocks)))
+    assert [block.warm_up for block in timed[:2]] == [True, False]
+    # the 41st begins an epoch
+    assert [index for index, block in enumerate(timed) if block.stall] == [61]
+    assert timed[61].step == 1 + 60 * 10 + 5
+
+
+def test_the_fits_of_a_script_follow_one_another() -> None:
+    fit = make_fit(blocks=(Block(10, 0.1, 0), Block(10, 0.1, 1)))
+    blocks = blocks_of_run(make_run(0, fits=(fit, fit)))
+    assert [(block.step, block.epoch) for block in blocks] == [(5, 0), (15, 1), (25, 2), (35, 3)]
+    assert len(blocks_of_run(make_run(0, fits=(fit, fit), judged=1))) == 2
+
+
+def test_the_parts_of_a_training_sum_to_its_wall_time() -> None:
+    blocks = (Block(10, 3.1, 0, "trace"), *(Block(10, 0.1) for _ in range(20)))
+    fit = make_fit(0.01, blocks=blocks, one_time_seconds=4.0)
+    one_time, steps, rest = parts_of_training(make_run(0, wall_seconds=8.0, fits=(fit,))) or ()
+    assert (one_time, steps, rest) == pytest.approx((4.0, 2.1, 1.9))
+
+
+def test_a_gain_that_is_no_number_is_not_drawn() -> None:
+    broken = Gain("a", float("inf"), 0.5, float("inf"), "green")
+    assert gain_chart([broken]) == ""
+    assert "b" in gain_chart([broken, Gain("b", 1.2, 1.1, 1.3, "green")])
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
+def test_ticks_are_few_round_and_within_the_range(low: float, width: float) -> None:
+    found = ticks(low, low + width)
+    assert len(found) <= 6
+    assert all(low - width / 100 <= tick <= low + width * 1.01 for tick in found)
+
+
+@given(st.floats(0.01, 100), st.floats(0.01, 100), st.floats())
+def test_a_scale_stays_within_its_ends(low: float, high: float, value: float) -> None:
+    scale = Scale(min(low, high), max(low, high), 10, 200, logarithmic=True)
+    assert 10 - 1e-6 <= scale(1.0 if value != value else value) <= 200 + 1e-6

@@ -123,7 +123,7 @@ def over_rows(workload: Any, arrays: dict[str, Any]) -> Any:
     validation = DataPlan.from_arrays(arrays["validation_x"], arrays["validation_y"])
     return attrs.evolve(
         workload,
-        train=train.shuffle(train.count).batch(TABLE_BATCH).prefetch(),
+        train=train.shuffle(train.examples).batch(TABLE_BATCH).prefetch(),
         validation=validation.batch(TABLE_BATCH).prefetch(),
     )
 

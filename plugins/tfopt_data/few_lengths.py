@@ -24,7 +24,7 @@ Lengths = tuple[int, ...] | Literal["power-of-two"]
 # The axes to pad, for each tensor of a batch.
 Axes = tuple[tuple[int, ...], ...]
 # The most batches that are read to count their shapes, and for how many seconds.
-LOOK_BATCHES, LOOK_SECONDS = 200, 1.0
+READ_BATCHES, READ_SECONDS = 200, 1.0
 
 
 def check_lengths(_: Any, attribute: Any, lengths: Lengths | None) -> None:
@@ -122,8 +122,8 @@ def shapes_read(dataset: Any, most: int | None = None) -> dict[str, int]:
     import tensorflow as tf
 
     counts: dict[str, int] = {}
-    end = monotonic() + LOOK_SECONDS
-    for batch in dataset.take(LOOK_BATCHES):
+    end = monotonic() + READ_SECONDS
+    for batch in dataset.take(READ_BATCHES):
         words = ", ".join(str(tuple(part.shape)) for part in tf.nest.flatten(batch))
         counts[words] = counts.get(words, 0) + 1
         if monotonic() > end or len(counts) == most:

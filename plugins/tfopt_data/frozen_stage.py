@@ -193,7 +193,7 @@ class FrozenFeatures(ModelStage):
 
     def _can_be_rows(self, dataset: Any) -> bool:
         """Return whether all examples can be held as tensors, of which batches are made again."""
-        if self.storage != "memory" or self.before.count is None:
+        if self.storage != "memory" or self.before.examples is None:
             return False
         batched = self.batch_size is None
         if batched and self.before.batch_size is None:
@@ -228,7 +228,7 @@ class FrozenFeatures(ModelStage):
         import tensorflow as tf
 
         shapes = [(tensor.shape[1:], tensor.dtype) for tensor in cut.head.inputs]
-        count = self.before.count
+        count = self.before.examples
         if count is None or any(None in shape for shape, _ in shapes):
             return None
         if self.before.source.batched:

@@ -139,7 +139,7 @@ class Shuffle:
         if place is None or not any(isinstance(stage, Map) for stage in plan.stages[:place]):
             return None
         shuffle = plan.stages[place]
-        count = plan.count if shuffle.buffer_size is None else shuffle.buffer_size
+        count = plan.examples if shuffle.buffer_size is None else shuffle.buffer_size
         if count is None or diagnosis.example_bytes is None:
             return None
         held = count * diagnosis.example_bytes

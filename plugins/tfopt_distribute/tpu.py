@@ -23,7 +23,7 @@ from tfopt_distribute.cluster_settings import others
 
 def check_full_batches(plan: DataPlan) -> None:
     """:raises PluginRefused: if a batch may be smaller than the others."""
-    size, count = plan.batch_size, plan.count
+    size, count = plan.batch_size, plan.examples
     if plan.batching is not None and plan.batching[1].drop_remainder:
         return
     if plan.batching is None or not size or not count or count % size:

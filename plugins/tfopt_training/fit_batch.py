@@ -171,7 +171,7 @@ class FitBatch:
                 "the workload's batches are made where tfopt does not see it, so their size cannot "
                 f"be changed; {MEND}"
             )
-        if plan.count is None or probe.steps_per_epoch is None:
+        if plan.examples is None or probe.steps_per_epoch is None:
             raise PluginRefused(
                 "the number of examples is unknown, so trial runs would not end; set batch_size, "
                 "or tell it (tf.data.experimental.assert_cardinality)"
@@ -186,7 +186,7 @@ class FitBatch:
             tried.append(f"{size:,} ({words})")
             return taken
 
-        size = largest_batch(peak, begin, limit, min(self.max, plan.count))
+        size = largest_batch(peak, begin, limit, min(self.max, plan.examples))
         probe.note(f"batches tried within {size_in_words(limit)}: {', '.join(tried)}")
         return attrs.evolve(self, batch_size=size)
 

@@ -75,7 +75,7 @@ def test_a_folder_of_pictures_comes_apart_and_trains_the_same(pictures):
     assert plan.source.origin == "zip"
     assert plan.source.deterministic
     assert [part.source.origin for part in plan.source.parts] == ["arrays", "arrays"]
-    assert (plan.count, plan.cardinality, plan.batch_size) == (10, 3, 4)
+    assert (plan.examples, plan.cardinality, plan.batch_size) == (10, 3, 4)
     assert lower(plan) is given
     losses = history(given, classifier)
     assert history(lower_stages(plan.stages), classifier) == losses
@@ -169,7 +169,7 @@ def test_every_kind_of_data_set_trains_as_it_is_and_built_anew(make, model, step
 
 def test_no_data_are_no_data_however_they_are_taken_apart():
     plan = DataPlan.from_dataset(of_slices(X[:0], Y[:0]).batch(2))
-    assert (plan.count, plan.cardinality) == (0, 0)
+    assert (plan.examples, plan.cardinality) == (0, 0)
     assert int(lower_stages(plan.stages).cardinality()) == 0
 
 

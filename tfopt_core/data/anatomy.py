@@ -100,9 +100,9 @@ def _by_batch_size(spec: Any, plan: DataPlan) -> float | None:
     example = _spec_bytes([tf.TensorSpec(leaf.shape[1:], leaf.dtype) for leaf in leaves])
     if example is None:
         return None
-    if plan.count is None or not plan.cardinality:
+    if plan.examples is None or not plan.cardinality:
         return example * plan.batch_size
-    return example * plan.count / plan.cardinality
+    return example * plan.examples / plan.cardinality
 
 
 def _batch_bytes(stage: Batch, batches: int | None, example: StageFacts) -> float | None:

@@ -138,8 +138,8 @@ class DataPlan:
         return counted(self.stages).batch_size
 
     @property
-    def count(self) -> int | None:
-        """How many elements the stages yield before batching, None if unknown.
+    def examples(self) -> int | None:
+        """How many examples the stages yield before batching, None if unknown.
 
         For a source that yields batches itself these are the batches.
         """

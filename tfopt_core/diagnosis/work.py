@@ -231,7 +231,7 @@ def _model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Iter
 
 def _examples(built: Built) -> int | None:
     plan = built.plans["train"]
-    return None if plan.source.batched else plan.count
+    return None if plan.source.batched else plan.examples
 
 
 def _diagnosis(

@@ -177,7 +177,7 @@ def _metrics(built: Built) -> tuple[str, ...]:
 def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:
     """Return how many validation examples there are, None if unknown."""
     plan = plans.get("validation")
-    return None if plan is None or plan.source.batched else plan.count
+    return None if plan is None or plan.source.batched else plan.examples
 
 
 def _versions() -> dict[str, str]:

@@ -71,7 +71,7 @@ class ProcessProbe:
         if plan.batched:
             return plan.cardinality
         size = self.job.recipe.workload.batch_size or self.workload.batch_size
-        return None if plan.count is None else math.ceil(plan.count / size)
+        return None if plan.examples is None else math.ceil(plan.examples / size)
 
     def plan(self, split: str = "train") -> DataPlan:
         """Return the data of a split as they are without any plugin.
@@ -95,10 +95,10 @@ class ProcessProbe:
         if data is None:
             raise ValueError(f"the workload has no {split} data")
         plan = as_plan(data, split)
-        if plan.count is None and self.index:
+        if plan.examples is None and self.index:
             plan = self._built_before(split)
         sizes = list(_sizes(plan))
-        return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.count
+        return (math.fsum(sizes) / len(sizes) if sizes else 0.0), plan.examples
 
     def held_bytes(self, split: str = "train") -> tuple[float, int | None]:
         """Return the same, with the memory that tensors take beside their values once kept.

@@ -59,9 +59,9 @@ def _steps_per_epoch(built: Built) -> float | None:
     if train is None:
         return None
     validation = built.plans.get("validation")
-    if validation is None or validation.count is None or not built.run.batch_size:
+    if validation is None or validation.examples is None or not built.run.batch_size:
         return float(train)
-    return train + VALIDATION_SHARE * validation.count / built.run.batch_size
+    return train + VALIDATION_SHARE * validation.examples / built.run.batch_size
 
 
 def _counted(built: Built) -> int | None:

@@ -74,7 +74,7 @@ def test_examples_out_of_batches_are_counted_as_far_as_they_can_be(count, size, 
     batch = Batch(size=size, drop_remainder=drop)
     again = plan(count, batch, Repeat(count=times), Shuffle(seed=1), Unbatch())
     whole = count // size * size if drop else count
-    assert again.cardinality == again.count == whole * times
+    assert again.cardinality == again.examples == whole * times
     # a function of a batch may leave some of it out, and a part of the batches may be any part
     for between in (MapBatches(function=len), Take(count=1)):
         assert plan(count, batch, between, Unbatch()).cardinality is None
@@ -82,10 +82,10 @@ def test_examples_out_of_batches_are_counted_as_far_as_they_can_be(count, size, 
 
 def test_batches_count_as_batches_and_their_examples_as_examples():
     batched = plan(10, Batch(size=4))
-    assert (batched.count, batched.cardinality, batched.batch_size) == (10, 3, 4)
+    assert (batched.examples, batched.cardinality, batched.batch_size) == (10, 3, 4)
     assert batched.batched
     single = plan(10)
-    assert (single.count, single.cardinality, single.batch_size) == (10, 10, None)
+    assert (single.examples, single.cardinality, single.batch_size) == (10, 10, None)
     assert not single.batched
 
 
@@ -108,8 +108,8 @@ def test_it_is_known_whether_batches_come_out(behind, batched):
 def test_what_a_function_decides_is_not_counted():
     for stage in (Filter(function=bool), stages.TakeWhile(function=bool),
                   stages.Interleave(function=list), stages.Opaque(function=list)):  # fmt: skip
-        assert plan(8, stage).count is None
-        assert plan(8, Batch(size=2), stage).count == 8
+        assert plan(8, stage).examples is None
+        assert plan(8, Batch(size=2), stage).examples == 8
         assert plan(8, Batch(size=2), stage).cardinality is None
     assert plan(8, Repeat()).cardinality is None
     assert plan(8, Batch(size=3)).cardinality == math.ceil(8 / 3)

@@ -175,7 +175,7 @@ def test_many_data_sets_behind_each_other_do_not_nest():
         joined = joined.concatenate(dataset(1))
     plan = DataPlan.from_dataset(joined)
     assert len(plan.source.parts) == 301
-    assert plan.count == 302
+    assert plan.examples == 302
     assert "and 297 more" in plan.describe()[0]
 
 

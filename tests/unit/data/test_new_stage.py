@@ -121,7 +121,7 @@ def test_it_is_lowered_counted_and_described(kind: type[Stage]) -> None:
     plan = numbers(3).map(plus_one).append(kind())
     assert elements(plan) == [1, -1, 2, -2, 3, -3]
     assert elements(plan) == [plain(element) for element in lower_stages(plan.stages)]
-    assert (plan.count, plan.cardinality) == (6, 6)
+    assert (plan.examples, plan.cardinality) == (6, 6)
     assert plan.batch(4).cardinality == math.ceil(6 / 4)
     assert plan.describe()[-1] == kind.kind
     assert plan.describe_change(plan.upto(2)) == (f"{kind.kind}, after map_examples",)

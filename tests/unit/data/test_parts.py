@@ -51,7 +51,7 @@ def test_a_plan_of_a_part_counts_its_own_elements_and_everybodys_examples(n, of,
     for index in range(count):
         chosen = PartOfExamples(count=count, index=index, of=of, drop_remainder=drop)
         plan = numbers(n, chosen, Batch(size=3, of=of))
-        assert (plan.count, plan.batch_size) == (n, of)
+        assert (plan.examples, plan.batch_size) == (n, of)
         mine.append(plan.upto(2).cardinality)
         assert numbers(n, PartOfSource(count=count, index=index)).cardinality == len(
             range(n)[index::count]
@@ -61,9 +61,9 @@ def test_a_plan_of_a_part_counts_its_own_elements_and_everybodys_examples(n, of,
 
 def test_after_a_part_of_a_batch_the_batches_and_examples_of_all_are_counted():
     plan = numbers(10, Batch(size=4), PartOfBatch(count=2, index=1))
-    assert (plan.count, plan.batch_size, plan.cardinality) == (10, 4, 3)
+    assert (plan.examples, plan.batch_size, plan.cardinality) == (10, 4, 3)
     assert plan.append(Unbatch()).cardinality is None
-    assert numbers(9, PartOfSource(count=2, index=0), Filter(function=bool)).count is None
+    assert numbers(9, PartOfSource(count=2, index=0), Filter(function=bool)).examples is None
     assert numbers(9, Batch(size=2), EvenSteps(batches=7)).cardinality == 7
 
 

@@ -26,7 +26,7 @@ PLAN = DataPlan.from_arrays(np.arange(32)).batch(8)
 
 def test_the_batch_is_multiplied_and_everything_else_stays() -> None:
     larger = with_larger_batch(PLAN.prefetch(), 4)
-    assert (larger.batch_size, larger.count) == (32, 32)
+    assert (larger.batch_size, larger.examples) == (32, 32)
     assert [stage.kind for stage in larger.stages] == ["source", "batch", "prefetch"]
 
 

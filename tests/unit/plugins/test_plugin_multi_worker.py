@@ -108,7 +108,7 @@ def test_each_worker_gets_its_part_and_a_dry_build_shows_it(tmp_path: Path) -> N
         run = make_run(tmp_path, cluster=cluster(1, workers=3))
         mine = drive(MultiWorker(), "build_dataset", plan, run=run, split=split)
         assert mine.describe()[-1] == "part of each batch: 2 of 3 workers"
-        assert (mine.count, mine.batch_size) == (32, 8)
+        assert (mine.examples, mine.batch_size) == (32, 8)
 
 
 @pytest.mark.tensorflow

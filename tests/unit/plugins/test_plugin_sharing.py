@@ -81,7 +81,7 @@ def test_the_parts_of_all_workers_are_the_batches_of_one_device_in_every_epoch(
     assert put_together([epochs_of(plan) for plan in shared]) == alone
     assert epochs_of(by_batch(whole, workers, None)) == alone
     for plan in (*shared, by_batch(whole, workers, None)):
-        assert (plan.count, plan.batch_size, plan.cardinality) == (count, size, len(alone[0]))
+        assert (plan.examples, plan.batch_size, plan.cardinality) == (count, size, len(alone[0]))
         assert int(lower(plan).cardinality()) == len(alone[0])
 
 
@@ -99,7 +99,7 @@ def test_shares_of_the_source_hold_every_id_once_an_epoch_in_equally_many_steps(
         assert len(epoch) == whole.cardinality
         assert sorted(itertools.chain(*epoch)) == list(range(count))
     for plan in shared:
-        assert (plan.count, plan.batch_size) == (count, part * workers)
+        assert (plan.examples, plan.batch_size) == (count, part * workers)
         assert int(lower(plan).cardinality()) == plan.cardinality == whole.cardinality
     assert epochs_of(by_source(whole, workers, None)) == epochs_of(whole)
 
@@ -229,7 +229,7 @@ def test_the_source_is_shared_out_behind_what_chooses_examples() -> None:
         "source", "take", "part_of_source", "map_examples", "batch", "even_steps",
     ]  # fmt: skip
     assert in_words(shared) == "part of the source: 2 of 2 workers"
-    assert (shared.count, shared.cardinality) == (8, 2)
+    assert (shared.examples, shared.cardinality) == (8, 2)
 
 
 CHANGES: dict[str, Any] = {

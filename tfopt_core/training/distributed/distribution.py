@@ -209,7 +209,7 @@ class Synchronous:
 
 def fills_last_batch(plan: DataPlan) -> bool:
     """Return whether every batch surely holds the same number of examples."""
-    size, count = plan.batch_size, plan.count
+    size, count = plan.batch_size, plan.examples
     if plan.batching is not None and plan.batching[1].drop_remainder:
         return True
     return size is not None and count is not None and count % size == 0

@@ -70,7 +70,8 @@ that the fastest contestant reaches, whichever it is.
 PLUGINS = """\
 ## What each plugin brought
 
-The time of an epoch without the plugin, divided by that with the whole recipe, in the same rounds.
+The time of an epoch without the plugin, divided by that with the whole recipe, in the same rounds,
+of which there are three where the recipe without the plugin does not race by itself.
 A recipe without its only plugin is stock Keras. Gains do not multiply to the whole where one plugin
 needs another.
 

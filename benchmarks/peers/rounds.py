@@ -18,6 +18,8 @@ from peers.lines import LINES, WORTH_RACING, Contestant, grids, ours, stock
 
 # About what measuring the limits takes.
 LIMIT_SECONDS = 40.0
+# What a plugin brings is measured in so many rounds.
+LEFT_OUT_ROUNDS = 3
 
 
 class OutOfTime(Exception):
@@ -105,14 +107,16 @@ class Race:
         contestants = self.contestants(name) or []
         whole = [
             number for number in range(self.rounds)
-            if all(self.store.get(_key(name, number, c)) is not None for c in contestants)
+            if all(self.store.get(_key(name, number, c)) is not None
+                   for c in _of_round(contestants, number))
         ]  # fmt: skip
         if not whole:
             return []
         return [
             standings.Row(
                 c.system, c.in_words, c.exact,
-                tuple(self.store.get(_key(name, number, c)) or {} for number in whole),
+                tuple(self.store.get(_key(name, number, c)) or {}
+                      for number in whole if c in _of_round([c], number)),
                 c.left_out, c.races,
             )
             for c in contestants
@@ -146,8 +150,12 @@ class Race:
         """Return who has not run in a round; before the grid, None for each that may be chosen."""
         contestants = self.contestants(name)
         if contestants is None:
-            return [None] * (1 + round(1.5 * len(self._grids())) + len(ours(name)))
-        return [c for c in contestants if self.store.get(_key(name, number, c)) is None]
+            others = 1 + round(1.5 * len(self._grids()))
+            return [None] * (others + len(_of_round(ours(name), number)))
+        return [
+            c for c in _of_round(contestants, number)
+            if self.store.get(_key(name, number, c)) is None
+        ]  # fmt: skip
 
     def _try_grids(self, course: Course) -> None:
         for system, grid in self._grids().items():
@@ -176,7 +184,8 @@ class Race:
 
     def _run_round(self, name: str, number: int) -> None:
         """Run what a round of a line lacks, in an order that is drawn."""
-        course, contestants = self.courses[name], self.contestants(name) or []
+        course = self.courses[name]
+        contestants = _of_round(self.contestants(name) or [], number)
         order = random.Random(f"{name} {number}").sample(contestants, len(contestants))
         for contestant in order:
             key = _key(name, number, contestant)
@@ -194,6 +203,11 @@ class Race:
     def _wait_for(self, seconds: float) -> None:
         if seconds and time.monotonic() + seconds > self.until:
             raise OutOfTime
+
+
+def _of_round(contestants: Sequence[Contestant], number: int) -> list[Contestant]:
+    """Return who runs in a round."""
+    return [c for c in contestants if c.races or number < LEFT_OUT_ROUNDS]
 
 
 def _fastest(grid: Sequence[Contestant], tried: dict[str, float]) -> list[Contestant]:

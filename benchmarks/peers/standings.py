@@ -83,8 +83,10 @@ class Row:
 
 
 def ratio(slow: Row, fast: Row) -> Ratio:
-    """Return by how much the second is faster, with the 95% interval over the rounds' pairs."""
-    return _mean(log_ratios(slow.seconds, fast.seconds))
+    """Return by how much the second is faster, with the 95% interval over the pairs of the rounds
+    in which both ran: all, or the first ones."""
+    count = min(len(slow.reports), len(fast.reports))
+    return _mean(log_ratios(slow.seconds[:count], fast.seconds[:count]))
 
 
 def standing(found: Ratio) -> str:

@@ -102,6 +102,23 @@ def test_with_an_empty_stack_two_fits_lose_as_in_plain_python(tmp_path):
     check_losses_are_those_of_plain_python(tmp_path, "two_fits.py", TWO_FITS, imported=True)
 
 
+@pytest.mark.thorough
+def test_a_pasted_command_trains_a_module_as_python_does(tmp_path):
+    for side in ("plain", "ours"):
+        (tmp_path / side / "pack").mkdir(parents=True)
+        (tmp_path / side / "pack" / "__init__.py").touch()
+        (tmp_path / side / "pack" / "train.py").write_text(
+            f"import os\n{TWO_FITS}    print(os.environ['LR'])\n"
+        )
+    command = [sys.executable, "-m", "pack.train"]
+    plain = run(command, cwd=tmp_path / "plain", env=environment(LR="0.1"))
+    ours = tfopt("train", "LR=0.1 python -m pack.train", cwd=tmp_path / "ours")
+    assert ours.code == plain.code == 0, ours.err
+    assert histories(ours) == histories(plain)
+    assert "fit 2 of " in ours.out
+    assert not list((tmp_path / "ours").glob("*.toml"))
+
+
 @pytest.mark.parametrize(
     "name", mostly_thorough(["gradient_tape_loop", "train_on_batch"], ["gradient_tape_loop"])
 )

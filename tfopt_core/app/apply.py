@@ -54,9 +54,8 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     limits = Limits(total=limit)
     target, contact = options.target, None
-    command = read_command(target)
-    if command is not None:
-        contact = look_at(options, command, limits, view)
+    if read_command(target) is not None:
+        contact = look_at(options, limits, view)
         if contact.prepared is None:
             draft = contact.draft
             return NothingToMeasure(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.pasted_command import ScriptCommand, check_command, without_places
+from tfopt_core.app.pasted_command import check_command, read_command, without_places
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
@@ -35,11 +35,10 @@ class Contact:
     prepared: tuple[Prepared, Request] | None
 
 
-def look_at(options: ApplyOptions, command: ScriptCommand, limits: Limits, view: View) -> Contact:
+def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
     """Look at a script for some seconds, and write the recipe that is worth measuring.
 
-    :param options: those of `tfopt apply`.
-    :param command: the script that is their target.
+    :param options: those of `tfopt apply`, with a script or its command as target.
     :param view: shows the progress and the proposal.
     :raises InputError: for options that do not fit, for a script without a training, and for an
         existing recipe that was changed by hand.
@@ -47,18 +46,19 @@ def look_at(options: ApplyOptions, command: ScriptCommand, limits: Limits, view:
     from tfopt_core.app.command_request import make_request
     from tfopt_core.diagnosis.draft import (
         Tried,
-        check_free,
         draft_of,
-        recipe_path,
         screened,
         try_seconds,
     )
     from tfopt_core.diagnosis.process import diagnose
+    from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.recipe.writing import recipe_text
     from tfopt_core.trials.preparation import prepare
     from tfopt_core.workers.spawn import SpawnRunner
 
+    command = read_command(options.target)
+    assert command is not None
     if options.script is not None:
         raise InputError(
             f'"{options.target}" is a script itself; leave --script out, or name a recipe'
@@ -152,7 +152,7 @@ def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]
 
 def keep_outcome(contact: Contact, results: Results) -> None:
     """Write the verdict into the recipe that was measured, unless the user has changed it."""
-    from tfopt_core.diagnosis.draft import is_unchanged
+    from tfopt_core.diagnosis.recipe_seal import is_unchanged
 
     try:
         if not is_unchanged(contact.path.read_text(encoding="utf-8")):

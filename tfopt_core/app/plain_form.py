@@ -34,7 +34,7 @@ def plain_form(options: ApplyOptions, results: Results, view: View) -> PlainForm
     :param options: those of `tfopt apply`.
     :param view: shows the progress.
     """
-    from tfopt_core.diagnosis.draft import recipe_path
+    from tfopt_core.diagnosis.recipe_seal import recipe_path
     from tfopt_core.training.module_place import module_file
 
     command = read_command(options.target)

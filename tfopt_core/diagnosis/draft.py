@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
+from tfopt_core.diagnosis.recipe_seal import sealed
+from tfopt_core.errors import PreparationFailed, RecipeError, TfoptError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.recipe import WorkloadSpec
@@ -41,7 +40,6 @@ LEAST_SAVED_SECONDS = 0.25
 TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
 # The time to try a plugin if the time of a training is unknown.
 UNKNOWN_TRY = 60.0
-_SEAL = "# unchanged since tfopt wrote it: "
 
 Table = Mapping[str, Any]
 
@@ -286,45 +284,3 @@ def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
             f"about {now.seconds:.3g} s in place of {before.seconds:.3g} s"
         )
     return ""
-
-
-# The recipe file
-
-
-def sealed(text: str) -> str:
-    """Return the text with a last line that reveals later changes."""
-    return f"{text}\n{_SEAL}{_digest(text)}\n"
-
-
-def is_unchanged(text: str) -> bool:
-    """Return whether a file is as tfopt wrote it, so that tfopt may overwrite it."""
-    body, mark, digest = text.rpartition(f"\n{_SEAL}")
-    return bool(mark) and digest.strip() == _digest(body)
-
-
-def recipe_path(stem: str, folder: Path) -> Path:
-    """Return the path of a script's recipe: `train.tfopt.toml` in the folder."""
-    return folder / f"{stem}.tfopt.toml"
-
-
-def check_free(path: Path) -> None:
-    """Check that the recipe may be written, before minutes of measuring.
-
-    :raises InputError: if it exists and was changed by hand.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f'"{path}" cannot be read: {error}; name another file with --write') \
-            from error  # fmt: skip
-    if not is_unchanged(text):
-        raise InputError(
-            f'"{path.name}" exists already and was changed since tfopt wrote it; measure it with '
-            f'"tfopt apply {path.name}", or name another file with --write'
-        )
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(re.sub(r"\s+", " ", text).strip().encode()).hexdigest()[:16]

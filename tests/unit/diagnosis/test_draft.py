@@ -9,14 +9,12 @@ from tfopt_core.diagnosis.draft import (
     Draft,
     LeftOut,
     Tried,
-    check_free,
-    is_unchanged,
     screened,
-    sealed,
     try_seconds,
     what_bounds,
     why_chosen,
 )
+from tfopt_core.diagnosis.recipe_seal import check_free, is_unchanged, sealed
 from tfopt_core.errors import (
     InputError,
     PluginRefused,

@@ -107,6 +107,7 @@ ROWS: Mapping[str, Row] = {
     "fit-batch": Row(helps="prepared rows", harms="pictures", settings={"max": 512}),
     "frozen-features": Row(helps="transfer", harms="trained base"),
     "fused-recurrent": Row(helps="windows", harms="pictures"),
+    "fused-transformer": Row(helps="text", harms="pictures"),
     "gpu-memory": Row(helps="pictures", harms="prepared rows"),
     "gradient-accumulation": Row(helps="long text", harms="prepared rows"),
     "grappler": Row(helps="rows", harms="pictures", settings={"remapping": False}),

@@ -112,6 +112,7 @@ ROWS: Mapping[str, Row] = {
     "frozen-features": Row(helps="transfer", harms="trained base"),
     "fused-optimizer": Row(helps="short text", harms="prepared rows"),
     "fused-recurrent": Row(helps="windows", harms="pictures"),
+    "fused-transformer": Row(helps="text", harms="pictures"),
     "gpu-memory": Row(helps="pictures", harms="prepared rows"),
     "gradient-accumulation": Row(helps="long text", harms="prepared rows"),
     "grappler": Row(helps="rows", harms="pictures", settings={"remapping": False}),

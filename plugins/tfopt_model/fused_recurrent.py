@@ -240,15 +240,16 @@ class FusedRecurrent:
         reason = run.state_of(self).get("reason", "")
         if reason:
             return Effect.not_applied(reason)
-        left = _listed([f'"{name}": {why}' for name, why in fused.reasons.items()], "; ")
+        left = listed([f'"{name}": {why}' for name, why in fused.reasons.items()], "; ")
         traced = [name for name in fused.traced if name not in fused.reasons]
         if not traced:
             return Effect.not_applied(left or "the model has no recurrent layer that was traced")
         what = "layer" if len(traced) == 1 else "layers"
-        names = _listed([f'"{name}"' for name in traced], ", ")
+        names = listed([f'"{name}"' for name in traced], ", ")
         beside = f"; left alone: {left}" if left else ""
         return Effect.applied_as(f"BlockLSTM computes {len(traced)} {what}: {names}{beside}")
 
 
-def _listed(items: list[str], between: str) -> str:
+def listed(items: list[str], between: str) -> str:
+    """Return the first items, joined; dots for those that are left out."""
     return between.join(items[:NAMED]) + (f"{between}..." if items[NAMED:] else "")

@@ -15,6 +15,7 @@ from tfopt_data.augment import Augment
 from tfopt_data.rewrite import Rewrite, effect
 from tfopt_distribute.mirrored import Mirrored
 from tfopt_distribute.one_device import OneDevice
+from tfopt_model.fused_transformer import FusedTransformer
 from tfopt_model.l2 import L2
 from tfopt_observe.profile import Profile
 from tfopt_precision.mixed_precision import MixedPrecision
@@ -302,6 +303,7 @@ def test_without_nested_layers_plugins_that_need_them_refuse_and_others_train(wi
     ("feature", "plugin"),
     [
         ("optimizer-slots", FusedOptimizer(min_elements=1)),
+        ("attention", FusedTransformer()),
         ("output-masks", SplitBatch(parts=2, xla=False)),
         ("loss-masks", GradientAccumulation(steps=2)),
         ("profiler-traces", Profile(steps=1, skip=1)),

@@ -35,4 +35,7 @@ TRIED: Mapping[str, Mapping[str, Any]] = {
     "threads": {"intra_op": 1, "inter_op": 2},
 }
 # Options of the small workload without which a plugin finds nothing to do.
-WORKLOAD_OPTIONS: Mapping[str, Mapping[str, Any]] = {"fused-recurrent": {"recurrent": True}}
+WORKLOAD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "fused-recurrent": {"recurrent": True},
+    "fused-transformer": {"normalized": True},
+}

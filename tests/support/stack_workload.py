@@ -15,11 +15,12 @@ from tfopt_core import DataPlan, Workload
 EXAMPLES, VALIDATION, SIDE, CLASSES = 72, 24, 12, 10
 
 
-def build(recurrent: bool = False) -> Workload:
+def build(recurrent: bool = False, normalized: bool = False) -> Workload:
     """Return the workload.
 
     :param recurrent: whether an LSTM stands before the head, which takes as long to trace as all
         the rest.
+    :param normalized: whether the head's inputs are normalized.
     """
     import keras
 
@@ -33,7 +34,7 @@ def build(recurrent: bool = False) -> Workload:
     return Workload(
         train=split(arrays["train_images"], arrays["train_labels"], EXAMPLES),
         validation=split(arrays["validation_images"], arrays["validation_labels"], VALIDATION),
-        build_model=lambda: build_model(recurrent=recurrent),
+        build_model=lambda: build_model(recurrent=recurrent, normalized=normalized),
         optimizer="adam",
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
@@ -55,7 +56,7 @@ def flipped(picture: Any) -> Any:
     return tf.image.random_flip_left_right(picture)
 
 
-def build_model(*, recurrent: bool) -> Any:
+def build_model(*, recurrent: bool, normalized: bool = False) -> Any:
     """Return a model of about a thousand weights."""
     import keras
     from keras import layers
@@ -68,6 +69,7 @@ def build_model(*, recurrent: bool) -> Any:
             layers.Conv2D(2, 3, strides=2, padding="same", trainable=False),
             layers.Conv2D(channels, 3, padding="same", activation="relu"),
             *(flat if recurrent else [layers.Flatten()]),
+            *([layers.LayerNormalization()] if normalized else []),
             layers.Dense(8, activation="relu"),
             layers.Dense(CLASSES),
         ]

@@ -246,6 +246,16 @@ FEATURES: tuple[Feature, ...] = (
         members={"keras.src.ops.node:Node": "_keras_history"},
     ),
     Feature(
+        name="attention",
+        lost="what an attention layer computes cannot be replaced, so fused-transformer is not "
+        "applied",
+        members={
+            "keras.src.layers.attention.multi_head_attention:MultiHeadAttention": (
+                "_compute_attention"
+            ),
+        },
+    ),
+    Feature(
         name="output-masks",
         lost="whether a model's output has a mask is not known, so split-batch is not applied",
         members={"keras.src.backend.common.masking": "get_keras_mask"},

@@ -1,0 +1,224 @@
+"""The operations of fused-transformer compute what Keras' layers compute, gradients included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from support.hooks_diagnosis import diagnosis
+from support.plugin_drive import machine_with
+from tfopt_model.fused_recurrent import FusedLayers
+from tfopt_model.fused_transformer import (
+    FusedTransformer,
+    fuse,
+    fusible_layers,
+    release,
+    why_not_fused,
+)
+
+from tfopt_core import TrainingOptions
+from tfopt_core.testing import drive, make_run
+
+BATCH, PLACES, WIDTH = 3, 5, 8
+# What another order of sums may change, of the largest number of a tensor.
+ROUNDING = 3e-6
+
+pytestmark = pytest.mark.tensorflow
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype("float32")
+
+
+def outputs_and_gradients(layer: Any, inputs: list[Any], settings: dict[str, Any]) -> list[Any]:
+    import tensorflow as tf
+
+    given = [tf.constant(each) for each in inputs]
+
+    def derived() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            outputs = layer(*given, **settings)
+            # each number counts otherwise, so that a gradient of the wrong place shows
+            loss = tf.reduce_sum(tf.sin(outputs) * numbers(*outputs.shape))
+        weights = [variable.value for variable in layer.trainable_variables]
+        return [outputs, *tape.gradient(loss, [*given, *weights], unconnected_gradients="zero")]
+
+    return tf.function(derived, autograph=False)()  # type: ignore[no-any-return]
+
+
+def assert_equal_to_keras(layer: Any, *inputs: Any, **settings: Any) -> None:
+    layer(*inputs)
+    for index, variable in enumerate(layer.trainable_variables):
+        variable.assign(variable + 0.3 * numbers(*variable.shape, index + 1)[..., 0])
+    expected = outputs_and_gradients(layer, list(inputs), settings)
+    fused = FusedLayers()
+    assert why_not_fused(layer) == ""
+    fuse(layer, fused)
+    computed = outputs_and_gradients(layer, list(inputs), settings)
+    assert list(fused.traced) == [layer.name]
+    assert not fused.reasons
+    assert any(not np.array_equal(one, two) for one, two in zip(computed, expected, strict=True))
+    for ours, theirs in zip(computed, expected, strict=True):
+        scale = max(1.0, np.abs(theirs).max())
+        np.testing.assert_allclose(ours, theirs, atol=ROUNDING * scale, rtol=0)
+
+
+def some_mask() -> Any:
+    """A mask of queries and keys, with a query that sees nothing."""
+    mask = np.random.default_rng(1).random((BATCH, PLACES, PLACES)) > 0.4
+    mask[0, 2] = False
+    return mask
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"use_causal_mask": True},
+        {"attention_mask": some_mask()},
+        {"attention_mask": some_mask(), "use_causal_mask": True},
+        {"query_mask": some_mask()[0, :BATCH]},
+    ],
+    ids=["no mask", "causal", "given", "both", "query"],
+)
+def test_attention_is_that_of_keras(settings: dict[str, Any]) -> None:
+    import keras
+
+    inputs = [numbers(BATCH, PLACES, WIDTH), numbers(BATCH, PLACES, WIDTH) + 1]
+    assert_equal_to_keras(keras.layers.MultiHeadAttention(2, 3), *inputs, **settings)
+
+
+def test_attention_over_another_sequence_with_wider_values_is_that_of_keras() -> None:
+    import keras
+
+    layer = keras.layers.MultiHeadAttention(2, 3, value_dim=5)
+    assert_equal_to_keras(layer, numbers(BATCH, PLACES, WIDTH), numbers(BATCH, 7, WIDTH))
+
+
+@pytest.mark.parametrize("shape", [(BATCH, PLACES, WIDTH), (BATCH, WIDTH), (2, 3, 4, WIDTH)])
+def test_layer_normalization_is_that_of_keras(shape: tuple[int, ...]) -> None:
+    import keras
+
+    assert_equal_to_keras(keras.layers.LayerNormalization(), 5 + 3 * numbers(*shape))
+
+
+def test_gelu_is_that_of_keras() -> None:
+    import keras
+
+    far = 4 * numbers(BATCH, PLACES, WIDTH)
+    assert_equal_to_keras(keras.layers.Dense(6, activation="gelu"), far)
+    assert_equal_to_keras(keras.layers.Activation("gelu"), far)
+
+
+def test_a_second_derivative_is_an_error_that_names_the_plugin() -> None:
+    import keras
+    import tensorflow as tf
+
+    layer = keras.layers.LayerNormalization()
+    x = tf.constant(numbers(BATCH, WIDTH))
+    layer(x)
+    fuse(layer, FusedLayers())
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            loss = tf.reduce_sum(layer(x) ** 3)
+        slope = tf.reduce_sum(inner.gradient(loss, x) ** 2)
+    with pytest.raises(NotImplementedError, match="fused-transformer has no second derivative"):
+        outer.gradient(slope, x)
+
+
+def test_what_cannot_be_computed_is_named() -> None:
+    import keras
+
+    class Own(keras.layers.LayerNormalization):  # type: ignore[misc]
+        pass
+
+    layers = keras.layers
+    assert "Own may compute something else" in why_not_fused(Own())
+    assert "several axes" in why_not_fused(layers.LayerNormalization(axis=[1, 2]))
+    assert "no scale" in why_not_fused(layers.LayerNormalization(scale=False))
+    assert "drops out" in why_not_fused(layers.MultiHeadAttention(2, 3, dropout=0.1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "called", "word"),
+    [
+        ("LayerNormalization", {"dtype": "mixed_bfloat16"}, {}, "computes in bfloat16"),
+        ("LayerNormalization", {"axis": 1}, {}, "another axis than the last"),
+        (
+            "MultiHeadAttention", {"num_heads": 2, "key_dim": 3},
+            {"return_attention_scores": True}, "attention scores",
+        ),
+    ],
+)  # fmt: skip
+def test_a_call_that_is_left_to_keras_is_named(
+    kind: str, settings: Any, called: Any, word: str
+) -> None:
+    import keras
+
+    layer, fused = getattr(keras.layers, kind)(**settings), FusedLayers()
+    inputs = [numbers(BATCH, PLACES, WIDTH)] * (2 if kind == "MultiHeadAttention" else 1)
+    expected = keras.tree.flatten(layer(*inputs, **called))
+    fuse(layer, fused)
+    computed = keras.tree.flatten(layer(*inputs, **called))
+    for ours, theirs in zip(computed, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert not fused.traced
+    assert word in fused.reasons[layer.name]
+
+
+def block() -> Any:
+    """A model with one layer of each kind, and two that are not of them."""
+    import keras
+    from keras import layers
+
+    start = keras.Input((PLACES, WIDTH))
+    normal = layers.LayerNormalization(name="norm")(start)
+    hidden = layers.MultiHeadAttention(2, 3, name="attention")(normal, normal)
+    hidden = layers.Dense(4, activation="gelu", name="wide")(hidden)
+    return keras.Model(start, layers.Dense(2, activation="relu")(hidden))
+
+
+def test_layers_are_found_and_given_back() -> None:
+    model = block()
+    config, layers = model.get_config(), fusible_layers(model)
+    assert sorted(layer.name for layer in layers) == ["attention", "norm", "wide"]
+    for layer in layers:
+        fuse(layer, FusedLayers())
+    model(numbers(BATCH, PLACES, WIDTH))
+    assert model.get_config() == config
+    release(model)
+    assert not any({"call", "_compute_attention"} & set(vars(layer)) for layer in layers)
+
+
+def test_with_xla_or_on_a_gpu_the_layers_are_left_alone_with_the_reason() -> None:
+    import keras
+
+    plugin, plain = FusedTransformer(), TrainingOptions(optimizer="adam")
+    for run, options, word in (
+        (
+            make_run(settings={"resident": {"xla": True}}),
+            TrainingOptions(optimizer="adam"),
+            '"resident" has XLA',
+        ),
+        (make_run(), attrs.evolve(plain, jit_compile=True), "the workload has XLA"),
+        (make_run(machine=machine_with((8, 0))), plain, "on a GPU"),
+    ):
+        model = drive(plugin, "wrap_model", block(), run=run)
+        drive(plugin, "configure_training", options, run=run, model=model)
+        assert not any("call" in vars(layer) for layer in model.layers)
+        assert word in plugin.report_effect(run, model).detail
+    assert isinstance(model, keras.Model)
+
+
+def test_it_is_suggested_for_norms_on_a_cpu_in_float32_without_xla() -> None:
+    plugin = FusedTransformer()
+    norms = diagnosis(layers=("Dense", "LayerNormalization"))
+    assert plugin.suggest(norms) == {}
+    assert plugin.suggest(attrs.evolve(norms, layers=("Conv2D",))) is None
+    assert plugin.suggest(attrs.evolve(norms, policy="mixed_bfloat16")) is None
+    assert plugin.suggest(attrs.evolve(norms, jit_compile=True)) is None

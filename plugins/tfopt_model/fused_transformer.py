@@ -167,11 +167,12 @@ class FusedTransformer:
     memory on a core of its own. With fewer, the step without XLA, whose operations share the
     cores, overtakes a step that XLA compiles, which on a CPU runs on one core.
 
-    When it does not: with XLA, which fuses these operations itself; on a GPU, where it is not
-    applied; where other layers take the time. Layers that drop out attention weights, are asked for
-    attention scores, normalize along other axes than the last, compute in bfloat16 or float16, or
-    are subclasses are left alone, by name. Sums are taken in another order, so that losses are
-    equal to rounding. A second derivative, as a gradient penalty takes it, is an error.
+    When it does not: with XLA, which fuses these operations itself, and which is faster where only
+    one core is free, and on a GPU: in both it is not applied. Also where other layers take the
+    time. Layers that drop out attention weights, are asked for attention scores, normalize along
+    other axes than the last, compute in bfloat16 or float16, or are subclasses are left alone, by
+    name. Sums are taken in another order, so that losses are equal to rounding. A second
+    derivative, as a gradient penalty takes it, is an error.
 
     Mixes with: resident and chunked with xla = false; split-batch; threads.
 

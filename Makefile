@@ -39,6 +39,7 @@ DOCS := .venv-docs/bin/python
 
 docs: ## Build the site from the Markdown files into build/docs; a warning is an error
 	@test -x $(DOCS) || sh tools/make_venv.sh .venv-docs --group docs
+	@rm -rf build/docs
 	@$(DOCS) -m sphinx -q -W --keep-going -c docs . build/docs
 	@echo "build/docs/index.html"
 

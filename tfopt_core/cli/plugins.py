@@ -1,21 +1,25 @@
-"""`tfopt plugins`: list and show the installed plugins, and begin a new one."""
+"""`tfopt plugins`: list, show and check the installed plugins, and begin a new one."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from tfopt_core.cli import candidates
-from tfopt_core.cli.options import debug_option, json_option, refuse_json
+from tfopt_core.cli.options import debug_option, json_option, refuse_json, set_option
 from tfopt_core.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from tfopt_core.hooks.installed.inspection import PluginInfo
 
 
 @click.group(invoke_without_command=True)
 @json_option
 @click.pass_context
 def plugins(context: click.Context, json_path: Path | None) -> None:
-    """List the installed plugins with a line each, show one, or begin a new one."""
+    """List the installed plugins with a line each, show or check one, or begin a new one."""
     if context.invoked_subcommand is not None:
         refuse_json(context, json_path)
         return
@@ -35,20 +39,35 @@ def plugins(context: click.Context, json_path: Path | None) -> None:
 def show(name: str, json_path: Path | None, debug: bool) -> None:
     """Show the card and the settings of the plugin NAME."""
     from tfopt_core.cli.output import show as show_page
-    from tfopt_core.hooks.installed.discovery import registrations
-    from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.records.listings import PluginList
     from tfopt_core.report.listing import render_card
 
-    known = registrations()
-    if name not in known:
-        hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
-        raise InputError(f'no plugin is named "{name}"; {hint}')
-    [info] = inspect_plugins([name])
-    if info.error is not None:
-        origin = f"{info.distribution} {info.version}".strip()
-        raise InputError(f'plugin "{name}" (from {origin}) cannot be loaded: {info.error}')
+    info = _described(name)
     show_page(render_card(info), PluginList(plugins=(info,)), json_path)
+
+
+@plugins.command()
+@click.argument("name", shell_complete=candidates.plugins)
+@click.argument(
+    "target", metavar="[RECIPE]", required=False, shell_complete=candidates.recipes_and_files
+)
+@set_option
+@debug_option
+def check(name: str, target: str | None, overrides: tuple[str, ...], debug: bool) -> int:
+    """Check what the plugin NAME promises: its class, and a short training with it.
+
+    It trains some seconds on pictures that ship with tfopt, with the plugin's default settings, or
+    with RECIPE, whose stack holds the plugin. Whether the training is the same as without it is
+    replayed, and its effect is read back. Ends with status 1 if something is wrong.
+    """
+    from tfopt_core.app.plugin_check import check_installed
+    from tfopt_core.report.listing import render_doctor
+    from tfopt_core.report.style.console import make_console
+
+    _described(name)
+    findings = tuple(check_installed(name, target, overrides, debug=debug))
+    make_console().print(render_doctor(findings))
+    return 1 if any(finding.ok is False for finding in findings) else 0
 
 
 @plugins.command()
@@ -71,5 +90,25 @@ def new(name: str, into: Path | None, debug: bool) -> None:
         click.echo(path)
     click.echo(
         f"\nChange {folder / names.package / 'plugin.py'}, then in {folder}:\n"
-        f'  pip install -e ".[dev]"\n  pytest\n  tfopt apply recipe.toml'
+        f'  pip install -e ".[dev]"\n  pytest\n  tfopt plugins check {names.name} recipe.toml\n'
+        "  tfopt apply recipe.toml"
     )
+
+
+def _described(name: str) -> PluginInfo:
+    """Return what an installed plugin says of itself.
+
+    :raises InputError: if there is no such plugin, or it cannot be imported.
+    """
+    from tfopt_core.hooks.installed.discovery import registrations
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
+
+    known = registrations()
+    if name not in known:
+        hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
+        raise InputError(f'no plugin is named "{name}"; {hint}')
+    [info] = inspect_plugins([name])
+    if info.error is not None:
+        origin = f"{info.distribution} {info.version}".strip()
+        raise InputError(f'plugin "{name}" (from {origin}) cannot be loaded: {info.error}')
+    return info

@@ -1,4 +1,4 @@
-"""The findings of `tfopt doctor`."""
+"""The findings of `tfopt doctor` and `tfopt plugins check`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class DoctorFinding:
-    """A fact about this machine; `ok` is False if it needs a mend, None if it is neutral."""
+    """A fact about this machine or a plugin.
+
+    `ok` is False if it needs a mend, None if it is neutral.
+    """
 
     subject: str
     ok: bool | None

@@ -62,7 +62,7 @@ def test_a_gain_is_followed_by_the_lines_that_give_it(ask):
     )
 
 
-@pytest.mark.parametrize("verdict", set(Verdict) - set(module.GAINS))
+@pytest.mark.parametrize("verdict", [one for one in Verdict if one not in module.GAINS])
 def test_without_a_gain_nothing_is_proposed(ask, verdict):
     assert ask(program(), verdict) is None
 

@@ -34,7 +34,7 @@ def asked_by_bash(*words: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_commands_and_options_are_completed() -> None:
     assert completed("pl") == ["plan", "plugins"]
-    assert completed("plugins", "s") == ["show"]
+    assert completed("plugins", "") == ["check", "new", "show"]
     assert completed("apply", "--me") == ["--measure-anyway"]
     assert completed("apply", "--require", "") == ["faster", "lighter"]
     assert completed("completion", "") == ["bash", "zsh", "fish"]

@@ -42,6 +42,7 @@ ALL_PLUGINS = '[workload]\nuse = "flights"\n' + "".join(
         (["plugins"], 0, "mixed-precision"),
         (["plugins", "show", "cache"], 0, "What it does"),
         (["plugins", "show", "cahce"], 2, "did you mean"),
+        (["plugins", "check", "cahce"], 2, "did you mean"),
         (["apply", "no-such-recipe"], 2, "no such file"),
         (["apply", "bad.toml"], 2, "bad.toml:2: workload.use:"),
         (["train", "bad.toml"], 2, "bad.toml:3: workload.epoch:"),

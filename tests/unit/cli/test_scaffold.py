@@ -97,6 +97,8 @@ def test_the_command_writes_a_distribution_and_says_what_comes_next(
     recipe = read_recipe(folder / "recipe.toml").require()
     assert [plugin.use for plugin in recipe.plugins] == ["loss-watch"]
     assert (folder / "tfopt_loss_watch" / "py.typed").is_file()
+    workflow = (folder / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
+    assert "- run: tfopt plugins check loss-watch recipe.toml\n" in workflow
     assert run(["plugins", "new", "loss-watch"]) == 2
     assert run(["plugins", "new", "loss-watch", "--into", "other"]) == 0
     assert Path("other/README.md").read_text() == (folder / "README.md").read_text()

@@ -23,8 +23,8 @@ from tfopt_core.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 ENDING = ".template"
-# Names of files in the distribution that differ from those of their templates.
-_RENAMED = {"gitignore": ".gitignore"}
+# Names of files and folders in the distribution that differ from those of their templates.
+_RENAMED = {"gitignore": ".gitignore", "github": ".github"}
 
 LONGEST_NAME = 32
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -120,9 +120,11 @@ def files_of(names: ScaffoldNames) -> Iterator[tuple[Path, str]]:
     }
     for template in sorted(TEMPLATES.rglob(f"*{ENDING}")):
         place = template.relative_to(TEMPLATES)
-        name = place.name.removesuffix(ENDING)
-        place = place.with_name(_RENAMED.get(name, name))
-        parts = [names.package if part == "package" else part for part in place.parts]
+        renamed = {**_RENAMED, "package": names.package}
+        parts = [
+            renamed.get(part, part)
+            for part in place.with_name(place.name.removesuffix(ENDING)).parts
+        ]
         text = Template(template.read_text(encoding="utf-8")).substitute(words)
         yield Path(*parts), text
 

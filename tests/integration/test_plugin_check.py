@@ -1,0 +1,85 @@
+"""`tfopt plugins check`: a sound plugin passes, one that breaks a promise is named with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.real_process import tfopt
+
+PLUGIN = '''
+"""A plugin of a test."""
+{imports}
+import attrs
+from tfopt_core.plugins import ValueHook, hookimpl
+
+def halved(x, y):
+    return x * {factor}, y
+
+@attrs.frozen(kw_only=True, eq=False)
+class Scaled:
+    """Scales the pictures.
+
+    What it does:
+        Multiplies.
+    Why it helps:
+        It does not.
+    When it does not:
+        Always.
+    Mixes with:
+        Anything.
+    Reference:
+        None.
+    """
+
+    targets = ("input",)
+
+    def math(self):
+        return "exact"
+
+    @hookimpl(wrapper=True)
+    def build_dataset(self) -> ValueHook:
+        plan = yield
+        return plan.map(halved)
+'''
+SMALL = ("--set", "workload.options.examples=320", "--set", "workload.epochs=1")
+
+pytestmark = [pytest.mark.slow, pytest.mark.tensorflow, pytest.mark.thorough]
+
+
+def install(site: Path, factor: object, imports: str = "") -> None:
+    """Write a distribution with the plugin `scaled` into a folder of the import path."""
+    info = site / "scaled-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: scaled\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[tfopt.plugins]\nscaled = scaled_plugin:Scaled\n")
+    text = PLUGIN.format(factor=factor, imports=imports)
+    (site / "scaled_plugin.py").write_text(text)
+
+
+def test_a_plugin_that_ships_passes(tmp_path: Path) -> None:
+    done = tfopt("plugins", "check", "cache", cwd=tmp_path)
+    assert done.code == 0, done.out + done.err
+    assert "same training, certified" in done.out
+    assert "applied: " in done.out
+    assert "nothing needs attention" in done.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plugin_that_trains_otherwise_than_it_declares_fails(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, factor=0.5)
+    done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site)
+    assert done.code == 1, done.out + done.err
+    assert 'math() is "exact": declared exact, but' in done.out
+    assert "is not read back (no report_effect)" in done.out
+
+
+def test_a_plugin_that_imports_tensorflow_and_cannot_train_is_told_both(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, factor='"no number"', imports="import tensorflow")
+    done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site)
+    assert done.code == 1, done.out + done.err
+    assert "imports TensorFlow or Keras" in done.out
+    assert "dry build" in done.out
+    assert "2 of 4 need attention" in done.out

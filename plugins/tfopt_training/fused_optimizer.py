@@ -111,6 +111,8 @@ class FusedOptimizer:
 def _why_not(run: RunContext) -> str:
     if run.replicas > 1:
         return f"the updates are those of {run.replicas} replicas, which Keras makes together"
+    if run.cluster is not None:  # one replica with parameter servers, whose variables are remote
+        return "it was not tried with variables that several processes share"
     if run.machine.gpus:
         return "it was measured on CPUs alone"
     return why_without("optimizer-slots")

@@ -161,9 +161,10 @@ def test_small_variables_keep_their_update_and_the_optimizer_is_left_as_it_was()
     [
         (make_run(replicas=2), "the updates are those of 2 replicas"),
         (make_run(machine=machine_with((8, 0))), "on CPUs alone"),
+        (make_run(cluster=object()), "several processes share"),
     ],
 )
-def test_replicas_and_gpus_are_left_alone(run: Any, message: str) -> None:
+def test_replicas_clusters_and_gpus_are_left_alone(run: Any, message: str) -> None:
     plugin, before = FusedOptimizer(), TrainingOptions(optimizer="adam")
     assert drive(plugin, "configure_training", before, run=run, model=None) is before
     effect = plugin.report_effect(run)

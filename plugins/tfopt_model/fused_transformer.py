@@ -164,8 +164,8 @@ class FusedTransformer:
     stay as they are. Masks, causal ones too, are kept.
 
     Why it helps: TensorFlow derives these gradients operation by operation, each a pass over
-    memory on a core of its own. With fewer, the step without XLA, whose operations share the
-    cores, overtakes a step that XLA compiles, which on a CPU runs on one core.
+    memory. With fewer, a step that is not compiled by XLA takes less time, and nothing has to be
+    compiled. Whether it is faster than XLA's, which runs on one core, depends on the machine.
 
     When it does not: with XLA, which fuses these operations itself, and which is faster where only
     one core is free, and on a GPU: in both it is not applied. Also where other layers take the

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from tfopt_core.cli import candidates
 from tfopt_core.cli.options import debug_option, json_option, save_option, set_option
-from tfopt_core.records.results import Comparison
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
+
+if TYPE_CHECKING:
+    from tfopt_core.records.results import Comparison  # half of the start of every command
 
 
 @click.command()

@@ -18,9 +18,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = """
 from importlib.metadata import files
-found = (str(file) for file in files("tfopt") if file.suffix != ".pyc")
-kept = [name for name in found if ".dist-info" not in name]
-print(*sorted(kept), sep="\\n")
+kept = [str(file) for file in files("tfopt") if ".dist-info" not in str(file)]
+print(*sorted(name for name in kept if not name.endswith(".pyc")), sep="\\n")
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
@@ -82,8 +81,9 @@ def test_it_installs_without_the_checkout_and_measures(
         "--set", "workload.epochs=1", "--set", "workload.options.examples=1000", cwd=tmp_path,
     )  # fmt: skip
     results = json.loads((tmp_path / "results.json").read_text())
-    assert results["recipe"]["name"] == "quickstart"
-    assert {run["status"] for run in results["runs"]} == {"ok"}
+    assert results["recipe"] == "quickstart"
+    assert len(results["runs"]) >= 8
+    assert "failed" not in {run["status"] for run in results["runs"]}
     assert run(programs / "tfopt", "--version", cwd=tmp_path).startswith("tfopt ")
 
     of_wheel = run(programs / "python", "-c", FILES, cwd=tmp_path)

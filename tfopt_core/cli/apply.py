@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
@@ -16,8 +16,10 @@ from tfopt_core.cli.options import (
     save_option,
     set_option,
 )
-from tfopt_core.records.results import Comparison
 from tfopt_core.records.verdict import MemoryVerdict, Verdict
+
+if TYPE_CHECKING:
+    from tfopt_core.records.results import Comparison  # half of the start of every command
 
 
 @click.command()

@@ -23,7 +23,9 @@ def make_diagnosed(**changes: Any) -> Diagnosed:
         "jit_compile": False, "supports_jit": True, "batch_callbacks": (), "data": {},
         "step_seconds": 0.01, "input": make_part(0.3, 0.28, 0.33), "dispatch": make_part(0.1),
         "compute": make_part(0.6), "dispatch_known": True, "data_seconds": 0.004,
-        "bounds": Bounds(input=1.43, dispatch=1.67, compute=2.5, input_and_dispatch=None),
+        "bounds": Bounds(
+            input=1.43, dispatch=1.67, compute=1.9, compute_rounding=2.5, input_and_dispatch=None
+        ),
         "matmul": MatmulUse(
             dtype="float32", operations=1e8, why_not="", share_computing=0.25,
             share_of_step=0.15, peaks={"float32": 1.5e11},

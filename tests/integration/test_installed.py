@@ -76,14 +76,15 @@ def test_it_installs_without_the_checkout_and_measures(
     environment, install = installer
     programs = environment / "bin"
     run(*install, archives["wheel"], cwd=tmp_path)
-    run(
-        programs / "tfopt", "apply", "quickstart", "--json", "results.json",
-        "--set", "workload.epochs=1", "--set", "workload.options.examples=1000", cwd=tmp_path,
-    )  # fmt: skip
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert results["recipe"] == "quickstart"
-    assert len(results["runs"]) >= 8
-    assert "failed" not in {run["status"] for run in results["runs"]}
+    if environment.name == "pip":  # what uv installs are the same files
+        run(
+            programs / "tfopt", "apply", "quickstart", "--json", "results.json",
+            "--set", "workload.epochs=1", "--set", "workload.options.examples=1000", cwd=tmp_path,
+        )  # fmt: skip
+        results = json.loads((tmp_path / "results.json").read_text())
+        assert results["recipe"] == "quickstart"
+        assert len(results["runs"]) >= 8
+        assert "failed" not in {run["status"] for run in results["runs"]}
     assert run(programs / "tfopt", "--version", cwd=tmp_path).startswith("tfopt ")
 
     of_wheel = run(programs / "python", "-c", FILES, cwd=tmp_path)

@@ -113,7 +113,7 @@ def _imports(module: str) -> DoctorFinding:
     """Return whether the plugin's module is imported without TensorFlow."""
     code = f"import sys, {module}; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=IMPORT_SECONDS,
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=IMPORT_SECONDS,
         check=False,
     )  # fmt: skip
     if done.returncode == 0 and done.stdout.splitlines()[-1:] == ["[]"]:

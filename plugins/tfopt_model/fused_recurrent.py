@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -20,23 +19,8 @@ from tfopt_core.plugins import (
     nested_layers,
     why_without,
 )
+from tfopt_model.fused_layers import FusedLayers, compiling_plugin, listed
 from tfopt_model.lstm_kernel import Weights, run_sequence
-
-# How many layers a message names.
-NAMED = 3
-
-
-@attrs.define(eq=False)
-class FusedLayers:
-    """The layers whose loop was replaced, and what became of each.
-
-    :param traced: the names of those that were traced with the kernel.
-    :param reasons: why a layer computes as it did, by name.
-    """
-
-    replaced: list[Any] = attrs.field(factory=list)
-    traced: dict[str, None] = attrs.field(factory=dict)
-    reasons: dict[str, str] = attrs.field(factory=dict)
 
 
 def recurrent_layers(model: Any) -> list[Any]:
@@ -79,37 +63,28 @@ def _name(function: Any) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
+def _why_not_traced(layer: Any, args: Any, kwargs: Any) -> str:
+    """Return why the layer runs this loop itself, "" if it does not."""
+    sequences = args[0] if args else kwargs["sequences"]
+    if layer.compute_dtype != "float32" or sequences.dtype != "float32":
+        return f"it computes in {layer.compute_dtype}, the kernel in float32"
+    return ""
+
+
 def fuse(layer: Any, fused: FusedLayers) -> None:
-    """Replace the loop over steps of a layer by the kernel, in place.
-
-    Weights, configuration and class stay, so a saved model is that of the user.
-
-    :param fused: is told when the layer is traced.
-    """
-
-    def inner_loop(sequences: Any, initial_state: Any, mask: Any, training: Any = False) -> Any:
-        # the dtype is read here: a policy may be set behind the hook that replaces the loop
-        if layer.compute_dtype != "float32" or sequences.dtype != "float32":
-            fused.reasons[layer.name] = (
-                f"it computes in {layer.compute_dtype}, the kernel in float32"
-            )
-            own = type(layer).inner_loop
-            return own(layer, sequences, initial_state, mask, training=training)
-        fused.traced[layer.name] = None
-        return _computed(layer, sequences, initial_state, mask, training)
-
-    layer.inner_loop = inner_loop
-    fused.replaced.append(layer)
+    """Replace the loop over steps of a layer by the kernel."""
+    fused.replace(layer, "inner_loop", _computed, _why_not_traced)
 
 
 def release(model: Any) -> None:
     """Give all layers of a model their own loop over steps back."""
     for layer in recurrent_layers(model):
-        if "inner_loop" in vars(layer):
-            del layer.inner_loop
+        vars(layer).pop("inner_loop", None)
 
 
-def _computed(layer: Any, sequences: Any, initial_state: Any, mask: Any, training: Any) -> Any:
+def _computed(
+    layer: Any, own: Any, sequences: Any, initial_state: Any, mask: Any, training: Any = False
+) -> Any:
     """Return what the layer's own `inner_loop` returns, computed by the kernel."""
     import tensorflow as tf
     from keras import ops
@@ -144,14 +119,6 @@ def why_not_here(machine: Machine, options: TrainingOptions) -> str:
     if options.jit_compile is True:
         return "the workload compiles its steps by XLA, which has no such kernel"
     return ""
-
-
-def compiling_plugin(settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the name of a plugin of the stack that has XLA compile the steps, "" if none has.
-
-    :param settings: the resolved settings of the plugins, by name.
-    """
-    return next((name for name, given in settings.items() if given.get("xla") is True), "")
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -240,16 +207,11 @@ class FusedRecurrent:
         reason = run.state_of(self).get("reason", "")
         if reason:
             return Effect.not_applied(reason)
-        left = listed([f'"{name}": {why}' for name, why in fused.reasons.items()], "; ")
-        traced = [name for name in fused.traced if name not in fused.reasons]
+        left = fused.left_alone
+        traced = [layer.name for layer in fused.computed]
         if not traced:
             return Effect.not_applied(left or "the model has no recurrent layer that was traced")
         what = "layer" if len(traced) == 1 else "layers"
         names = listed([f'"{name}"' for name in traced], ", ")
         beside = f"; left alone: {left}" if left else ""
         return Effect.applied_as(f"BlockLSTM computes {len(traced)} {what}: {names}{beside}")
-
-
-def listed(items: list[str], between: str) -> str:
-    """Return the first items, joined; dots for those that are left out."""
-    return between.join(items[:NAMED]) + (f"{between}..." if items[NAMED:] else "")

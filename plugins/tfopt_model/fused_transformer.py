@@ -21,7 +21,7 @@ from tfopt_core.plugins import (
     why_without,
 )
 from tfopt_model import layer_kernels
-from tfopt_model.fused_recurrent import FusedLayers, compiling_plugin, listed
+from tfopt_model.fused_layers import FusedLayers, compiling_plugin
 
 
 def fusible_layers(model: Any) -> list[Any]:
@@ -57,27 +57,6 @@ def why_not_fused(layer: Any) -> str:
     if kind.__name__ == "MultiHeadAttention" and layer.dropout:
         return "it drops out attention weights"
     return ""
-
-
-def fuse(layer: Any, fused: FusedLayers) -> None:
-    """Replace what a layer computes, in place; weights, configuration and class stay.
-
-    :param fused: is told when the layer is traced.
-    """
-    method, compute = _COMPUTED[type(layer).__name__]
-
-    def replacing(*args: Any, **kwargs: Any) -> Any:
-        own = getattr(type(layer), method)
-        # read here: what a layer is given is known when it is traced
-        reason = _why_not_traced(layer, args, kwargs)
-        if reason:
-            fused.reasons[layer.name] = reason
-            return own(layer, *args, **kwargs)
-        fused.traced[layer.name] = None
-        return compute(layer, own, *args, **kwargs)
-
-    vars(layer)[method] = replacing
-    fused.replaced.append(layer)
 
 
 def release(model: Any) -> None:
@@ -152,6 +131,12 @@ _COMPUTED: dict[str, tuple[str, Callable[..., Any]]] = {
     "Dense": ("call", _with_gelu),
     "Activation": ("call", _with_gelu),
 }
+
+
+def fuse(layer: Any, fused: FusedLayers) -> None:
+    """Replace what a layer computes by the faster operations."""
+    method, compute = _COMPUTED[type(layer).__name__]
+    fused.replace(layer, method, compute, _why_not_traced)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -243,12 +228,8 @@ class FusedTransformer:
         reason = run.state_of(self).get("reason", "")
         if reason:
             return Effect.not_applied(reason)
-        left = listed([f'"{name}": {why}' for name, why in fused.reasons.items()], "; ")
-        computed = Counter(
-            type(layer).__name__
-            for layer in fused.replaced
-            if layer.name in fused.traced and layer.name not in fused.reasons
-        )
+        left = fused.left_alone
+        computed = Counter(type(layer).__name__ for layer in fused.computed)
         if not computed:
             return Effect.not_applied(
                 left or "the model has no attention, layer normalization or gelu that was traced"

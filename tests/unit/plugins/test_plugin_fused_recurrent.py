@@ -11,8 +11,8 @@ import pytest
 from support.cases import mostly_thorough
 from support.hooks_diagnosis import diagnosis
 from support.plugin_drive import machine_with
+from tfopt_model.fused_layers import FusedLayers
 from tfopt_model.fused_recurrent import (
-    FusedLayers,
     FusedRecurrent,
     fuse,
     recurrent_layers,

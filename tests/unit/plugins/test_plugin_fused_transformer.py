@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.hooks_diagnosis import diagnosis
 from support.plugin_drive import machine_with
-from tfopt_model.fused_recurrent import FusedLayers
+from tfopt_model.fused_layers import FusedLayers
 from tfopt_model.fused_transformer import (
     FusedTransformer,
     fuse,

@@ -1,0 +1,75 @@
+"""Layers that compute by other operations than their own, and what became of each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+# How many layers a message names.
+NAMED = 3
+
+
+@attrs.define(eq=False)
+class FusedLayers:
+    """The layers of which a method was replaced.
+
+    :param replaced: the layers.
+    :param traced: the names of those that were traced with the other operations.
+    :param reasons: why a layer computes as it did, by name.
+    """
+
+    replaced: list[Any] = attrs.field(factory=list)
+    traced: dict[str, None] = attrs.field(factory=dict)
+    reasons: dict[str, str] = attrs.field(factory=dict)
+
+    def replace(
+        self, layer: Any, method: str, compute: Callable[..., Any], why_not: Callable[..., str]
+    ) -> None:
+        """Replace a method of a layer, in place; its weights, configuration and class stay.
+
+        :param compute: is given the layer, its class' method, and what the method is given.
+        :param why_not: returns why a call is left to the class' method, "" if it is not; is given
+            the layer, and the arguments of the call.
+        """
+
+        def replacing(*args: Any, **kwargs: Any) -> Any:
+            own = getattr(type(layer), method)
+            # asked here: what a layer is given, and its policy, are known when it is traced
+            reason = why_not(layer, args, kwargs)
+            if reason:
+                self.reasons[layer.name] = reason
+                return own(layer, *args, **kwargs)
+            self.traced[layer.name] = None
+            return compute(layer, own, *args, **kwargs)
+
+        vars(layer)[method] = replacing
+        self.replaced.append(layer)
+
+    @property
+    def computed(self) -> list[Any]:
+        """The layers that compute by the other operations."""
+        return [
+            layer
+            for layer in self.replaced
+            if layer.name in self.traced and layer.name not in self.reasons
+        ]
+
+    @property
+    def left_alone(self) -> str:
+        """The layers that compute as they did, each with its reason."""
+        return listed([f'"{name}": {why}' for name, why in self.reasons.items()], "; ")
+
+
+def compiling_plugin(settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the name of a plugin of the stack that has XLA compile the steps, "" if none has.
+
+    :param settings: the resolved settings of the plugins, by name.
+    """
+    return next((name for name, given in settings.items() if given.get("xla") is True), "")
+
+
+def listed(items: list[str], between: str) -> str:
+    """Return the first items, joined; dots for those that are left out."""
+    return between.join(items[:NAMED]) + (f"{between}..." if items[NAMED:] else "")

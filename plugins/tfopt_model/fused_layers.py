@@ -9,6 +9,8 @@ import attrs
 
 # How many layers a message names.
 NAMED = 3
+# The attribute of a function that took a method's place here.
+_MARK = "fuses"
 
 
 @attrs.define(eq=False)
@@ -44,6 +46,7 @@ class FusedLayers:
             self.traced[layer.name] = None
             return compute(layer, own, *args, **kwargs)
 
+        vars(replacing)[_MARK] = True
         vars(layer)[method] = replacing
         self.replaced.append(layer)
 
@@ -60,6 +63,23 @@ class FusedLayers:
     def left_alone(self) -> str:
         """The layers that compute as they did, each with its reason."""
         return listed([f'"{name}": {why}' for name, why in self.reasons.items()], "; ")
+
+
+def release(layer: Any, method: str) -> None:
+    """Give a layer its own method back, if it was replaced here and not by somebody else."""
+    if _is_fused(layer, method):
+        del vars(layer)[method]
+
+
+def why_not_free(layer: Any, method: str) -> str:
+    """Return why a method of a layer cannot be replaced, "" if it can."""
+    if method in vars(layer) and not _is_fused(layer, method):
+        return f"its {method} was replaced already, by a plugin or the workload"
+    return ""
+
+
+def _is_fused(layer: Any, method: str) -> bool:
+    return bool(getattr(vars(layer).get(method), _MARK, False))
 
 
 def compiling_plugin(settings: Mapping[str, Mapping[str, Any]]) -> str:

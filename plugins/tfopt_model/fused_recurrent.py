@@ -19,6 +19,7 @@ from tfopt_core.plugins import (
     nested_layers,
     why_without,
 )
+from tfopt_model import fused_layers
 from tfopt_model.fused_layers import FusedLayers, compiling_plugin, listed
 from tfopt_model.lstm_kernel import Weights, run_sequence
 
@@ -56,7 +57,7 @@ def why_not_fused(layer: Any) -> str:
         return "with implementation=1 it drops out other inputs for each gate"
     if layer.unroll:
         return "it is unrolled"
-    return ""
+    return fused_layers.why_not_free(layer, "inner_loop")
 
 
 def _name(function: Any) -> str:
@@ -79,7 +80,7 @@ def fuse(layer: Any, fused: FusedLayers) -> None:
 def release(model: Any) -> None:
     """Give all layers of a model their own loop over steps back."""
     for layer in recurrent_layers(model):
-        vars(layer).pop("inner_loop", None)
+        fused_layers.release(layer, "inner_loop")
 
 
 def _computed(

@@ -20,7 +20,7 @@ from tfopt_core.plugins import (
     nested_layers,
     why_without,
 )
-from tfopt_model import layer_kernels
+from tfopt_model import fused_layers, layer_kernels
 from tfopt_model.fused_layers import FusedLayers, compiling_plugin
 
 
@@ -56,14 +56,14 @@ def why_not_fused(layer: Any) -> str:
             return "it has no scale or no center"
     if kind.__name__ == "MultiHeadAttention" and layer.dropout:
         return "it drops out attention weights"
-    return ""
+    return fused_layers.why_not_free(layer, _COMPUTED[kind.__name__][0])
 
 
 def release(model: Any) -> None:
     """Give all layers of a model what they compute themselves back."""
     for layer in nested_layers(model):
-        method, _ = _COMPUTED.get(type(layer).__name__, ("", None))
-        vars(layer).pop(method, None)
+        if type(layer).__name__ in _COMPUTED:
+            fused_layers.release(layer, _COMPUTED[type(layer).__name__][0])
 
 
 def _axes(layer: Any) -> list[int]:
@@ -73,7 +73,7 @@ def _axes(layer: Any) -> list[int]:
 def _why_not_traced(layer: Any, args: Any, kwargs: Any) -> str:
     """Return why the layer computes this call itself, "" if it does not."""
     kind = type(layer).__name__
-    given = args[: 3 if kind == "MultiHeadAttention" else 1]
+    given = [*args, *kwargs.values()][: 3 if kind == "MultiHeadAttention" else 1]
     if layer.compute_dtype != "float32" or any(part.dtype != "float32" for part in given):
         return f"it computes in {layer.compute_dtype}, and the faster operations in float32"
     rank = len(given[0].shape)
@@ -152,12 +152,12 @@ class FusedTransformer:
     memory. With fewer, a step that is not compiled by XLA takes less time, and nothing has to be
     compiled. Whether it is faster than XLA's, which runs on one core, depends on the machine.
 
-    When it does not: with XLA, which fuses these operations itself, and which is faster where only
-    one core is free, and on a GPU: in both it is not applied. Also where other layers take the
-    time. Layers that drop out attention weights, are asked for attention scores, normalize along
-    other axes than the last, compute in bfloat16 or float16, or are subclasses are left alone, by
-    name. Sums are taken in another order, so that losses are equal to rounding. A second
-    derivative, as a gradient penalty takes it, is an error.
+    When it does not: with XLA, which fuses these operations itself and takes less CPU time, and on
+    a GPU: in both it is not applied. Also where other layers take the time. Layers that drop out
+    attention weights, are asked for attention scores, normalize along other axes than the last,
+    compute in bfloat16 or float16, or are subclasses are left alone, by name. Sums are taken in
+    another order, so that losses are equal to rounding. A second derivative, as a gradient penalty
+    takes it, is an error.
 
     Mixes with: resident and chunked with xla = false; split-batch; threads.
 

@@ -222,3 +222,19 @@ def test_it_is_suggested_for_norms_on_a_cpu_in_float32_without_xla() -> None:
     assert plugin.suggest(attrs.evolve(norms, layers=("Conv2D",))) is None
     assert plugin.suggest(attrs.evolve(norms, policy="mixed_bfloat16")) is None
     assert plugin.suggest(attrs.evolve(norms, jit_compile=True)) is None
+
+
+def test_a_method_that_somebody_else_replaced_stays_theirs() -> None:
+    import keras
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="gelu")])
+    [layer] = model.layers
+    theirs = vars(layer)["call"] = type(layer).call.__get__(layer)
+    assert "its call was replaced already" in why_not_fused(layer)
+    release(model)
+    assert vars(layer)["call"] is theirs
+    del vars(layer)["call"]
+    fuse(layer, FusedLayers())
+    assert why_not_fused(layer) == ""
+    release(model)
+    assert "call" not in vars(layer)

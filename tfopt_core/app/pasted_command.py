@@ -37,6 +37,12 @@ _SHELL = {
     "$": "stands for a variable or another command",
     "*": "stands for the names of files",
     "?": "stands for the names of files",
+    "{": "stands for several words",
+}
+# At the start of a word only.
+_AT_START = {
+    "~": "stands for your home folder",
+    "#": "starts a comment",
 }
 # Those that a shell reads within double quotes too.
 _WITHIN_QUOTES = frozenset("`$")
@@ -44,11 +50,8 @@ _WITHIN_QUOTES = frozenset("`$")
 _INSTEAD = {
     "-u": "leave it out; PYTHONUNBUFFERED=1 in front does the same",
     "-W": "leave it out; PYTHONWARNINGS=... in front does the same",
-    "-X": "leave it out",
-    "-O": "leave it out",
     "-c": "write the code into a file, and name that",
     "-": "write the code into a file, and name that",
-    "-i": "leave it out",
 }
 
 
@@ -225,16 +228,19 @@ def _check_no_shell(text: str) -> None:
         elif not quote and sign in "\"'":
             quote = sign
         elif (sign in _SHELL and not quote) or (quote == '"' and sign in _WITHIN_QUOTES):
-            raise InputError(_no_shell(text, place, sign))
+            raise InputError(_no_shell(text, place, _SHELL[sign]))
+        elif sign in _AT_START and not quote and (not place or text[place - 1].isspace()):
+            raise InputError(_no_shell(text, place, _AT_START[sign]))
 
 
-def _no_shell(text: str, place: int, sign: str) -> str:
+def _no_shell(text: str, place: int, meaning: str) -> str:
+    sign = text[place]
     shown = {"\n": "a new line", "&": '"&&"' if text[place : place + 2] == "&&" else '"&"'}
     what = shown.get(sign, f'"{sign}"')
     mend = "quote it if it belongs to an argument, and else give the command alone"
     if moved := re.match(r"cd\s+([^&;]+?)\s*(&&|;)", text):
         mend = f"do `cd {moved[1]}` first, and give the command that follows alone"
-    return f"{what} {_SHELL[sign]} in a shell, and no shell reads this command; {mend}"
+    return f"{what} {meaning} in a shell, and no shell reads this command; {mend}"
 
 
 def _started(words: list[str]) -> ScriptCommand:

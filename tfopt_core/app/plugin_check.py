@@ -96,6 +96,7 @@ def _request(
 
 
 def missing_contract(name: str, plugin_class: type[Any], settings: dict[str, Any]) -> DoctorFinding:
+    """Return whether the class keeps the contract."""
     try:
         check_plugin(name, plugin_class, **settings)
     except PluginDefinitionError as error:
@@ -112,11 +113,22 @@ def missing_contract(name: str, plugin_class: type[Any], settings: dict[str, Any
 def _imports(module: str) -> DoctorFinding:
     """Return whether the plugin's module is imported without TensorFlow."""
     code = f"import sys, {module}; print([name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=IMPORT_SECONDS,
-        check=False,
-    )  # fmt: skip
-    if done.returncode == 0 and done.stdout.splitlines()[-1:] == ["[]"]:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code], capture_output=True, text=True,
+            timeout=IMPORT_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return DoctorFinding(
+            subject="import", ok=False,
+            detail=f'"{module}" takes more than {IMPORT_SECONDS:.0f} s to import',
+        )  # fmt: skip
+    if done.returncode != 0:
+        [*_, cause] = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
+        return DoctorFinding(
+            subject="import", ok=False, detail=f'"{module}" cannot be imported: {cause}'
+        )
+    if "[]" in done.stdout.splitlines():
         return DoctorFinding(subject="import", ok=True, detail="imports no TensorFlow")
     return DoctorFinding(
         subject="import", ok=False,

@@ -14,7 +14,7 @@ from tfopt_core.training.graphs.least_work import least_state_bytes, least_work
 from tfopt_core.training.graphs.operations import StepGraph
 from tfopt_core.training.timing.devices import device_sync
 
-# The last-level cache where it cannot be read: larger than that of any processor or GPU today.
+# Caches that cannot be read: larger than those of any processor or GPU today.
 UNKNOWN_CACHE_BYTES = 2 * 2**30
 
 
@@ -96,16 +96,15 @@ def why_no_peak(machine: Machine, threads: int, environment: Mapping[str, str]) 
 
 
 def last_cache_bytes(machine: Machine, folder: Path = Path("/sys/devices/system/cpu")) -> int:
-    """Return the bytes of all last-level caches, and more than that where they are not known."""
+    """Return the bytes of all caches from level 2 on; a large number where they are not known."""
     if machine.gpus:
         return UNKNOWN_CACHE_BYTES
     sizes: dict[str, int] = {}
     try:
         for index in folder.glob("cpu[0-9]*/cache/index*"):
-            if int((index / "level").read_text()) >= 2:
-                shared = (
-                    f"{(index / 'level').read_text()} {(index / 'shared_cpu_list').read_text()}"
-                )
+            level = int((index / "level").read_text())
+            if level >= 2:
+                shared = f"{level} {(index / 'shared_cpu_list').read_text()}"
                 sizes[shared] = int((index / "size").read_text().strip().removesuffix("K")) * 1024
     except (OSError, ValueError):
         return UNKNOWN_CACHE_BYTES

@@ -19,6 +19,7 @@ from tfopt_core.records.fit import StepTrace
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built
 from tfopt_core.training.timed_function import TimedFunction
+from tfopt_core.training.timing.devices import device_sync
 
 # Five rounds of about five seconds. Real epochs are timed to their end if that is soon.
 ROUNDS = 5
@@ -64,7 +65,7 @@ def time_rounds(
     :param quick: make fewer rounds.
     """
     most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, BUDGET_SECONDS)
-    sync = _sync(built)
+    sync = device_sync(built.run.machine)
     tell("tracing the step")
     loops = _Loops(built, sync, QUICK_SHARE if quick else 1.0)
     try:
@@ -177,13 +178,3 @@ class _Loops:
                 f"an epoch that fills the cache takes more than {FILL.at_most:.0f} s: the figures "
                 "are those of such an epoch, and later epochs are faster"
             )
-
-
-def _sync(built: Built) -> Callable[[], None] | None:
-    """Return a function that waits for the device; None on a CPU, where a call waits."""
-    if not built.run.machine.gpus:
-        return None
-    import tensorflow as tf
-
-    sync: Callable[[], None] = tf.test.experimental.sync_devices
-    return sync

@@ -90,7 +90,6 @@ def test_the_seconds_are_those_of_the_callback(tmp_path):
     built = built_with(tmp_path, Sleeps(), keras.callbacks.EarlyStopping(patience=0))
     parts = parts_of(built, all_callbacks=True, folder=tmp_path)
     assert parts["Sleeps"].seconds >= 0.09  # an end, and four steps
-    assert parts["EarlyStopping"].seconds < parts["Sleeps"].seconds
     assert not vars(built.training.callbacks[0]).get("on_epoch_end")
 
 
@@ -151,7 +150,7 @@ def test_reading_the_data_of_the_validation_is_timed_apart(tmp_path):
 
     slow = tf.data.Dataset.from_tensor_slices((X, X[:, :1])).map(shaped)
     part = parts_of(built_with(tmp_path, validation=slow), folder=tmp_path)["validation"]
-    assert part.reading_seconds > 0.5 * part.seconds > 0.1
+    assert part.seconds >= part.reading_seconds > 0.1  # what the map sleeps
 
 
 def test_a_training_without_validation_and_callbacks_has_no_parts(tmp_path):

@@ -155,6 +155,10 @@ def with_segments(model: Any, segments: Sequence[Segment]) -> None:
     class Rematerialized(own):  # type: ignore[misc, valid-type]
         tfopt_whole_class = own
 
+        def __new__(cls, *args: Any, **named: Any) -> Any:
+            """Return another model, such as a clone that a callback makes, of the own class."""
+            return own(*args, **named)
+
         def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
             masked = any(one is not None for one in keras.tree.flatten(mask))
             if training is not True or masked:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tfopt_model.rematerialize import Rematerialize, chosen_segments
-from tfopt_model.segments import Piece, cheapest, grouped, held
+from tfopt_model.segments import (
+    Piece,
+    cheapest,
+    grouped,
+    held,
+    with_segments,
+    without_segments,
+)
 
 
 def pieces(*inside: int, passed: int = 1, once: tuple[int, ...] = ()) -> list[Piece]:
@@ -58,3 +65,17 @@ def test_a_model_of_one_piece_or_that_draws_everywhere_is_left_with_the_reason()
 def test_no_segment_is_an_error() -> None:
     with pytest.raises(ValueError, match="segments"):
         Rematerialize(segments=0)
+
+
+@pytest.mark.tensorflow
+def test_a_clone_trains_its_own_layers_and_not_the_segments_of_the_original() -> None:
+    import keras
+
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    own = type(model)
+    with_segments(model, [])
+    clone = keras.models.clone_model(model)
+    without_segments(model)
+    assert type(clone) is own
+    assert type(model) is own

@@ -50,7 +50,6 @@ def make_request(
     :returns: the request, and the folder of the project's results.
     :raises InputError: for invalid input, with all problems of a recipe at once.
     """
-    check_environment(os.environ)
     command = read_command(target)
     checked = (
         check_recipe(target, overrides, compares=compares)

@@ -103,6 +103,8 @@ def _validation(built: Built, most_seconds: float) -> _Validation | None:
     else:
         seconds, note = seconds / done * count, f"projected from {done:,} of {count:,} batches"
         reading = None if reading is None else reading / done * count
+    if reading is not None:  # another pass, which may have met a busier machine: a part, no more
+        reading = min(reading, seconds)
     part = EpochPart(name=VALIDATION, seconds=seconds, note=note, reading_seconds=reading)
     return _Validation(part, count)
 

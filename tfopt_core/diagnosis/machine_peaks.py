@@ -21,6 +21,7 @@ from tfopt_core.diagnosis.matmul_peak import MatmulPeak
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
 from tfopt_core.hooks import Machine
+from tfopt_core.hooks.helpers import user_cache_folder
 
 # Seconds of measuring for each type, and for the memory.
 SECONDS = 0.2
@@ -92,8 +93,7 @@ def machine_peaks(
 
 def peaks_file() -> Path:
     """Return the file of the user's cache that keeps the peaks of each machine."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "tfopt" / "peaks.json"
+    return user_cache_folder(os.environ) / "peaks.json"
 
 
 def _key(machine: Machine) -> str:

@@ -153,6 +153,14 @@ def test_reading_the_data_of_the_validation_is_timed_apart(tmp_path):
     assert part.seconds >= part.reading_seconds > 0.1  # what the map sleeps
 
 
+def test_reading_the_data_takes_at_most_as_long_as_the_validation_of_which_it_is_a_part(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tfopt_core.diagnosis.epoch_parts._reading_seconds", lambda *of: 1e6)
+    part = parts_of(built_with(tmp_path), folder=tmp_path)["validation"]
+    assert part.reading_seconds == part.seconds
+
+
 def test_a_training_without_validation_and_callbacks_has_no_parts(tmp_path):
     assert parts_of(built_with(tmp_path, validation=None), folder=tmp_path) == {}
 

@@ -172,6 +172,7 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     assert rows.standing(rows.ratio(stock, ours)) == "ahead"
     assert rows.standing(rows.ratio(close, ours)) == "level"
     assert rows.standing(rows.ratio(ours, stock)) == "behind"
+    assert rows.standing((1.1, 0.7, 1.7)) == "undecided"
     elsewhere = row("PyTorch", [0.1, 0.1, 0.1], loss=1.2)
     failed = rows.Row("PyTorch", "PyTorch compiled", True, ({"failed": "no compiler"},) * 3)
     table = page.table([stock, close, elsewhere, failed, ours])
@@ -179,7 +180,7 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     assert "failed: no compiler" in table
     assert "tfopt is **level**" in table
     summary = page.standings_part({"mlp": [stock, close, elsewhere, ours]})
-    assert "ahead or level on 1 of 1" in summary
+    assert "level on 1, of 1" in summary
     assert "**4.01x (" in summary  # against stock, over one training
     for name in lines.LINES:
         for number, contestant in enumerate(lines.ours(name)):

@@ -13,6 +13,9 @@ all runs execute has changed: the code of tfopt_core (without its commands, repo
 the workloads, of catalogue_runs.py, the versions or the machine. A change of a plugin's package or
 of a row voids the runs that it concerns, and they are measured again. Comments, docstrings and the
 page's own code void nothing. Nothing else should run meanwhile.
+
+With --smoke and --place (or --plugin) each of these rows runs once on little data: what is refused,
+not applied or fails is seen in minutes.
 """
 
 from __future__ import annotations
@@ -34,9 +37,9 @@ from peers.course import Store
 from tfopt_core.measurement.busy import watch_idle
 
 OUT = ROOT / "docs" / "catalogue.md"
-# To check that it runs: at one place a plugin that is applied and one that is not, few examples.
-SMOKE_PLACE, SMOKE_PLUGINS = "prepared rows", ("gpu-memory", "prefetch")
-SMOKE_EPOCHS, SMOKE_EXAMPLES = 1, 256
+# To check that it runs: by default a plugin that is applied and one that is not, at one place.
+SMOKE_PLACES, SMOKE_PLUGINS = ["prepared rows"], ["gpu-memory", "prefetch"]
+SMOKE_EPOCHS, SMOKE_EXAMPLES = 2, 80
 # Where the page must be linked from: the file, and a line to add.
 LINKS = {
     "README.md": "- [docs/catalogue.md](docs/catalogue.md): each plugin alone, measured where it "
@@ -81,6 +84,8 @@ def read_options() -> Any:
     parser.add_argument("--store", type=Path, default=Path(".tfopt/catalogue"))
     parser.add_argument("--out", type=Path, help="the page; of all rows, docs/catalogue.md")
     options = parser.parse_args()
+    if options.smoke and not (options.plugins or options.places):
+        options.plugins, options.places = SMOKE_PLUGINS, SMOKE_PLACES
     if options.pairs < 1:
         parser.error(f"--pairs {options.pairs}: at least 1")
     if not (options.out or options.plugins or options.places):
@@ -97,9 +102,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tfopt-catalogue-") as temporary:
         folder = Path(temporary)
         if options.smoke:
-            names, options.pairs, options.most = list(SMOKE_PLUGINS), 1, 1
-            options.store, options.out = folder, folder / "catalogue.md"
-            places = {SMOKE_PLACE: smallest(PLACES[SMOKE_PLACE])}
+            options.pairs, options.most, options.store = 1, 1, folder
+            places = {name: smallest(place) for name, place in places.items()}
         with Workbench(folder, places) as bench:
             store = Store(options.store / "rounds.jsonl", code_settings())
             catalogue = Catalogue(names, places, bench, store, options.pairs, options.most)

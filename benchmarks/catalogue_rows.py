@@ -49,14 +49,14 @@ class Row:
 PLACES: Mapping[str, Place] = {
     "pictures": Place(
         workload="fashion-mnist", limits="convolutions", whole="10,000 examples, 5 epochs",
-        epochs=3, seconds=6.5, options={"examples": 2560},
+        epochs=2, seconds=6.5, options={"examples": 2560},
         target={"metric": "val_accuracy", "at_least": 0.7},
     ),
     "few pictures": Place(
         workload="fashion-mnist", limits="convolutions, few examples",
-        whole="10,000 examples in 10 classes, 5 epochs", epochs=8, seconds=8.5,
+        whole="10,000 examples in 10 classes, 5 epochs", epochs=8, seconds=10,
         options={"examples": 1500, "classes": 5},
-        target={"metric": "val_accuracy", "at_least": 0.85},
+        target={"metric": "val_accuracy", "at_least": 0.8},
     ),
     "files": Place(
         workload="clipart-jpeg", limits="decoding of JPEG files", whole="10 epochs",
@@ -64,7 +64,7 @@ PLACES: Mapping[str, Place] = {
     ),
     "rows": Place(
         workload="flights", limits="a map of single rows", whole="80,000 examples, 5 epochs",
-        epochs=3, seconds=6.5, options={"examples": 24000},
+        epochs=3, seconds=6.5, options={"examples": 27000},
         target={"metric": "val_auc", "at_least": 0.89},
     ),
     "prepared rows": Place(
@@ -154,7 +154,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "target-stop": Row(
         helps="few pictures", harms="text",
-        settings={"metric": "val_accuracy", "at_least": 0.85},
+        settings={"metric": "val_accuracy", "at_least": 0.8},
     ),
     "threads": Row(helps="prepared rows", harms="pictures", settings={"inter_op": 1}),
     "tpu": Row(helps="pictures", harms="prepared rows"),

@@ -260,7 +260,8 @@ def _recorded(key: str, run: RunResult, plugins: Any) -> CatalogueRun:
         cause = run.error or "no cause is known"
         # what a plugin refuses begins so; where its hook fails, the hook stands in between
         refused = stacked is not None and cause.startswith(f'plugin "{stacked.name}": ')
-        return CatalogueRun(**{"why_not" if refused else "failed": cause}, **common)
+        common["why_not" if refused else "failed"] = cause
+        return CatalogueRun(**common)
     for effect in run.effects.values():
         if not effect.applied:
             return CatalogueRun(why_not=effect.detail, **common)

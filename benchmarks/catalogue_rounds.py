@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, Protocol
@@ -72,12 +71,14 @@ class Catalogue:
 
         :raises OutOfTime: if the time ends before that.
         """
+        broken = set()
         for count in range(1, self.most + 1):
-            for place in self.places:
+            for place in [place for place in self.places if place not in broken]:
                 names = [name for name in self.at(place) if self.needs(place, name, count)]
-                if names and fits(self.until, self.seconds_of_round(place, names)):
-                    self._run_round(place, names)
-        if self.left()[0]:
+                timely = names and fits(self.until, self.seconds_of_round(place, names))
+                if timely and not self._run_round(place, names):
+                    broken.add(place)
+        if any(self.left_at(place)[0] for place in self.places if place not in broken):
             raise OutOfTime
 
     def at(self, place: str) -> list[str]:
@@ -167,7 +168,8 @@ class Catalogue:
         """Return what runs in a round: the baselines of these plugins, and they."""
         return [*dict.fromkeys(self.bench.baseline_of(place, name) for name in names), *names]
 
-    def _run_round(self, place: str, names: Sequence[str]) -> None:
+    def _run_round(self, place: str, names: Sequence[str]) -> bool:
+        """Run a round and keep it. Return False if a baseline failed: then nothing is kept."""
         number = len(self._rounds[place])
         order = self._order(place, names)
         random.Random(f"{place} {number}").shuffle(order)
@@ -176,11 +178,13 @@ class Catalogue:
             earlier = self.runs_of(place, name)
             settings = next((run.settings for run in earlier if run.settings is not None), None)
             found[name] = run = self.bench.run(place, name, number, settings)
-            if name not in ROWS and run.run is None:
-                sys.exit(f"{place}: the {name} failed: {run.failed or run.why_not}")
             say(f"{place}, round {number + 1}: {name}: {_in_words(run)}")
+            if name not in ROWS and run.run is None:
+                say(f"{place} is given up in this call: nothing can be compared without the {name}")
+                return False
         self.store.keep(_key(place, number), {name: run.to_dict() for name, run in found.items()})
         self._rounds[place].append(found)
+        return True
 
     def _stored(self, place: str) -> Iterator[Round]:
         number = 0

@@ -412,13 +412,13 @@ class Bench:
         )  # fmt: skip
 
 
-def catalogue_of(folder, bench, names, place, *, pairs=4, most=4):
+def catalogue_of(folder, bench, names, *places, pairs=4, most=4):
     from catalogue_rounds import Catalogue
     from catalogue_rows import PLACES
     from peers.course import Store
 
     store = Store(folder / "rounds.jsonl", {"code": "1"})
-    return Catalogue(names, {place: PLACES[place]}, bench, store, pairs, most)
+    return Catalogue(names, {place: PLACES[place] for place in places}, bench, store, pairs, most)
 
 
 @named("catalogue_page")
@@ -475,6 +475,23 @@ def test_a_round_holds_one_baseline_for_all_plugins_that_still_need_one(benchmar
     assert names == [[*both[:3], "gpu-memory", both[3]], both, both, both]
     resolved = {settings and settings["resolved"] for *_, settings in bench.asked[5:]}
     assert resolved == set(both), "settings are resolved once"
+
+
+@named("catalogue_rounds")
+def test_a_place_whose_baseline_fails_is_given_up_and_the_others_are_measured(
+    benchmark, tmp_path, capsys
+):
+    class Broken(Bench):
+        def run(self, place, name, number, settings):
+            if (place, name) == ("files", "baseline"):
+                return benchmark.CatalogueRun(key="1", failed="no data")
+            return super().run(place, name, number, settings)
+
+    catalogue = catalogue_of(tmp_path, Broken(), ["cache"], "files", "prepared rows")
+    catalogue.run()
+    assert catalogue.pairs_of("files", "cache") == []
+    assert len(catalogue.pairs_of("prepared rows", "cache")) == 4
+    assert "files is given up in this call" in capsys.readouterr().out
 
 
 @named("catalogue_rounds")

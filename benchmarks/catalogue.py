@@ -56,6 +56,11 @@ def smallest(place: Place) -> Place:
     )
 
 
+def places_of(name: str) -> tuple[str, str]:
+    """Return where a plugin is measured."""
+    return ROWS[name].helps, ROWS[name].harms
+
+
 def missing_links(root: Path) -> list[str]:
     """Return what to add where, so that readers find the page."""
     return [
@@ -99,6 +104,7 @@ def main() -> None:
     options = read_options()
     names = options.plugins or sorted(ROWS)
     places = {name: PLACES[name] for name in options.places or PLACES}
+    names = [name for name in names if not places.keys().isdisjoint(places_of(name))]
     with tempfile.TemporaryDirectory(prefix="tfopt-catalogue-") as temporary:
         folder = Path(temporary)
         if options.smoke:

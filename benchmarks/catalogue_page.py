@@ -202,8 +202,9 @@ def _legend(catalogue: Catalogue) -> str:
     heads = ["on", "workload and its options", "what takes its time", "epochs", "by itself it has",
              "target"]  # fmt: skip
     return (
-        "Trainings are shortened until the steps of a round can be told apart: fewer examples and "
-        "epochs\nthan the workload has by itself. Nothing else is scaled.\n\n" + _table(heads, rows)
+        "Trainings are shortened: they have fewer examples and epochs than the workload has by "
+        "itself, and in\nsome rows fewer classes or another length of texts. Models and pictures "
+        "keep their sizes unless an\noption says otherwise.\n\n" + _table(heads, rows)
     )
 
 

@@ -355,6 +355,7 @@ loop_timing.MOST = loop_timing.FEWEST
 """
 
 
+@pytest.mark.thorough
 def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_path, monkeypatch):
     smaller = SMALL.replace('keras.layers.Dense(8, activation="relu"), ', "")
     (tmp_path / "small.py").write_text(HASTY + smaller)

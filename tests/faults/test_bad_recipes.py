@@ -6,6 +6,7 @@ import re
 
 import pytest
 from support.cases import mostly_thorough
+from support.in_process import tfopt_here
 from support.real_process import TINY, Done, environment, make_project, tfopt
 
 GOOD = """\
@@ -174,7 +175,7 @@ def applied(tmp_path, recipe: str | bytes, *arguments: str, command: str = "appl
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
     data = recipe.encode() if isinstance(recipe, str) else recipe
     (project / "recipe.toml").write_bytes(data)
-    return tfopt(command, "recipe.toml", *arguments, cwd=project)
+    return tfopt_here(command, "recipe.toml", *arguments, cwd=project)
 
 
 def check_lines(done: Done) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.real_process import (
+    TIME_LIMIT_SECONDS,
     descendants,
     make_project,
     started,
@@ -86,7 +87,7 @@ def test_after_a_kill_while_the_cache_fills_nothing_is_left_and_the_next_run_is_
         wait_until("the cache to fill", filling(project))
         for victim in descendants(process):
             victim.kill()
-        process.wait(60)
+        process.wait(TIME_LIMIT_SECONDS)
     assert "killed by SIGKILL" in (project / "stdout.txt").read_text()
     assert cache_files(project) == []
     (project / "slow").unlink()

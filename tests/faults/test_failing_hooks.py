@@ -272,9 +272,9 @@ def test_a_loss_that_is_no_number_fails_the_run_naming_metric_and_epoch(
 def test_a_metric_that_is_missing_is_named_with_those_that_are_there(here, capsys):
     code = here(
         "apply", "recipe.toml", "--set", "plugins.fails.where=nowhere",
-        "--set", 'measure.quality.metric="val_los"',
+        "--set", 'measure.quality.metric="los"',
     )  # fmt: skip
     assert code == 2
     printed = capsys.readouterr().err
-    assert 'the training reports no "val_los"; did you mean "val_loss"?' in printed
+    assert 'the training reports no "los"; did you mean "loss"?' in printed
     assert "it reports: loss" in printed

@@ -54,7 +54,6 @@ SLOW = """
             callbacks=lambda: [keras.callbacks.LambdaCallback(on_train_batch_end=pause)],
         )
 """
-GONE_SECONDS = 30.0
 
 
 def command(folder):
@@ -99,7 +98,7 @@ def killed_after(project, folder, seconds, chance, *, within):
         victim = chance.choice(family)
         victim.kill()
         process.kill()
-        wait_until("all processes to be gone", lambda: not alive(family), GONE_SECONDS)
+        wait_until("all processes to be gone", lambda: not alive(family))
     newest = newest_in(project / folder)
     assert newest.damaged == ()
     if (project / folder / "writing.tmp").exists():

@@ -199,9 +199,7 @@ def test_require_faster_agrees_with_the_verdict_and_save_keeps_a_model(
         pairs = 4
         attribution = "off"
     """
-    # a training that validates traces a second function, in each of its runs
-    tiny = TINY.format(says="pass").replace("validation=(x, x[:, :1]), ", "")
-    project = make_project(tmp_path, recipe, tiny=tiny)
+    project = make_project(tmp_path, recipe, tiny=TINY.format(says="pass"))
     monkeypatch.chdir(project)
     code = run(
         ["apply", "recipe.toml", "-q", "--require", "faster", "--json", "-", "--save", "m.keras"]

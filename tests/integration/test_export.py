@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from support.in_process import InProcessRunner
-from support.real_process import environment, run, tfopt
+from support.real_process import environment, python, run, tfopt
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.records.variants import FULL, Turn, Variant
@@ -115,24 +115,13 @@ xla = false
 use = "mixed-precision"
 policy = "mixed_bfloat16"
 """
-# Refuses every module of tfopt, those of its plugins and workloads too.
-WITHOUT_TFOPT = """
-import runpy, sys
-
-class Blocks:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0].startswith("tfopt"):
-            raise ModuleNotFoundError(f"{name} is blocked")
-
-sys.meta_path.insert(0, Blocks())
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 
 def last_line_of(path: Path, *arguments: str, without_tfopt: bool) -> str:
-    program = ["-c", WITHOUT_TFOPT] if without_tfopt else []
-    done = run([sys.executable, *program, path, *arguments], cwd=path.parent)
+    if without_tfopt:
+        done = python(path, *arguments, cwd=path.parent, without_tfopt=True)
+    else:
+        done = run([sys.executable, path, *arguments], cwd=path.parent)
     assert done.code == 0, done.err
     return done.out.splitlines()[-1]
 

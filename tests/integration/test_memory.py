@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.real_process import environment, make_distribution, make_project, tfopt
+from support.real_process import make_distribution, make_project, tfopt
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def measured(folder, takes: str, *options: str):
     project = make_project(folder / "project", RECIPE, greedy=GREEDY.format(takes=takes))
     done = tfopt(
         "apply", "recipe.toml", "--quiet", "--json", "out.json", *options,
-        cwd=project, env=environment(PYTHONPATH=site),
+        cwd=project, site=site,
     )  # fmt: skip
     return done, json.loads((project / "out.json").read_text())
 

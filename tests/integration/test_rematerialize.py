@@ -74,7 +74,7 @@ def trained(folder: Path, build_model: Any, *beside: Any) -> tuple[Any, Any]:
     ("build_model", "beside"),
     [
         (residual, ()),
-        (frozen, (FrozenFeatures(),)),
+        pytest.param(frozen, (FrozenFeatures(),), marks=pytest.mark.thorough),
         pytest.param(with_dropout, (), marks=pytest.mark.thorough),
         pytest.param(residual, (GradientAccumulation(steps=2),), marks=pytest.mark.thorough),
     ],

@@ -64,7 +64,7 @@ def browse(folder: Path, *options: str) -> str:
     """What Chromium prints. Its sandbox is for pages of others, and refuses to run for root."""
     command = [str(BROWSER), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                f"--user-data-dir={folder / 'profile'}", *options]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     return done.stdout
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.cases import mostly_thorough
 from support.forked_command import runs_forked
 from support.private_run import WAYS
-from support.real_process import Done, environment, run, tfopt
+from support.real_process import Done, environment, python, run, tfopt
 
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.command_request import make_request
@@ -82,7 +82,10 @@ def check_losses_are_those_of_plain_python(folder: Path, name: str, text: str, *
     for place in ("plain", "ours"):
         (folder / place).mkdir()
         (folder / place / name).write_text(text)
-    plain = run([sys.executable, name], cwd=folder / "plain")
+    if how.get("imported"):
+        plain = python(folder / "plain" / name, cwd=folder / "plain")
+    else:
+        plain = run([sys.executable, name], cwd=folder / "plain")
     ours = tfopt("train", recipe_for(folder / "ours" / name), cwd=folder, **how)
     assert ours.code == plain.code == 0, ours.err
     assert histories(ours) == histories(plain)
@@ -352,6 +355,7 @@ loop_timing.MOST = loop_timing.FEWEST
 """
 
 
+@pytest.mark.thorough
 def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_path, monkeypatch):
     smaller = SMALL.replace('keras.layers.Dense(8, activation="relu"), ', "")
     (tmp_path / "small.py").write_text(HASTY + smaller)

@@ -57,7 +57,7 @@ class Environment:
         done = subprocess.run(
             [self.python, *map(str, arguments)],
             cwd=self.folder, env={**variables, "NO_COLOR": "1", "COLUMNS": "300"},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout
         return done.stdout

@@ -7,17 +7,19 @@ children of its own; so are the processes that the command starts. What both sav
 those of TensorFlow alone take 3 s of a core. Requests come on CONTROL as packets of JSON with
 descriptors: three streams, a socket on which the command's pid and its exit status are told, and
 those that the command is passed. A request may also be for the program that `tfopt_core` starts
-between itself and a run, where a test calls `tfopt_core` itself.
+between itself and a run, where a test calls `tfopt_core` itself, or for a Python script.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import importlib
 import io
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -63,6 +65,7 @@ def serve(control: socket.socket) -> None:
 
     for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED):
         importlib.import_module(name)
+    gc.freeze()  # a search for cycles would copy all of it in each fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
     control.send(b"ready")
     while True:
@@ -86,6 +89,8 @@ def _wait_for_command(request: dict[str, Any], descriptors: Sequence[int]) -> No
         os.chdir(request["folder"])
         if request["reaper"]:
             _become_reaper(request)
+        if request["script"]:
+            _become_script(request)
         _become_command(request)
     for descriptor in given:
         os.close(descriptor)
@@ -106,6 +111,34 @@ def _take(given: Sequence[int], numbers: Sequence[int]) -> None:
     for descriptor, number in zip(spare, numbers, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
+
+
+def _become_script(request: dict[str, Any]) -> NoReturn:
+    """Run a script as `python SCRIPT` does, without tfopt if that is asked for."""
+    path, *_ = request["arguments"]
+    if request["without_tfopt"]:
+        for name in [name for name in sys.modules if _is_tfopt(name)]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, WithoutTfopt())  # type: ignore[arg-type]
+    sys.path[:] = [str(Path(path).parent), *import_path]
+
+    def program() -> int:
+        runpy.run_path(path, run_name="__main__")
+        return 0
+
+    _run(program, request["arguments"], request["environment"])
+
+
+def _is_tfopt(name: str) -> bool:
+    return name.partition(".")[0].startswith("tfopt")
+
+
+class WithoutTfopt:
+    """Refuses every module of tfopt, those of its plugins and workloads too."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if _is_tfopt(name):
+            raise ModuleNotFoundError(f"{name} is blocked")
 
 
 def _become_command(request: dict[str, Any]) -> NoReturn:
@@ -156,6 +189,8 @@ def _run(
             code = program()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            if isinstance(end.code, str):
+                print(end.code, file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:

@@ -95,8 +95,27 @@ def start(
         environment = {**environment, "PYTHONPATH": str(site)}
     return _started(
         streams, arguments=list(arguments), folder=str(folder), environment=dict(environment),
-        passed=[], imported=imported, reaper=False, terminal=terminal,
+        passed=[], imported=imported, reaper=False, script=False, terminal=terminal,
         import_path=[] if site is None else [str(site)],
+    )  # fmt: skip
+
+
+def start_script(
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    *,
+    without_tfopt: bool,
+) -> ForkedCommand:
+    """Start a Python script with its arguments.
+
+    :param streams: the descriptors of its three standard streams.
+    :param without_tfopt: nothing of tfopt can be imported.
+    """
+    return _started(
+        streams, arguments=list(words), folder=str(folder), environment=dict(environment),
+        passed=[], reaper=False, script=True, without_tfopt=without_tfopt,
     )  # fmt: skip
 
 
@@ -126,6 +145,7 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
         return _started(
             [null.fileno(), out, err, *passed], arguments=list(command[place[0] + 1 :]),
             folder=os.getcwd(), environment=environment, passed=passed, imported=True, reaper=True,
+            script=False,
         )  # fmt: skip
 
 

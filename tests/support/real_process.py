@@ -66,15 +66,33 @@ def tfopt(
     env = dict(env or environment())
     if not forked_command.can_be_forked(env):
         return tfopt_anew(*arguments, cwd=cwd, env=env)
+    words = [str(argument) for argument in arguments]
+    return _ended(
+        lambda streams: forked_command.start(words, cwd, env, streams, imported=imported, site=site)
+    )
+
+
+def python(script: Path, *arguments: str, cwd: Path, without_tfopt: bool = False) -> Done:
+    """Run a script to its end as plain Python does, forked as `tfopt` above.
+
+    :param without_tfopt: as where tfopt is not installed.
+    """
+    words = [str(script), *arguments]
+    return _ended(
+        lambda streams: forked_command.start_script(
+            words, cwd, environment(), streams, without_tfopt=without_tfopt
+        )
+    )
+
+
+def _ended(start: Callable[[list[int]], forked_command.ForkedCommand]) -> Done:
+    """Start a process with these streams. Return how it ended, and what it wrote."""
     with (
         open(os.devnull) as null,
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as err,
     ):
-        streams = [file.fileno() for file in (null, out, err)]
-        process = forked_command.start(
-            [str(a) for a in arguments], cwd, env, streams, imported=imported, site=site
-        )
+        process = start([file.fileno() for file in (null, out, err)])
         try:
             code = process.wait(TIME_LIMIT_SECONDS)
         finally:
@@ -209,7 +227,8 @@ def make_distribution(
     return site
 
 
-# A workload of 40 examples that trains in a moment; `says` is code that its build runs first.
+# A workload of 40 examples that trains in a moment, without validation, which would trace another
+# function in each process; `says` is code that its build runs first.
 TINY = """
     import keras
     import numpy as np
@@ -221,8 +240,8 @@ TINY = """
         def build_model():
             return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
         return Workload(
-            train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
-            optimizer="sgd", loss="mse", baseline="a line through points",
+            train=(x, x[:, :1]), build_model=build_model, optimizer="sgd", loss="mse",
+            baseline="a line through points",
         )
 """
 TINY_RECIPE = """

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from support.plugin_drive import machine_with
+from tfopt_data.service_local import LocalService
 
-from tfopt_core import TrainingOptions
+from tfopt_core import PluginRefused, TrainingOptions
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.contract import implementations
@@ -57,10 +58,16 @@ def test_a_loop_without_fit_is_reached_by_what_is_set_before_its_model_or_rewrit
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", [name for name, row in rows().items() if row[3] in ("yes", "no")])
-def test_what_several_replicas_refuse_is_in_the_table(name: str) -> None:
+def test_what_several_replicas_refuse_is_in_the_table(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a plugin refuses because of replicas, it keeps as its reason for `report_effect`."""
     import numpy as np
 
+    def start(*_: Any) -> Any:
+        raise PluginRefused("the processes of a service would be started")
+
+    monkeypatch.setattr(LocalService, "start", start)
     plugin = OURS[name](**NEEDED.get(name, {}))
     run = make_run(replicas=2, machine=machine_with((8, 0)), batch_size=4)
     hooks = set(implementations(plugin))

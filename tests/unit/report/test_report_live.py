@@ -129,7 +129,7 @@ def test_the_view_ends_when_the_measurement_raises() -> None:
     assert "\x1b[?25h" in stream.getvalue()
     for thread in threading.enumerate():
         if type(thread).__name__ == "_RefreshThread":
-            thread.join(timeout=5)
+            thread.join(timeout=60)
             assert not thread.is_alive()
 
 

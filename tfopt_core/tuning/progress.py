@@ -11,9 +11,11 @@ from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial
 
 @attrs.frozen
 class SearchPhase:
-    """A part of the search begins that is no trial, such as a diagnosis; `text` says which."""
+    """A part of the search begins that is no trial, such as a diagnosis; `text` says which. A
+    `minor` one is a part of that."""
 
     text: str
+    minor: bool = False
 
 
 @attrs.frozen

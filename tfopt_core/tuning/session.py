@@ -96,8 +96,10 @@ class TuneSession:
         :raises InputError: if there is nothing to resume, or the workload cannot be built.
         :raises TfoptError: if the baseline cannot be trained.
         """
-        journal = self._journal()
-        with held(journal.path.parent):
+        facts = self._facts()
+        stopped = self._stopped(facts) if self.asked.resuming else None
+        with held(self._request.folder):
+            journal = self._journal(facts, stopped)
             search = self._search(journal)
             search.go()
             searched = self._elapsed()
@@ -120,19 +122,29 @@ class TuneSession:
 
     # The search
 
-    def _journal(self) -> Journal:
-        """Return the journal of a new search, or of the one to resume."""
-        asked, folder = self.asked, self.asked.request.folder
-        facts = self._facts()
-        searches = read_searches(folder.parent)
-        alike = tuple(one for one in searches if dict(one.facts) == facts and one.trials)
-        if not asked.resuming:
-            return Journal.begin(folder, asked.target, facts, () if asked.fresh else alike)
-        stopped = _stopped(searches, asked.target, facts)
-        self._request = attrs.evolve(self._request, folder=folder.parent / stopped.id)
+    def _stopped(self, facts: Mapping[str, str]) -> SearchRecord:
+        """Return the search to resume, whose folder is now that of the request.
+
+        :raises InputError: if there is none, or what it depends on has changed; names what.
+        """
+        searches = read_searches(self._request.folder.parent)
+        stopped = _newest_stopped(searches, self.asked.target, facts)
+        folder = self._request.folder.parent / stopped.id
+        self._request = attrs.evolve(self._request, folder=folder)
         self._earlier_seconds = stopped.seconds
-        earlier = tuple(one for one in alike if one.id != stopped.id)
-        return Journal.resume(self._request.folder, stopped, earlier)
+        return stopped
+
+    def _journal(self, facts: Mapping[str, str], stopped: SearchRecord | None) -> Journal:
+        """Return the journal of a new search, or of the stopped one, which this process holds."""
+        folder = self._request.folder
+        earlier = tuple(
+            one
+            for one in read_searches(folder.parent)
+            if one.facts == facts and one.trials and one.id != folder.name and not self.asked.fresh
+        )
+        if stopped is None:
+            return Journal.begin(folder, self.asked.target, facts, earlier)
+        return Journal.resume(folder, stopped, earlier)
 
     def _facts(self) -> dict[str, str]:
         """Return what all trials depend on: equal facts mean that a trial would come out alike."""
@@ -173,10 +185,10 @@ class TuneSession:
                     folder=searched.folder / "diagnosis",
                 )  # fmt: skip
                 self.observer(SearchPhase("diagnosing what bounds a step"))
-                self.deadline.begin()
+                self.deadline.lift()
                 diagnosed = diagnose(
                     request, self.runner, installed,
-                    lambda phase: self.observer(SearchPhase(phase)), quick=True,
+                    lambda phase: self.observer(SearchPhase(phase, minor=True)), quick=True,
                 )  # fmt: skip
                 journal.add_look(stack, diagnosed)
             self._baseline = self._baseline or diagnosed.baseline
@@ -286,7 +298,7 @@ def _nothing(search: GreedySearch) -> str:
     return f"nothing helps here: {tried} plugins were tried and none stays; that took {took}"
 
 
-def _stopped(
+def _newest_stopped(
     searches: Sequence[SearchRecord], target: str, facts: Mapping[str, str]
 ) -> SearchRecord:
     """Return the newest search of a target that was stopped.

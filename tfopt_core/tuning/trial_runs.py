@@ -32,7 +32,7 @@ from tfopt_core.workers.spawn import Runner
 # A run of a trial is cut after this many seconds of timed steps.
 RUN_SECONDS = 6.0
 # One process of a trial may take this share of the budget, and at least so many seconds.
-PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 60.0
+PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
 
 
 class _Ended(Exception):

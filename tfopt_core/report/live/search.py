@@ -167,7 +167,7 @@ def render_search(state: SearchState, now: float) -> RenderableType:
 def search_lines(event: SearchEvent) -> Iterator[str]:
     """Yield the lines to print for an event: what bounds a step, and one line a trial."""
     match event:
-        case SearchPhase():
+        case SearchPhase(minor=False):
             yield plain(event.text)
         case BoundsFound():
             on = f"with {', '.join(event.bound.stack)}: " if event.bound.stack else ""

@@ -74,7 +74,7 @@ class Journal:
         """
         own = SearchRecord(id=folder.name, target=target, facts=facts, trials={}, looks={})
         journal = cls(folder / JOURNAL_FILE, own, earlier)
-        journal._write({"begin": {"version": VERSION, "target": target, "facts": dict(facts)}})
+        journal.write_entry({"begin": {"version": VERSION, "target": target, "facts": dict(facts)}})
         return journal
 
     @classmethod
@@ -83,7 +83,7 @@ class Journal:
     ) -> Journal:
         """Go on with the journal of a search that was stopped."""
         journal = cls(folder / JOURNAL_FILE, own, earlier, added=set(own.trials))
-        journal._write({"resumed": True})
+        journal.write_entry({"resumed": True})
         return journal
 
     @staticmethod
@@ -111,7 +111,7 @@ class Journal:
         """
         if key not in self._added:
             self._added.add(key)
-            self._write({"trial": {"key": key, **_converter.unstructure(trial)}})
+            self.write_entry({"trial": {"key": key, **_converter.unstructure(trial)}})
 
     def looked(self, stack: tuple[TunedPlugin, ...]) -> Diagnosed | None:
         """Return the diagnosis of a stack that was made before, None if there is none."""
@@ -129,16 +129,20 @@ class Journal:
         :raises StoreError: if it cannot be written.
         """
         look = {"key": _digest(_plain(stack)), "diagnosed": _converter.unstructure(diagnosed)}
-        self._write({"look": look})
+        self.write_entry({"look": look})
 
     def end(self, proof: str) -> None:
         """Note that the search is over.
 
         :param proof: the id of the measurement of its winner, "" for none.
         """
-        self._write({"end": {"proof": proof}})
+        self.write_entry({"end": {"proof": proof}})
 
-    def _write(self, entry: Mapping[str, Any]) -> None:
+    def write_entry(self, entry: Mapping[str, Any]) -> None:
+        """Write one line, after a torn one was cut off, and wait until it is on the disk.
+
+        :raises StoreError: if it cannot be written.
+        """
         line = json.dumps(entry).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

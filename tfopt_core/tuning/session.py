@@ -258,14 +258,16 @@ class TuneSession:
 
 
 def proof_recipe(recipe: Recipe, stack: Stack, asked: TuneRequest, seconds: float) -> Recipe:
-    """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it.
+    """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it, with as
+    many pairs as the budget holds.
 
     :param seconds: what the search has left of the budget.
     """
     budget = max(seconds, LEAST_PROOF_SHARE * asked.budget)
     measured = attrs.evolve(
-        recipe.measure, budget_seconds=budget, attribution="off", objective=asked.objective
-    )
+        recipe.measure, pairs="auto", budget_seconds=budget, attribution="off",
+        objective=asked.objective,
+    )  # fmt: skip
     entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)
     return attrs.evolve(recipe, plugins=entries, measure=measured, path=asked.proof_path)
 

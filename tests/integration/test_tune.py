@@ -54,8 +54,10 @@ RECIPE = """
     [measure]
     pairs = 4
     [tune]
-    budget = "5m"
+    budget = "4m"
 """
+# What is tried, so that a search is short.
+TRIED = ("--plugin", "cache", "--plugin", "materialize")
 # A plugin of a third party that targets input, and breaks in its hook.
 BREAKS = """
     import attrs
@@ -98,7 +100,8 @@ def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_p
     site = make_distribution(
         tmp_path / "site", "breaking", {"breaks": "breaking:Breaks"}, breaking=BREAKS
     )
-    done = tfopt("tune", "recipe.toml", "--json", "found.json", cwd=folder, site=site)
+    search = ("tune", "recipe.toml", *TRIED, "--plugin", "breaks")
+    done = tfopt(*search, "--json", "found.json", cwd=folder, site=site)
     assert done.code == 0, done.err
     found = json.loads((folder / "found.json").read_text())
     stack = [one["name"] for one in found["stack"]]
@@ -122,7 +125,7 @@ def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_p
     plan = json.loads((folder / "plan.json").read_text())
     assert [one["name"] for one in plan["plan"]["plugins"]] == stack
 
-    again = tfopt("tune", "recipe.toml", "--json", "again.json", cwd=folder, site=site)
+    again = tfopt(*search, "--json", "again.json", cwd=folder, site=site)
     assert again.code == 0, again.err
     second = json.loads((folder / "again.json").read_text())
     assert second["begun_from"] == [found["id"]]
@@ -135,14 +138,14 @@ def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_p
 
 def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path):
     folder = project(tmp_path)
-    with started("tune", "recipe.toml", cwd=folder) as process:
+    with started("tune", "recipe.toml", *TRIED, cwd=folder) as process:
         wait_until("a first trial", lambda: trials(folder))
         begun = descendants(process)
         signal_once(process, signal.SIGKILL)
         process.wait()
     wait_until("the end of its processes", lambda: not alive(begun))
     before = trials(folder)
-    done = tfopt("tune", "recipe.toml", "--resume", "--json", "found.json", cwd=folder)
+    done = tfopt("tune", "recipe.toml", *TRIED, "--resume", "--json", "found.json", cwd=folder)
     assert done.code == 0, done.err
     found = json.loads((folder / "found.json").read_text())
     assert found["resumed"] == 1
@@ -158,7 +161,7 @@ def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path)
 
 def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
     folder = project(tmp_path)
-    with started("tune", "recipe.toml", "--json", "found.json", cwd=folder) as process:
+    with started("tune", "recipe.toml", *TRIED, "--json", "found.json", cwd=folder) as process:
         wait_until("a trial that is in", lambda: [
             one for one in trials(folder) if one["outcome"] == "in"
         ])  # fmt: skip
@@ -184,7 +187,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
 def test_what_it_cannot_search_for_is_refused_before_anything_runs(change, said, tmp_path):
     folder = project(tmp_path)
     path = folder / "recipe.toml"
-    path.write_text(path.read_text().replace('[tune]\nbudget = "5m"', textwrap.dedent(change)))
+    path.write_text(path.read_text().replace('[tune]\nbudget = "4m"', textwrap.dedent(change)))
     done = tfopt("tune", "recipe.toml", cwd=folder)
     assert done.code == 2
     assert said in done.err

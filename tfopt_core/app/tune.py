@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import attrs
 
 from tfopt_core.app.command_request import make_request, new_id, seconds_of
-from tfopt_core.errors import InputError, RecipeError
+from tfopt_core.errors import InputError, RecipeError, did_you_mean
 from tfopt_core.files import write_text
 from tfopt_core.recipe import Objective, TuneSpec, shipped_recipes
 
@@ -25,6 +25,7 @@ TUNE_FOLDER = "tune"
 class TuneOptions:
     """The options of `tfopt tune`.
 
+    :param plugins: the only plugins to try; empty for all that are installed.
     :param write_to: the file of the winner's recipe; None for NAME.tuned.toml.
     :param fresh: whether to begin from nothing, whatever earlier searches have left.
     """
@@ -32,6 +33,7 @@ class TuneOptions:
     target: str
     overrides: tuple[str, ...] = ()
     budget: str | None = None
+    plugins: tuple[str, ...] = ()
     write_to: Path | None = None
     json_path: Path | None = None
     resuming: bool = False
@@ -58,6 +60,7 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
 
     if options.resuming and options.fresh:
         raise InputError("--resume goes on with a search and --fresh begins anew; give one of them")
+    _check_known(options.plugins)
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     given = None if options.budget is None else seconds_of("--budget", options.budget)
     request, results = make_request(
@@ -76,7 +79,8 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
                 request, plugins=(), observers=(), folder=results / TUNE_FOLDER / new_id()
             ),
             target=options.target, own=own, objective=objective, budget=budget,
-            installed=inspect_plugins(), proof_path=path.absolute(),
+            installed=inspect_plugins(), only=frozenset(options.plugins),
+            proof_path=path.absolute(),
             resuming=options.resuming, fresh=options.fresh,
         )  # fmt: skip
         deadline = ProcessDeadline(limit or process_seconds(budget))
@@ -90,6 +94,16 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
                 measuring=view.measuring,
             ).go()  # fmt: skip
     return written(result, request, path)
+
+
+def _check_known(plugins: tuple[str, ...]) -> None:
+    from tfopt_core.hooks.installed.discovery import registrations
+
+    known = registrations()
+    for name in plugins:
+        if name not in known:
+            hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
+            raise InputError(f'--plugin: no plugin is named "{name}"; {hint}')
 
 
 def written(result: TuneResult, request: Request, path: Path) -> TuneResult:

@@ -19,6 +19,10 @@ from tfopt_core.cli.options import debug_option, json_option, set_option
     help="How long search and proof may take: 15m, 1h; the recipe's, or 15m, by default.",
 )  # fmt: skip
 @click.option(
+    "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=candidates.plugins,
+    help="Try this plugin and none that is not named; may be repeated.",
+)  # fmt: skip
+@click.option(
     "--write", "write_to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Where the winner's recipe goes, in place of NAME.tuned.toml.",
 )  # fmt: skip

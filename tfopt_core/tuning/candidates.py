@@ -49,18 +49,23 @@ def search_space(
     own: Mapping[str, Mapping[str, Any]],
     objective: Objective,
     is_script: bool,
+    only: frozenset[str] = frozenset(),
 ) -> SearchSpace:
     """Return what is worth trying on top of the diagnosed stack.
 
     :param installed: all plugins, as read in a guarded process.
     :param proposing: the plugins that answer a diagnosis with settings or with nothing.
     :param own: the settings of the plugins that the recipe names, which are always tried, first.
+    :param only: the plugins that the user wants to be tried, and no others; empty for all.
     """
     suggested = {one.plugin: one for one in diagnosed.suggestions}
     silent = {one.plugin: one.cause for one in diagnosed.silent}
     candidates, not_tried = [], []
     for info in installed:
         if info.name in diagnosed.stack:
+            continue
+        if only and info.name not in only:
+            not_tried.append(NotTried(plugin=info.name, reason="--plugin does not name it"))
             continue
         settings = own.get(info.name)
         why = _why_never(info, objective, is_script=is_script, named=settings is not None)

@@ -50,6 +50,7 @@ class TuneRequest:
     :param request: the request of the recipe without plugins; its folder is that of a new search.
     :param target: what the user named, by which `--resume` finds the search again.
     :param own: the settings of the plugins that the recipe names.
+    :param only: the only plugins to try; empty for all that are installed.
     :param resuming: go on with the newest search of this target that was stopped.
     :param fresh: begin from nothing, whatever earlier searches have left.
     :param proof_path: where the winner's recipe will lie.
@@ -62,6 +63,7 @@ class TuneRequest:
     budget: float
     installed: tuple[PluginInfo, ...]
     proof_path: Path
+    only: frozenset[str] = frozenset()
     resuming: bool = False
     fresh: bool = False
 
@@ -199,7 +201,8 @@ class TuneSession:
             )
             space = search_space(
                 diagnosed, installed, proposing=proposing, own=self.asked.own,
-                objective=self.asked.objective, is_script=self._request.recipe.workload.is_script,
+                objective=self.asked.objective, only=self.asked.only,
+                is_script=self._request.recipe.workload.is_script,
             )  # fmt: skip
             return SearchLook(bound, space)
 

@@ -105,6 +105,15 @@ def test_for_memory_what_targets_memory_is_tried():
     assert tried(space) == ["remat"]
 
 
+def test_only_the_plugins_that_are_asked_for_are_tried():
+    space = search_space(
+        make_diagnosed(), [info("a"), info("b")], proposing=frozenset(), own={}, objective="time",
+        is_script=False, only=frozenset(["b"]),
+    )  # fmt: skip
+    assert tried(space) == ["b"]
+    assert why_not(space) == {"a": "--plugin does not name it"}
+
+
 def test_each_installed_plugin_is_either_tried_or_named_with_a_reason():
     infos = [info("a"), info("b", targets=()), info("c", targets=("input",))]
     space = space_of(*infos, proposing=["c"])

@@ -106,14 +106,14 @@ def _heading(result: TuneResult) -> Iterator[str]:
     )
     yield ""
     proof = result.proof
-    if proof is None:
-        yield "Not proved: the search was interrupted before the fresh pairs, so no gain is known."
+    if proof is None or proof.interrupted:
+        yield "Not proved: interrupted before the fresh pairs were done, so no gain is known."
     else:
         yield f"By fresh pairs, measured as {proof.id}: {proof.comparison.headline}."
         if proof.comparison.quality is not None:
             yield f"{proof.comparison.quality.statement}."
     if result.statement:
-        yield f"{result.statement}."
+        yield f"{result.statement[0].upper()}{result.statement[1:]}."
     for bound in result.bounds:
         on = f"with {', '.join(bound.stack)}" if bound.stack else "without plugins"
         yield f"What bounds a step {on}: {bound.sentence}."
@@ -129,8 +129,11 @@ def _machine(machine: Mapping[str, Any]) -> str:
 def _label(trial: StackTrial) -> str:
     if trial.outcome is TrialOutcome.DROPPED:
         return "tried and taken out again"
-    on = ", ".join(one.name for one in trial.without) if trial.action == "add" else ""
-    return f"tried on top of {on}, {trial.outcome}" if on else f"tried, {trial.outcome}"
+    on = ", ".join(one.name for one in trial.stack if one.name != trial.plugin)
+    place = f" on top of {on}" if on else ""
+    if trial.replaces:
+        place += f" in place of {', '.join(trial.replaces)}"
+    return f"tried{place}, {trial.outcome}"
 
 
 def _reason(trial: StackTrial) -> str:

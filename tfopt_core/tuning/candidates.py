@@ -56,7 +56,8 @@ def search_space(
     :param installed: all plugins, as read in a guarded process.
     :param proposing: the plugins that answer a diagnosis with settings or with nothing.
     :param own: the settings of the plugins that the recipe names, which are always tried, first.
-    :param only: the plugins that the user wants to be tried, and no others; empty for all.
+    :param only: the plugins that the user wants to be tried, all of them and no others; empty for
+        those that are worth it.
     """
     suggested = {one.plugin: one for one in diagnosed.suggestions}
     silent = {one.plugin: one.cause for one in diagnosed.silent}
@@ -67,14 +68,18 @@ def search_space(
         if only and info.name not in only:
             not_tried.append(NotTried(plugin=info.name, reason="--plugin does not name it"))
             continue
+        suggestion = suggested.get(info.name)
         settings = own.get(info.name)
+        if settings is None and info.name in only:
+            settings = {} if suggestion is None else suggestion.settings
         why = _why_never(info, objective, is_script=is_script, named=settings is not None)
         if not why and settings is None:
             why = silent.get(info.name, "")
-        suggestion = suggested.get(info.name)
         bound = _bound_of(info, diagnosed, objective)
         if suggestion is not None:
             bound = float("inf") if suggestion.bound is None else suggestion.bound
+        if settings is not None:
+            bound = float("inf")  # what the user names is tried, whatever a diagnosis says
         if not why and settings is None and suggestion is None:
             why = _why_not(info, diagnosed, proposing, bound, objective)
         if why:

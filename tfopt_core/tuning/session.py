@@ -188,9 +188,12 @@ class TuneSession:
                 )  # fmt: skip
                 self.observer(SearchPhase("diagnosing what bounds a step"))
                 self.deadline.lift()
+                # the first look decides what is tried, so it is worth its minute; a script's quick one
+                # compares loops, which the other does not
+                quick = bool(stack) or request.recipe.workload.is_script
                 diagnosed = diagnose(
                     request, self.runner, installed,
-                    lambda phase: self.observer(SearchPhase(phase, minor=True)), quick=True,
+                    lambda phase: self.observer(SearchPhase(phase, minor=True)), quick=quick,
                 )  # fmt: skip
                 journal.add_look(stack, diagnosed)
             self._baseline = self._baseline or diagnosed.baseline

@@ -68,6 +68,8 @@ def test_the_recipes_own_plugins_come_first_with_their_settings():
     )  # fmt: skip
     assert tried(space) == ["mine", "a"]
     assert space.candidates[0].settings == {"size": 3}
+    # so that no bound keeps the search from trying it
+    assert space.candidates[0].bound == float("inf")
 
 
 def test_another_training_algorithm_is_searched_by_time_to_target_only():
@@ -105,12 +107,13 @@ def test_for_memory_what_targets_memory_is_tried():
     assert tried(space) == ["remat"]
 
 
-def test_only_the_plugins_that_are_asked_for_are_tried():
+def test_only_the_plugins_that_are_asked_for_are_tried_whatever_a_diagnosis_says():
     space = search_space(
-        make_diagnosed(), [info("a"), info("b")], proposing=frozenset(), own={}, objective="time",
-        is_script=False, only=frozenset(["b"]),
+        make_diagnosed(), [info("a"), info("b", targets=())], proposing=frozenset(["b"]), own={},
+        objective="time", is_script=False, only=frozenset(["b"]),
     )  # fmt: skip
     assert tried(space) == ["b"]
+    assert space.candidates[0].bound == float("inf")
     assert why_not(space) == {"a": "--plugin does not name it"}
 
 

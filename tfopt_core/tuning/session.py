@@ -188,8 +188,8 @@ class TuneSession:
                 )  # fmt: skip
                 self.observer(SearchPhase("diagnosing what bounds a step"))
                 self.deadline.lift()
-                # the first look decides what is tried, so it is worth its minute; a script's quick one
-                # compares loops, which the other does not
+                # the first look decides what is tried, so it is worth its minute; the quick one of
+                # a script compares loops, which the other does not
                 quick = bool(stack) or request.recipe.workload.is_script
                 diagnosed = diagnose(
                     request, self.runner, installed,

@@ -22,7 +22,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import measure
-from tfopt_core.recipe import Objective, PluginEntry, Recipe
+from tfopt_core.recipe import Objective
 from tfopt_core.records.results import Results
 from tfopt_core.records.tuning import BoundStep, TuneResult
 from tfopt_core.statistics.wording import seconds_in_words
@@ -33,14 +33,11 @@ from tfopt_core.trials.request import Request
 from tfopt_core.tuning.candidates import proposing_plugins, search_space
 from tfopt_core.tuning.journal import Journal, SearchRecord, read_searches
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
-from tfopt_core.tuning.repayment import saved_seconds, trainings_to_repay
+from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, proof_recipe, proved
 from tfopt_core.tuning.search import GreedySearch, SearchLook
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.trial_runs import ProcessDeadline, TrialRunner
 from tfopt_core.workers.spawn import Runner
-
-# The fresh pairs get what the search has left of the budget, and at least this share of it.
-LEAST_PROOF_SHARE = 0.25
 
 
 @attrs.frozen(kw_only=True)
@@ -224,7 +221,10 @@ class TuneSession:
     def _proof(self, stack: Stack, seconds: float) -> Results:
         """Measure the winner against the baseline by pairs that the search has not seen."""
         asked = self.asked
-        recipe = proof_recipe(self._request.recipe, stack, asked, seconds)
+        recipe = proof_recipe(
+            self._request.recipe, stack, objective=asked.objective, path=asked.proof_path,
+            seconds=max(seconds, LEAST_PROOF_SHARE * asked.budget),
+        )  # fmt: skip
         plugins = TrialRunner(
             request=self._request, runner=self.runner, objective=asked.objective,
             deadline=self.deadline, seed=0,
@@ -261,41 +261,6 @@ class TuneSession:
             why_ended=search.why_ended,
             warnings=tuple(search.warnings),
         )
-
-
-def proof_recipe(recipe: Recipe, stack: Stack, asked: TuneRequest, seconds: float) -> Recipe:
-    """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it, with as
-    many pairs as the budget holds.
-
-    :param seconds: what the search has left of the budget.
-    """
-    budget = max(seconds, LEAST_PROOF_SHARE * asked.budget)
-    measured = attrs.evolve(
-        recipe.measure, pairs="auto", budget_seconds=budget, attribution="off",
-        objective=asked.objective,
-    )  # fmt: skip
-    entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)
-    return attrs.evolve(recipe, plugins=entries, measure=measured, path=asked.proof_path)
-
-
-def proved(result: TuneResult, proof: Results) -> TuneResult:
-    """Return the result with its proof, and after how many trainings the search is repaid."""
-    saved = saved_seconds(proof)
-    cost = result.search_seconds + proof.seconds
-    repaid = trainings_to_repay(cost, saved)
-    took = f"the search took {result.search_seconds:.0f} s and its proof {proof.seconds:.0f} s"
-    if repaid is None:
-        statement = f"{took}; no gain of a whole training is shown that would repay them"
-    else:
-        trainings = "1 training" if repaid == 1 else f"{repaid:,} trainings"
-        statement = f"{took}; {trainings} of this length repay them ({saved:.3g} s saved by each)"
-    return attrs.evolve(
-        result, proof=proof, proof_seconds=proof.seconds, saved_seconds=saved,
-        repaid_after=repaid, statement=statement,
-        interrupted=proof.interrupted,
-        why_ended="interrupted among the fresh pairs; --resume makes them anew"
-        if proof.interrupted else result.why_ended,
-    )  # fmt: skip
 
 
 def _nothing(search: GreedySearch) -> str:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.measurement.progress import Observer
+from tfopt_core.tuning.progress import SearchObserver
 
 
 class View(Protocol):
@@ -25,3 +26,6 @@ class View(Protocol):
 
     def written(self, draft: Draft, path: Path) -> None:
         """Show that the proposal was written to this file."""
+
+    def searching(self) -> AbstractContextManager[SearchObserver]:
+        """Return the observer of a search, to be entered before it."""

@@ -26,6 +26,7 @@ from tfopt_core.cli.runs import runs
 from tfopt_core.cli.schema import schema
 from tfopt_core.cli.selftest import selftest
 from tfopt_core.cli.train import train
+from tfopt_core.cli.tune import tune
 from tfopt_core.errors import TfoptError
 from tfopt_core.version import __version__
 
@@ -43,8 +44,8 @@ def cli() -> None:
 
 
 for command in (
-    apply, train, launch, plan, diagnose, export, runs, report, compare, plugins, recipes, init,
-    schema, doctor, selftest, completion,
+    apply, train, tune, launch, plan, diagnose, export, runs, report, compare, plugins, recipes,
+    init, schema, doctor, selftest, completion,
 ):  # fmt: skip
     cli.add_command(command)
 

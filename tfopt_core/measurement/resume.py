@@ -26,7 +26,7 @@ from tfopt_core.trials.request import Request, with_prepared
 from tfopt_core.workers.spawn import Runner
 
 # Keys of a recipe that do not change what is measured.
-LABELS = ("name", "description")
+LABELS = ("name", "description", "tune")
 
 
 def resume(
@@ -147,7 +147,7 @@ def recipe_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tup
     return tuple(
         f"recipe: {key} was {_in_words(old.get(key))}, is {_in_words(new.get(key))}"
         for key in dict.fromkeys((*old, *new))
-        if old.get(key) != new.get(key) and key not in LABELS
+        if old.get(key) != new.get(key) and key.partition(".")[0] not in LABELS
     )
 
 

@@ -226,15 +226,55 @@ class MeasureSpec(Table):
     )
 
 
+# What the search of settings and options will read; until it is there, none is ignored silently.
+SETTINGS_KEYS = ("sampler", "pruner", "trials", "options")
+# What `tfopt tune` may search for; the last one only together with settings.
+TUNE_OBJECTIVES = (*get_args(Objective), "quality")
+
+
+@attrs.frozen
+class TuneSpec(Table):
+    """How `tfopt tune` searches. `budget_seconds` is the TOML key `budget`.
+
+    An `objective` of None is that of the measurement.
+    """
+
+    objective: str | None = attrs.field(
+        default=None, validator=Checked(checks.choice(*TUNE_OBJECTIVES))
+    )
+    budget_seconds: float = attrs.field(
+        default=900.0, validator=Checked(checks.duration, key="budget"), converter=_as_float
+    )
+    sampler: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    pruner: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    trials: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
+    options: Mapping[str, Any] = attrs.field(
+        factory=dict, validator=Checked(checks.free_table), hash=False
+    )
+
+    @classmethod
+    def rules(cls, given: Set[str]) -> Iterable[Fault]:
+        """Yield a fault for each key of the search of settings, which is not there yet."""
+        for key in SETTINGS_KEYS:
+            if key in given:
+                yield Fault(
+                    "this is for the search of settings and options, which this version of tfopt "
+                    "does not have: it searches stacks",
+                    "remove it",
+                    at=(key,),
+                )
+
+
 @attrs.frozen
 class Recipe(Table):
-    """A workload, the stack of plugins in order, and how to measure."""
+    """A workload, the stack of plugins in order, how to measure, and how to search."""
 
     name: str = attrs.field(validator=Checked(checks.word))
     workload: WorkloadSpec = attrs.field(validator=Nested(WorkloadSpec))
     description: str = attrs.field(default="", validator=Checked(checks.text))
     plugins: tuple[PluginEntry, ...] = ()
     measure: MeasureSpec = attrs.field(factory=MeasureSpec, validator=Nested(MeasureSpec))
+    tune: TuneSpec | None = attrs.field(default=None, validator=Nested(TuneSpec))
     path: Path | None = None
 
     @classmethod
@@ -257,15 +297,15 @@ class Recipe(Table):
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain data for JSON, in the form of a recipe file."""
         data = {**super().to_dict(), "plugins": [entry.to_dict() for entry in self.plugins]}
-        order = ("name", "description", "workload", "plugins", "measure")
+        order = ("name", "description", "workload", "plugins", "measure", "tune")
         return {key: data[key] for key in order if key in data}
 
     def sha256(self) -> str:
         """Return the hash of the recipe, after `extends` and `--set`.
 
-        Comments, the order of keys, the file's place and the two labels (name and description)
-        do not count; the order of the stack does. Raises ValueError for a plugin setting that
-        is nan or infinite; a recipe that was read has none.
+        Comments, the order of keys, the file's place, the two labels (name and description) and
+        `[tune]` do not count; the order of the stack does. Raises ValueError for a plugin setting
+        that is nan or infinite; a recipe that was read has none.
         """
         data = self.to_dict()
         meaning = {key: data[key] for key in ("workload", "plugins", "measure")}

@@ -64,6 +64,13 @@ DESCRIPTIONS = {
     "measure.target.at_least": "The target is reached once the metric is this high.",
     "measure.target.at_most": "The target is reached once the metric is this low.",
     "measure.objective": "Which contrast is the headline: of time, peak memory or time to target.",
+    "tune": "How `tfopt tune` searches.",
+    "tune.objective": "What is searched for; that of the measurement by default.",
+    "tune.budget": 'Approximate time of the search and its proof: "15m", "1h", or seconds.',
+    "tune.sampler": "For the search of settings, which is not there yet: refused.",
+    "tune.pruner": "For the search of settings, which is not there yet: refused.",
+    "tune.trials": "For the search of settings, which is not there yet: refused.",
+    "tune.options": "For the search of options, which is not there yet: refused.",
 }
 
 # Keys of which a table has exactly one.

@@ -10,6 +10,7 @@ from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.report.first_contact import render_look, render_written
 from tfopt_core.report.live.display import LiveObserver, make_observer
 from tfopt_core.report.live.phases import make_phases
+from tfopt_core.report.live.search import LiveSearch, make_search_observer
 from tfopt_core.report.style.console import make_console
 
 
@@ -30,6 +31,10 @@ class Terminal:
     def measuring(self) -> LiveObserver:
         """Return the live view of a measurement, to be entered before it."""
         return make_observer(self.console, quiet=self.quiet)
+
+    def searching(self) -> LiveSearch:
+        """Return the live view of a search, to be entered before it."""
+        return make_search_observer(self.console, quiet=self.quiet)
 
     def look(self, draft: Draft) -> None:
         """Print what a look at a script found and proposes."""

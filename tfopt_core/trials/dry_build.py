@@ -37,6 +37,8 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     """
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
     workload = load(job)
+    # before any plugin has touched the model, and at the same moment as the stack's
+    baseline_estimate = estimated(job, workload) if task.quick and task.follows else None
     resolved = resolve_all(job, workload)
     job = attrs.evolve(job, plugins=resolved.plugins)
     built = build(job, workload)
@@ -76,6 +78,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         gpus=job.machine.gpus,
         warnings=_warnings(workload, built),
         training_seconds=training_seconds(job, workload) if task.estimate else None,
+        baseline_estimate=baseline_estimate,
         stack_estimate=estimated(job, workload, stacked=True) if task.quick else None,
         several_processes=job.runtime.cluster is not None,
         not_applied={name: e.detail for name, e in effects.items() if not e.applied},

@@ -45,12 +45,14 @@ class LoopTime:
     """The median seconds of a steady step in a loop, and the seconds of its steady steps in all.
 
     `step_seconds` is infinite for a loop that cannot train the model; `why_not` says why.
+    `set_up_seconds` are those of building and tracing it, where it was built to be timed.
     """
 
     loop: Loop
     step_seconds: float
     seconds: float
     why_not: str = ""
+    set_up_seconds: float = 0.0
 
 
 def time_loops(
@@ -96,7 +98,7 @@ def time_builds(
     """
     timings = []
     for build in builds:
-        loop = Loop(1, False)
+        loop, begun = Loop(1, False), now()
         try:
             built = build()
             loop = loop_of(built)
@@ -105,6 +107,7 @@ def time_builds(
             timing = _Timing(built, loop, now, _shared(built))
             with wrapped_step(built):
                 timing.begin(_endless(built, timing.shared))
+            timing.set_up_seconds = (now() - begun) / 1e9
         except Exception as error:
             timing = _Timing(None, loop, now, why_not=describe(error))
         timings.append(timing)
@@ -173,6 +176,7 @@ class _Timing:
     why_not: str = ""
     cold_call: float = 0.0
     cold_step: float = 0.0
+    set_up_seconds: float = 0.0
     seconds: float = 0.0
     step_seconds: list[float] = attrs.field(factory=list)
     _call: Callable[[], int] = lambda: 0
@@ -218,7 +222,10 @@ class _Timing:
         """Return the figures, those of a cold call for a loop that is too slow for a block."""
         if self.why_not:
             return LoopTime(self.loop, math.inf, 0.0, self.why_not)
-        return LoopTime(self.loop, median(self.step_seconds or [self.cold_step]), self.seconds)
+        step_seconds = median(self.step_seconds or [self.cold_step])
+        return LoopTime(
+            self.loop, step_seconds, self.seconds, set_up_seconds=self.set_up_seconds
+        )  # fmt: skip
 
     def _grow(self) -> None:
         """Determine how many steps a timed call of a resident loop makes."""

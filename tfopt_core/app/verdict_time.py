@@ -65,7 +65,5 @@ class VerdictTime:
         what = f"looking at {script} for up to 30 s, trying what it proposes, then pairs of runs"
         if not self.wanted:
             return what
-        return (
-            f"{what}: a first verdict in about {seconds_in_words(self.seconds)}, or in half of one "
-            "training if that is longer"
-        )
+        due = f"a first verdict within about {seconds_in_words(self.seconds)}"
+        return f"{what}: {due}, or half of one training if that is longer"

@@ -76,5 +76,7 @@ class LookLimit:
 
     def _cost(self) -> str:
         if self.step_seconds is None:
-            return f"no step was timed in {seconds_in_words(self.seconds)}"
+            return (
+                f"no step could be timed in {seconds_in_words(self.seconds)}, since one takes long"
+            )
         return f"a step takes about {self.step_seconds:.2g} s so far"

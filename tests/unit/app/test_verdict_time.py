@@ -30,7 +30,7 @@ def test_the_time_is_kept_for_the_pairs_once_some_plugins_were_tried():
 
 
 def test_the_plan_names_the_time_before_anything_is_known():
-    assert "a first verdict in about 2 min" in after(0.0).plan("train.py")
+    assert "a first verdict within about 2 min" in after(0.0).plan("train.py")
 
 
 def test_who_says_how_long_measuring_may_take_wants_no_verdict_before():

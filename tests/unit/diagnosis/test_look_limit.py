@@ -54,7 +54,7 @@ def test_a_cost_that_was_not_known_in_time_is_said_later():
     assert limit.is_short()
     limit.learn(25.0)
     assert said == [
-        "no step was timed in 30 s: going on with fewer repetitions",
+        "no step could be timed in 30 s, since one takes long: going on with fewer repetitions",
         "a step takes about 25 s so far: going on with fewer repetitions",
     ]
 

@@ -205,7 +205,7 @@ def test_phases_say_when_a_first_verdict_is_due() -> None:
     stream = io.StringIO()
     with make_phases(make_console(file=stream, environ={}), left=lambda: 61.4) as tell:
         tell("building")
-    assert stream.getvalue() == "building (a first verdict in 61 s)\n"
+    assert stream.getvalue() == "building (a first verdict within 61 s)\n"
 
 
 def test_the_parts_of_an_epoch_have_their_seconds_and_share():

@@ -186,10 +186,10 @@ def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
 
 def test_what_is_left_is_shown_from_the_first_run_on() -> None:
     wanted = attrs.evolve(READY, first_verdict_seconds=75.0)
-    assert "a first verdict in about 75 s; more pairs only if it takes them" in lines_of(wanted)
+    assert "a first verdict within about 75 s; more pairs only if it takes them" in lines_of(wanted)
     assert "about 65 s left" in seen(wanted, STARTED, now=110.0)
     replaying = Certifying(first_verdict_seconds=75.0)
-    assert "(a first verdict in 75 s)" in next(lines_of(replaying))
+    assert "(a first verdict within 75 s)" in next(lines_of(replaying))
     assert "(about 65 s left)" in seen(replaying, now=110.0)
 
 

@@ -121,7 +121,9 @@ def lines_of(event: Event) -> Iterator[str]:
             yield PREPARING
         case Certifying():
             left = event.first_verdict_seconds
-            yield CERTIFYING + (f" (a first verdict in {seconds_in_words(left)})" if left else "")
+            yield CERTIFYING + (
+                f" (a first verdict within {seconds_in_words(left)})" if left else ""
+            )
         case Noted():
             yield plain(event.text)
         case Ready():
@@ -145,7 +147,7 @@ def _ready(event: Ready) -> Iterator[str]:
         yield f"resumed: {event.runs_done} runs are there already"
     elif event.first_verdict_seconds:
         first = seconds_in_words(event.first_verdict_seconds)
-        yield f"a first verdict in about {first}; more pairs only if it takes them"
+        yield f"a first verdict within about {first}; more pairs only if it takes them"
     elif event.estimated_seconds is not None:
         yield f"that takes about {seconds_in_words(event.estimated_seconds)}"
     elif event.budget_seconds is not None:

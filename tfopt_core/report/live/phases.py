@@ -31,7 +31,7 @@ def make_phases(
     """
 
     def in_time(phase: str, since: str = "") -> str:
-        due = "" if left is None else f"a first verdict in {seconds_in_words(left())}"
+        due = "" if left is None else f"a first verdict within {seconds_in_words(left())}"
         times = ", ".join(part for part in (since, due) if part)
         return f"{phase} ({times})" if times else phase
 

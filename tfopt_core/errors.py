@@ -14,6 +14,7 @@
     ├── PreparationFailed         3: the dry build failed, so no run would have succeeded
     ├── ClusterError              3: the processes of a training did not come together, or apart
     ├── ReplayImpossible          3: a short training cannot be repeated with a stack as without it
+    ├── CannotShare               3: a process cannot go on with a task; a new one can carry it out
     └── StoreError                3: the results cannot be kept or read
         └── DamagedMeasurement    what is kept of one measurement is damaged
 
@@ -208,6 +209,10 @@ class ClusterError(TfoptError):
 
 class ReplayImpossible(TfoptError):
     """A short training cannot be repeated with a stack as without it: nothing is certified."""
+
+
+class CannotShare(TfoptError):
+    """A process that has carried out a task cannot go on with this one; a new process can."""
 
 
 class NotComparable(InputError):

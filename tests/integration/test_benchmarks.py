@@ -82,6 +82,25 @@ def test_the_table_of_strategies_is_printed(benchmark, capsys):
     assert "epochs = 2" in benchmark.recipe_text(benchmark.ONE, options)
 
 
+@named("first_contact")
+def test_scripts_are_lengthened_and_what_is_late_is_named(benchmark):
+    for name, long in benchmark.LONG.items():
+        changed = long.text(name) != (benchmark.SCRIPTS / f"{name}.py").read_text()
+        assert changed == bool(long.changes) != bool(long.arguments)
+    contact = {"look_seconds": 12.0, "verdict_seconds": 110.0, "seconds": 140.0,
+               "verdict": "steps faster", "speedup": "1.30x", "stack": "cache"}  # fmt: skip
+    rows = [
+        benchmark.Row("short", 60.0, [{**contact, "verdict_seconds": 130.0}, contact]),
+        benchmark.Row("long", 280.0, [{**contact, "verdict_seconds": 130.0, "verdict": "slower"}]),
+    ]
+    short, long, _, said = benchmark.table(rows).splitlines()[2:]
+    assert "| 130 of 120 (late) | 140 | 2.3 | steps faster |" in short
+    assert "| 130 of 140 | 140 | 0.5 | slower |" in long
+    assert said == (
+        "1 of 2 scripts train faster; slower as proposed: long; first verdict too late: short"
+    )
+
+
 @named("input_pipeline")
 def test_the_recipes_of_the_input_pipeline_are_recipes(benchmark, tmp_path):
     for name, _, text in benchmark.recipes(tmp_path, pairs=4, epochs=2):

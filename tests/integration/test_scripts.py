@@ -17,6 +17,7 @@ from support.real_process import Done, environment, python, run, tfopt
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.command_request import make_request
 from tfopt_core.app.first_contact import look_at
+from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.training.scripts.overlay_folder import why_no_overlay
@@ -361,7 +362,7 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_pat
     (tmp_path / "small.py").write_text(HASTY + smaller)
     monkeypatch.chdir(tmp_path)
     options = ApplyOptions(target="small.py", max_steps=100)
-    contact = look_at(options, Limits(), Terminal(quiet=True))
+    contact = look_at(options, Limits(), Terminal(quiet=True), VerdictTime())
     tried = {one.plugin for one in contact.draft.stack}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out

@@ -11,6 +11,7 @@ from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.command_request import make_request, seconds_of
 from tfopt_core.app.first_contact import keep_outcome, look_at, prepared_for
 from tfopt_core.app.pasted_command import read_command
+from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.diagnosis.draft import LeftOut, what_bounds
 from tfopt_core.records.diagnosis import Diagnosed
 
@@ -54,8 +55,9 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     limits = Limits(total=limit)
     target, contact = options.target, None
+    due = VerdictTime(wanted=options.pairs is None and options.budget is None)
     if read_command(target) is not None:
-        contact = look_at(options, limits, view)
+        contact = look_at(options, limits, view, due)
         if contact.prepared is None:
             draft = contact.draft
             return NothingToMeasure(
@@ -83,6 +85,7 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
             # a stack with other rounding cannot be certified: a first look spends the time on the
             # pairs
             certify=not {plugin.math for plugin in prepared.plugins} & {"rounding", "changes"},
+            first_verdict=due.left() if due.wanted else None,
         )  # fmt: skip
     keep_outcome(contact, results)
     return results

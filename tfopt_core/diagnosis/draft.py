@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,11 @@ from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.statistics.wording import bound_in_words
 
-# Four pairs of whole runs are made if they take no longer than this; otherwise as many pairs of
-# runs cut short as fit the budget.
-WHOLE_SECONDS, BUDGET = 180.0, "5m"
-# The time of a script's run outside of its fits: imports, data, building, evaluating.
-BESIDE_SECONDS = 7.0
-PAIRS = 4
+# As many pairs are made as fit, of runs cut short unless four pairs of whole ones are made soon.
+BUDGET_SECONDS = 300.0
+# Where steps are slow, the budget holds eight runs that trace and make a few steps each, but no
+# more than half of a training. A script takes some seconds beside its fits.
+RUNS, STEPS_A_RUN, BESIDE_SECONDS, SPARE, BUDGET_SHARE = 8, 4, 7.0, 1.2, 0.5
 NOT_HOPEFUL = (
     "By the first steps none of the plugins that were tried saves time; the one that costs least "
     "is measured, as --measure-anyway asks."
@@ -38,6 +38,9 @@ LEAST_SAVED_SECONDS = 0.25
 # A plugin is tried for a share of a training's time, without the script's time before its fit,
 # and left out if that is not enough.
 TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
+# On a busy machine, and where steps are slow, it takes longer to begin with: a trial builds and
+# traces the training a few times, perhaps by XLA, and makes some steps. A look does as much.
+TRY_STARTS, TRY_STEPS = 8.0, 12.0
 # The time to try a plugin if the time of a training is unknown.
 UNKNOWN_TRY = 60.0
 
@@ -126,14 +129,23 @@ def draft_of(
     """Return the recipe that a diagnosis proposes."""
     measure: dict[str, Any] = {}
     if pairs is None and budget is None:
-        whole = diagnosed.estimate
-        small = whole is not None and 2 * PAIRS * (whole.seconds + BESIDE_SECONDS) <= WHOLE_SECONDS
-        measure = {"pairs": PAIRS} if small else {"budget": BUDGET}
+        measure = {"budget": f"{math.ceil(budget_seconds(diagnosed.estimate) / 60)}m"}
     if pairs is not None:
         measure["pairs"] = pairs
     if budget is not None:
         measure["budget"] = budget
     return Draft(spec.label, spec.to_dict(), diagnosed, proposed(diagnosed), measure=measure)
+
+
+def budget_seconds(estimate: Estimate | None) -> float:
+    """Return the budget of a measurement for which the user names none.
+
+    :param estimate: the estimate for a training without plugins; None if unknown.
+    """
+    if estimate is None:
+        return BUDGET_SECONDS
+    run = BESIDE_SECONDS + estimate.set_up_seconds + STEPS_A_RUN * estimate.step_seconds
+    return max(BUDGET_SECONDS, min(SPARE * RUNS * run, BUDGET_SHARE * estimate.seconds))
 
 
 def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
@@ -157,14 +169,18 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
     return " ".join(parts)
 
 
-def try_seconds(estimate: Estimate | None) -> float:
+def try_seconds(estimate: Estimate | None, look_seconds: float = 0.0) -> float:
     """Return how many seconds a plugin may be tried for.
 
     :param estimate: the estimate for a training without plugins; None if unknown.
+    :param look_seconds: what timing the training without plugins took on this machine.
     """
     if estimate is None:
-        return UNKNOWN_TRY
-    return min(max(TRY_SHARE * estimate.seconds, SHORTEST_TRY), LONGEST_TRY)
+        return max(UNKNOWN_TRY, look_seconds)
+    steps = TRY_STEPS * estimate.step_seconds
+    start = TRY_STARTS * estimate.set_up_seconds
+    share = min(max(TRY_SHARE * estimate.seconds, SHORTEST_TRY), LONGEST_TRY)
+    return max(share, look_seconds, start + steps)
 
 
 @attrs.frozen

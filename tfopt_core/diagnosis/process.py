@@ -48,6 +48,7 @@ def diagnose(
     on_phase: OnPhase,
     *,
     quick: bool = False,
+    stays: bool = False,
 ) -> Diagnosed:
     """Diagnose the request's training with its plugins, or without any its baseline.
 
@@ -55,6 +56,7 @@ def diagnose(
         could be imported are collected.
     :param on_phase: called with a description of each phase.
     :param quick: whether to take only seconds, with an in-run contrast of loops.
+    :param stays: whether the process waits for further tasks, which the runner gives it.
     :raises RecipeError: for a workload that cannot be built.
     :raises InputError: if a plugin refuses the training.
     :raises PreparationFailed: for any other error that would stop a training.
@@ -62,7 +64,7 @@ def diagnose(
     heard = _Heard(on_phase)
     asked = tuple(info.name for info in installed if info.error is None)
     processes = Processes(request, runner)
-    outcome = processes.diagnose(asked, heard, LOOK, quick=quick)
+    outcome = processes.diagnose(asked, heard, LOOK, quick=quick, stays=stays)
     if isinstance(outcome.message, Diagnosed):
         diagnosed = outcome.message
     elif heard.measured is not None:

@@ -17,7 +17,12 @@ class Preparing:
 
 @attrs.frozen
 class Certifying:
-    """Fixed batches are being replayed without and with the stack."""
+    """Fixed batches are being replayed without and with the stack.
+
+    `first_verdict_seconds` are as in `Ready`.
+    """
+
+    first_verdict_seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +32,8 @@ class Ready:
     `total_runs` counts the runs until the first look, or those of all pairs if their number is
     fixed. `estimated_seconds` is about how long they take, None if unknown. `budget_seconds` is
     None for a fixed number of pairs, `length` is that of the runs, and `runs_done` were made before
-    a resume.
+    a resume. `first_verdict_seconds` are those after which a first verdict is wanted, None for no
+    such wish.
     """
 
     seconds: float
@@ -40,6 +46,7 @@ class Ready:
     budget_seconds: float | None = None
     length: str = "full"
     runs_done: int = 0
+    first_verdict_seconds: float | None = None
 
 
 @attrs.frozen

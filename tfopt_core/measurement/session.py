@@ -38,6 +38,8 @@ ONE_PROCESS = "the replay runs in one process, and shows nothing of several work
 
 # The largest share of the time for a certificate, which saves statistics but no runs.
 CERTIFICATE_SHARE = 0.25
+# A certificate that takes no longer is made even if a first verdict is late by then.
+ALWAYS_CERTIFIED_SECONDS = 20.0
 REPLAYED_STEPS = 100
 
 
@@ -50,6 +52,7 @@ def measure(
     world: World | None = None,
     certify: bool = True,
     prepared_before: tuple[Prepared, Request] | None = None,
+    first_verdict: float | None = None,
 ) -> Results:
     """Measure the baseline against the stack and return the results.
 
@@ -58,6 +61,7 @@ def measure(
 
     :param prepared_before: the results of `prepare` with an estimate, if it was called already.
     :param certify: whether to replay fixed batches first, for the equivalence certificate.
+    :param first_verdict: the seconds by which a first verdict is wanted, None for no such wish.
     :raises InputError, PreparationFailed: before any run.
     :raises StoreError: if a run cannot be stored.
     """
@@ -65,7 +69,7 @@ def measure(
     busy = world.watch_idle()
     with held(request.folder):
         observer(progress.Preparing())
-        pace = Pace(world, budget_of(request))
+        pace = Pace(world, budget_of(request), first_verdict=first_verdict)
         # before the plugins' settings are resolved, as a resume reads it
         code = fingerprint(request)
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
@@ -76,9 +80,9 @@ def measure(
             never = NEVER_CUT.format(why=prepared.why_never_cut)
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        state = MeasurementState(seed=seed, length=_length(request, prepared))
+        state = MeasurementState(seed=seed, length=_length(request, prepared, pace))
         if certify:
-            certificate = _certificate(request, prepared, state, runner, observer)
+            certificate = _certificate(request, prepared, state, pace, runner, observer)
             state = attrs.evolve(state, certificate=certificate)
             prepared = attrs.evolve(prepared, seconds=pace.elapsed)
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -161,9 +165,9 @@ def budget_of(request: Request) -> float | None:
     return measure.budget_seconds if measure.pairs == "auto" else None
 
 
-def _length(request: Request, prepared: Prepared) -> Length:
-    """Return whether runs train to the end: with "auto" if four pairs of such runs fit the
-    budget."""
+def _length(request: Request, prepared: Prepared, pace: Pace) -> Length:
+    """Return whether runs train to the end: with "auto" if four pairs of such runs fit the budget,
+    and before the first verdict."""
     length = request.recipe.measure.length
     budget, round_ = budget_of(request), estimated_round(prepared, 2)
     if not prepared.can_be_cut_short or length == "full":
@@ -172,13 +176,17 @@ def _length(request: Request, prepared: Prepared) -> Length:
         return length
     if budget is None or round_ is None:
         return "full"
-    return "full" if prepared.seconds + LOOKS[0] * round_ <= budget else "steady"
+    seconds = LOOKS[0] * round_
+    wanted = pace.first_verdict is None or prepared.seconds + seconds <= pace.first_verdict
+    wanted = wanted or not pace.worth_cutting(round_ / 2)
+    return "full" if wanted and prepared.seconds + seconds <= budget else "steady"
 
 
 def _certificate(
     request: Request,
     prepared: Prepared,
     state: MeasurementState,
+    pace: Pace,
     runner: Runner,
     observer: Observer,
 ) -> Certificate | None:
@@ -186,14 +194,14 @@ def _certificate(
         return None
     if prepared.several_processes:
         return impossible(ONE_PROCESS)
-    reason = _too_expensive(request, prepared)
+    reason = _too_expensive(request, prepared, pace)
     if reason is not None:
         return impossible(reason)
-    observer(progress.Certifying())
+    observer(progress.Certifying(pace.seconds_to_first_verdict))
     return replay_both(Processes(request, runner), seed=state.seed or 1)
 
 
-def _too_expensive(request: Request, prepared: Prepared) -> str | None:
+def _too_expensive(request: Request, prepared: Prepared, pace: Pace) -> str | None:
     """Return why no steps are replayed: it would exceed its share of the time."""
     whole, steps = prepared.training_seconds, prepared.steps_per_epoch
     if whole is None or steps is None:
@@ -201,6 +209,10 @@ def _too_expensive(request: Request, prepared: Prepared) -> str | None:
     replay = 2 * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
     pairs = request.recipe.measure.pairs
     measuring = budget_of(request) or 2 * whole * (pairs if isinstance(pairs, int) else LOOKS[0])
+    if pace.first_verdict is not None:
+        # it may take half of that time, since little can be said without it
+        longest = max(pace.first_verdict / 2, ALWAYS_CERTIFIED_SECONDS)
+        measuring = min(measuring, longest / CERTIFICATE_SHARE)
     if replay <= CERTIFICATE_SHARE * measuring:
         return None
     return (
@@ -223,6 +235,7 @@ def _ready(rounds: Rounds) -> progress.Ready:
             rounds.planned_pairs * a_round if a_round and state.length == "full" else None
         ),
         budget_seconds=budget_of(rounds.request),
+        first_verdict_seconds=rounds.pace.seconds_to_first_verdict,
         length=state.length,
         runs_done=len(rounds.runs),
     )

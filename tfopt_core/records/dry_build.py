@@ -49,7 +49,8 @@ class Prepared:
 
     `quality_direction` is None if neither recipe, workload nor the metric's name gives it. `gpus`
     are those that TensorFlow uses. `training_seconds` is an estimate for a training without the
-    stack, None if it was not requested or is not possible; `stack_estimate` is one with the stack.
+    stack, None if it was not requested or is not possible; `stack_estimate` is one with the stack,
+    and `baseline_estimate` one without it of the same moment, where a first look tries plugins.
     `not_applied` are the plugins without effect in the first steps of a script, with the reason.
     `batch_size` is the global batch with the stack, `baseline_batch_size` that without. `to_target`
     says that runs are compared by their time to a target. `several_processes` says that the stack
@@ -77,6 +78,7 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     training_seconds: float | None = None
     stack_estimate: Estimate | None = None
+    baseline_estimate: Estimate | None = None
     several_processes: bool = False
     not_applied: dict[str, str] = attrs.field(factory=dict)
     stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)

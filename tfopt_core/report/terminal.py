@@ -12,6 +12,7 @@ from tfopt_core.report.live.display import LiveObserver, make_observer
 from tfopt_core.report.live.phases import make_phases
 from tfopt_core.report.live.search import LiveSearch, make_search_observer
 from tfopt_core.report.style.console import make_console
+from tfopt_core.report.style.layout import words
 
 
 class Terminal:
@@ -24,9 +25,19 @@ class Terminal:
         self.quiet = quiet
         self.console = make_console(stderr=True)
 
-    def phases(self) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a context manager that yields a function to call with each phase."""
-        return make_phases(self.console, quiet=self.quiet)
+    def phases(
+        self, left: Callable[[], float] | None = None
+    ) -> AbstractContextManager[Callable[[str], None]]:
+        """Return a context manager that yields a function to call with each phase.
+
+        :param left: returns the seconds until a first verdict is due; None for none.
+        """
+        return make_phases(self.console, quiet=self.quiet, left=left)
+
+    def plan(self, text: str) -> None:
+        """Print what will be done, and how long it takes."""
+        if not self.quiet:
+            self.console.print(words(text, "dim"))
 
     def measuring(self) -> LiveObserver:
         """Return the live view of a measurement, to be entered before it."""

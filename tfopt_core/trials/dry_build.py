@@ -18,6 +18,7 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
+from tfopt_core.records.estimate import Estimate
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
@@ -25,7 +26,7 @@ from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe
-from tfopt_core.trials.time_estimate import estimated, training_seconds
+from tfopt_core.trials.time_estimate import estimated, estimated_in_turns, training_seconds
 from tfopt_core.workers.task import PrepareTask
 
 
@@ -52,6 +53,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     direction = quality.direction if quality else workload.quality_direction
     if direction is None and metric in metrics:
         direction = quality_direction(metric)
+    baseline_estimate, stack_estimate = _estimates(task, job, workload)
     prepared = Prepared(
         plugins=tuple(
             _plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
@@ -76,7 +78,8 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         gpus=job.machine.gpus,
         warnings=_warnings(workload, built),
         training_seconds=training_seconds(job, workload) if task.estimate else None,
-        stack_estimate=estimated(job, workload, stacked=True) if task.quick else None,
+        stack_estimate=stack_estimate,
+        baseline_estimate=baseline_estimate,
         several_processes=job.runtime.cluster is not None,
         not_applied={name: e.detail for name, e in effects.items() if not e.applied},
     )
@@ -85,6 +88,17 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         prepared, warnings=(*prepared.warnings, *prepared.search_notes, *disabled)
     )
     return _in_detail(prepared, built) if task.detail else prepared
+
+
+def _estimates(
+    task: PrepareTask, job: Job, workload: Workload
+) -> tuple[Estimate | None, Estimate | None]:
+    """Return the estimates of a training without the stack and with it, as far as the task asks."""
+    if not task.quick:
+        return None, None
+    if not task.follows:  # the model may have been built for the stack
+        return None, estimated(job, workload, stacked=True)
+    return estimated_in_turns(job, workload) or (None, None)
 
 
 def _in_detail(prepared: Prepared, built: Built) -> Prepared:

@@ -84,10 +84,17 @@ class _NeverJoined(Exception):
 
 
 def converse(
-    process: Process, channel: socket.socket, task: Task, limits: Limits, tell: Tell
+    process: Process,
+    channel: socket.socket,
+    task: Task,
+    limits: Limits,
+    tell: Tell,
+    *,
+    stays: bool = False,
 ) -> tuple[Answer | None, str | None]:
     """Send the task, and pass on the messages until the last one.
 
+    :param stays: whether the process may wait for another task, and so need not end.
     :returns: the last message, or None and the cause.
     :raises NeverStarted: if there is no message within `limits.start`.
     """
@@ -105,7 +112,8 @@ def converse(
             except ValueError as error:
                 return None, f"broke the protocol: {error}"
             if isinstance(message, Answer):
-                _await_exit(process)
+                if not stays:
+                    _await_exit(process)
                 return message, None
             deadlines.note_joining(message)
             tell(message)

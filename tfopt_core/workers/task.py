@@ -95,9 +95,13 @@ class LookTask(Task):
 
     :param look: the function that examines it, as "module:function"; it takes the task, a function
         that sends messages, and a function that loads the workload of a job.
+    :param stays: whether the process waits for another task afterwards, if it can.
+    :param follows: whether the task is given to a process that has carried out another one.
     """
 
     look: str
+    stays: bool = False
+    follows: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -154,7 +154,8 @@ def world(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
 
     def go(
-        runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(), **spec
+        runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(),
+        first_verdict=None, **spec,
     ):  # fmt: skip
         recipe = Recipe(
             name="r",
@@ -179,6 +180,7 @@ def world(tmp_path):
             store=store,
             observer=events.append,
             world=world_of(runner, busy),
+            **({} if first_verdict is None else {"first_verdict": first_verdict}),
         )
         return results, events
 
@@ -540,6 +542,49 @@ def test_auto_cuts_later_runs_short_when_the_first_pair_took_too_long(world):
     notes = [event.text for event in events if isinstance(event, Noted)]
     assert any("from now on runs stop" in note for note in notes)
     assert results.comparison.pairs == 4
+
+
+def test_whole_trainings_must_fit_before_a_first_verdict_that_is_wanted(world):
+    for wanted, length in ((200.0, "full"), (60.0, "steady")):
+        results, events = world(
+            FakeRunner(training_seconds=10.0), budget_seconds=300.0, first_verdict=wanted
+        )
+        assert results.length == length
+        ready = next(event for event in events if isinstance(event, Ready))
+        assert 0 < ready.first_verdict_seconds <= wanted
+
+
+def test_a_first_verdict_that_is_open_is_told_and_more_pairs_follow(world):
+    results, events = world(
+        FakeRunner({"full": 10.0}, noise=0.2), budget_seconds=600.0, first_verdict=120.0
+    )
+    [note] = [event.text for event in events if isinstance(event, Noted)]
+    assert note.startswith("first verdict, after 4 pairs: inconclusive")
+    assert "more follow, up to 8 within the budget of 10 min" in note
+    assert results.comparison.pairs in (8, 12)
+
+
+def test_leaving_plugins_out_does_not_delay_a_first_verdict(world):
+    walls = {"without p": 9.9, "without q": 8.0}
+    for wanted, runs in ((300.0, 16), (90.0, 8)):
+        results, _ = world(
+            FakeRunner(walls), plugins=("p", "q"), attribution="auto", first_verdict=wanted
+        )
+        assert len(results.runs) == runs
+
+
+def test_no_round_is_repeated_where_that_delays_a_first_verdict(world):
+    for wanted, runs in ((300.0, 10), (85.0, 8)):
+        runner = FakeRunner(disturbed=lambda number: number == 3)
+        results, _ = world(runner, first_verdict=wanted, budget_seconds=600.0)
+        assert len(results.runs) == runs
+
+
+def test_runs_are_cut_by_what_is_left_until_a_first_verdict(world):
+    runner = FakeRunner({"baseline": 1.0, "full": 0.8}, training_seconds=100.0)
+    world(runner, budget_seconds=900.0, first_verdict=40.0)
+    first, *_, last = [task.longest_seconds for task in runner.tasks if isinstance(task, RunTask)]
+    assert 4.0 == first < last < 30.0  # runs turn out to be short
 
 
 def test_steady_is_taken_at_its_word(world):

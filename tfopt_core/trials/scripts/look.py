@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import attrs
 
@@ -11,9 +11,11 @@ from tfopt_core.records.messages import Answer
 from tfopt_core.training.job import Job
 from tfopt_core.trials.looks import Load
 from tfopt_core.trials.scripts.run import ScriptRun
-from tfopt_core.workers.task import LookTask, named_function
+from tfopt_core.workers.channel import Parent
+from tfopt_core.workers.task import LookTask, failure_of, named_function
 
 if TYPE_CHECKING:
+    from tfopt_core.training.scripts.fit_state import FitState
     from tfopt_core.training.scripts.fit_workload import FitWorkload
 
 AnyLook = TypeVar("AnyLook", bound=LookTask)
@@ -24,7 +26,7 @@ STEPS_OF_OTHERS = 2
 
 @attrs.define(eq=False)
 class ScriptLook(ScriptRun[AnyLook]):
-    """A run that ends, with its process, at the fit to examine."""
+    """A run that goes no further than the fit to examine, with which its process ends."""
 
     def _job(self) -> Job:
         from tfopt_core.training.timing.devices import as_tensorflow_sees
@@ -53,7 +55,41 @@ class ScriptLook(ScriptRun[AnyLook]):
                 self.session, workload.call, workload.compiled, self.task.job.seed, ended=True
             )
 
-        return self._end_here(self._examine(of_call(make)))
+        load = of_call(make)
+        if not self.task.stays:
+            return self._end_here(self._examine(load))
+        return self._serve(load, workload)
+
+    def _serve(self, load: Load, workload: FitWorkload) -> NoReturn:
+        """Examine the fit for this task, then for each that follows if it can be made again."""
+        from tfopt_core.training.scripts.fit_state import FitState
+
+        state: FitState | None
+        try:
+            state = FitState.of(workload)
+        except Exception:  # a model may do anything; what is wrong with it shows in the look
+            state = None
+        answer = self._examine(load)
+        if state is None:
+            self._end_here(answer)
+        state.note_parts()
+        while True:
+            self.tell_in_words(answer)
+            answer = self._examine_next(state, load)
+
+    def _examine_next(self, state: FitState, load: Load) -> Answer:
+        """Wait for a task and return its answer: a failure, too, is one."""
+        assert isinstance(self.tell, Parent)
+        try:
+            task = self.tell.next_task()
+            assert isinstance(task, LookTask)
+            task.job.folder.mkdir(parents=True, exist_ok=True)
+            self.task = cast(AnyLook, task)
+            state.restore()
+            self.session.take(self._job())
+            return self._examine(load)
+        except Exception as error:  # of a plugin, as in a process of its own
+            return failure_of(error)
 
     def _examine(self, load: Load) -> Answer:
         return cast(Answer, named_function(self.task.look)(self.task, self.tell_in_words, load))

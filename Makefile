@@ -29,11 +29,12 @@ test: venv ## Run the tests but for those marked `thorough`
 test-all: venv ## Run all tests, as CI does
 	@$(PYTEST) --hypothesis-profile=thorough
 
-check: venv ## Run ruff, mypy and import-linter
+check: venv ## Run ruff, mypy, import-linter, and compare docs/reliability.md with the tests
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
+	@$(PY) tools/render_reliability.py --check
 
 DOCS := .venv-docs/bin/python
 

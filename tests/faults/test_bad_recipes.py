@@ -188,6 +188,9 @@ def check_lines(done: Done) -> None:
         assert len(line) < 400
 
 
+@pytest.mark.promise(
+    26, injected="no TOML, bare CR, 5,000 levels, 5,000 digits, over 1 MiB, and more"
+)
 @pytest.mark.parametrize(("recipe", "said"), [bad[1:] for bad in BAD], ids=[bad[0] for bad in BAD])
 def test_a_bad_recipe_is_refused_with_file_and_line(recipe, said, tmp_path):
     done = applied(tmp_path, recipe)
@@ -196,6 +199,7 @@ def test_a_bad_recipe_is_refused_with_file_and_line(recipe, said, tmp_path):
     assert not (tmp_path / ".tfopt").exists()
 
 
+@pytest.mark.promise(27, injected="six mistakes in one recipe")
 def test_all_problems_are_said_at_once_in_the_order_of_the_file(tmp_path):
     recipe = (
         GOOD.replace("epochs = 2", "epoch = 2\nbatch_size = true")
@@ -217,6 +221,7 @@ def test_the_other_commands_refuse_it_alike(command, tmp_path):
     assert 'did you mean "prefetch"?' in done.err
 
 
+@pytest.mark.promise(27, injected="mistakes in --set")
 @pytest.mark.parametrize(
     ("override", "said"),
     [
@@ -242,6 +247,7 @@ def test_debug_shows_the_traceback_of_bad_input(tmp_path):
     assert "RecipeError" in done.err
 
 
+@pytest.mark.promise(36, injected="the environment, with a TensorFlow that cannot be imported")
 @pytest.mark.parametrize("command", mostly_thorough(["apply", "train", "plan"], ["apply"]))
 @pytest.mark.parametrize(
     ("variable", "value", "said"),

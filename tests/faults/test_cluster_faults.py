@@ -139,6 +139,7 @@ def ends(tmp_path_factory):
 
 # tests/unit/workers/test_local_cluster.py kills one of two roles that are no TensorFlow, which
 # takes its time to notice.
+@pytest.mark.promise(38, injected="SIGKILL of one worker while it trains")
 @pytest.mark.thorough
 def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(project):
     with started(
@@ -165,6 +166,7 @@ def test_a_worker_that_is_killed_is_named_by_both_sides_and_no_process_is_left(p
     assert "Traceback" not in printed(project, "stderr.txt")
 
 
+@pytest.mark.promise(39, injected="a second worker that is never started")
 def test_a_worker_that_never_comes_is_named_within_the_limit(ends):
     assert ends["alone"].code == 3
     missing = f"worker 1 ({ends['alone'].addresses[1]})"
@@ -172,6 +174,7 @@ def test_a_worker_that_never_comes_is_named_within_the_limit(ends):
     assert said in ends["alone"].out
 
 
+@pytest.mark.promise(39, injected="a socket on the worker's port")
 def test_a_port_that_is_taken_is_an_error_before_anybody_waits(ends):
     assert ends["taken"].code == 3
     port = ends["taken"].addresses[0].rpartition(":")[2]

@@ -64,6 +64,7 @@ def hanging(tmp_path, monkeypatch):
     sys.modules.pop("tiny", None)
 
 
+@pytest.mark.promise(6, injected="a run that sleeps and ignores SIGTERM")
 def test_a_run_that_hangs_and_ignores_sigterm_is_killed_with_its_stacks_shown(hanging):
     project = hanging(call=1, pairs=4)
     request, _ = make_request("recipe.toml", [], compares=False, keeps=False)

@@ -106,6 +106,9 @@ def killed_after(project, folder, seconds, chance, *, within):
     return "at the start" if newest.name == before else "while training"
 
 
+@pytest.mark.promise(
+    1, injected="SIGKILL of a training, or of one of its processes, at random moments"
+)
 @pytest.mark.thorough
 def test_losses_after_kills_are_those_of_an_undisturbed_training(tmp_path):
     project = make_project(tmp_path, RECIPE, slow=SLOW)

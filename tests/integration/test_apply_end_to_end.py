@@ -165,6 +165,7 @@ def test_progress_goes_to_standard_error_and_says_which_run_of_how_many(applied)
         assert f"run {number} of " not in applied.out
 
 
+@pytest.mark.promise(33, injected="FOO_TOKEN is set, all files and the output are searched for it")
 def test_a_secret_of_the_environment_is_nowhere_in_what_is_kept_or_printed(applied):
     assert SECRET not in applied.out + applied.err
     assert "FOO_TOKEN" not in applied.out + applied.err

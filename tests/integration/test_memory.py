@@ -93,6 +93,7 @@ def test_a_stack_that_takes_less_memory_is_lighter(tmp_path):
     assert memory["statement"] in " ".join(done.out.split())
 
 
+@pytest.mark.promise(4, injected="ResourceExhaustedError in each run of the baseline")
 @pytest.mark.parametrize(
     "takes", [RAISES, pytest.param(LIMITED, marks=pytest.mark.thorough)], ids=["device", "process"]
 )

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.pasted_command import check_command, read_command, without_places
+from tfopt_core.app.pasted_command import (
+    ScriptCommand,
+    check_command,
+    read_command,
+    without_places,
+)
 from tfopt_core.errors import CannotShare, InputError, PreparationFailed
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
@@ -35,6 +40,28 @@ class Contact:
     draft: Draft
     path: Path
     prepared: tuple[Prepared, Request] | None
+
+
+def check_contact(options: ApplyOptions) -> ScriptCommand:
+    """Check what a first contact needs, before anything runs. Return the command of the script.
+
+    :raises InputError: for options that do not fit, and for a script that is not there.
+    """
+    command = read_command(options.target)
+    assert command is not None
+    if options.script is not None:
+        raise InputError(
+            f'"{options.target}" is a script itself; leave --script out, or name a recipe'
+        )
+    if options.resuming:
+        name = WorkloadSpec(script=command.script, module=command.module).stem
+        raise InputError(f"--resume needs a recipe: tfopt apply {name}.tfopt.toml --resume")
+    if options.pairs is not None and options.budget is not None:
+        # said before a look of a minute, not of the recipe that it writes
+        raise InputError("--pairs takes as long as it takes; leave --budget or --pairs out")
+    if command.arguments and options.arguments:
+        raise InputError("the script has arguments in the command and after --; give them once")
+    return check_command(command)
 
 
 def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime) -> Contact:
@@ -61,21 +88,7 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
     from tfopt_core.workers.shared_process import SharedProcess
     from tfopt_core.workers.spawn import SpawnRunner
 
-    command = read_command(options.target)
-    assert command is not None
-    if options.script is not None:
-        raise InputError(
-            f'"{options.target}" is a script itself; leave --script out, or name a recipe'
-        )
-    if options.resuming:
-        name = WorkloadSpec(script=command.script, module=command.module).stem
-        raise InputError(f"--resume needs a recipe: tfopt apply {name}.tfopt.toml --resume")
-    if options.pairs is not None and options.budget is not None:
-        # said before a look of a minute, not of the recipe that it writes
-        raise InputError("--pairs takes as long as it takes; leave --budget or --pairs out")
-    if command.arguments and options.arguments:
-        raise InputError("the script has arguments in the command and after --; give them once")
-    command = check_command(command)
+    command = check_contact(options)
     script = command.label
     workload = {**command.workload(), **options.workload()}
     # for a recipe that lies in another folder

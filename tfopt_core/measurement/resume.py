@@ -10,6 +10,7 @@ import attrs
 from cattrs import structure
 
 from tfopt_core.errors import InputError
+from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.pace import Pace, World
 from tfopt_core.measurement.progress import Observer
@@ -69,7 +70,7 @@ def resume(
         rounds = Rounds(
             request=request, prepared=prepared, state=state, runner=runner, store=store,
             observer=observer, world=world, pace=Pace(world, budget_of(request), earlier=spent),
-            keep_state=keep, runs=list(runs),
+            keep_state=keep, runs=list(runs), code=CodeAtStart.of(request.recipe),
         )  # fmt: skip
         return conduct(rounds, stopped.created_at)
 

@@ -10,6 +10,7 @@ import attrs
 
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import Stop, judgement_of
+from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.pace import SURELY_TOO_LONG, Pace, World, round_seconds
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out, one_alone
@@ -56,6 +57,7 @@ class Rounds:
     observer: Observer
     world: World
     keep_state: Callable[[MeasurementState], None] = lambda state: None
+    code: CodeAtStart = attrs.field(factory=lambda: CodeAtStart({}))
     runs: list[RunResult] = attrs.field(factory=list)
     extras: list[Variant] = attrs.field(factory=list)
     contrasts: list[Contrast] = attrs.field(factory=list)
@@ -181,6 +183,7 @@ class Rounds:
 
     def _run(self, turn: Turn) -> None:
         index, measurement = len(self.runs), self.request.folder.name
+        self.code.check(index)
         self.observer(
             progress.RunStarted(
                 index=index, total_runs=self._total_runs(), variant=turn.variant.name,
@@ -193,6 +196,7 @@ class Rounds:
             save=self.request.save_to is not None and turn.variant.name == FULL,
             longest_seconds=self._longest,
         )  # fmt: skip
+        self.code.check(len(self.runs))
         own = process_time() - own  # this process draws the display and summarizes the run
         ours = None if run.cpu_seconds is None else run.cpu_seconds + own
         seen = disturbance(before, self.world.counters(), ours)

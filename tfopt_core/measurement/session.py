@@ -12,6 +12,7 @@ from cattrs import unstructure
 from tfopt_core.errors import InputError
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import conclude, save_best
+from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.observing import observed
 from tfopt_core.measurement.pace import Pace, World, estimated_round
@@ -71,7 +72,7 @@ def measure(
         observer(progress.Preparing())
         pace = Pace(world, budget_of(request), first_verdict=first_verdict)
         # before the plugins' settings are resolved, as a resume reads it
-        code = fingerprint(request)
+        code, at_start = fingerprint(request), CodeAtStart.of(request.recipe)
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
         prepared = attrs.evolve(
             prepared, seconds=pace.elapsed, warnings=(*prepared.warnings, *busy)
@@ -92,7 +93,7 @@ def measure(
         )  # fmt: skip
         rounds = Rounds(
             request=request, prepared=prepared, state=state, pace=pace, runner=runner,
-            store=store, observer=observer, world=world,
+            store=store, observer=observer, world=world, code=at_start,
             keep_state=state_writer(store, request, prepared, code),
         )  # fmt: skip
         return conduct(rounds, created_at)

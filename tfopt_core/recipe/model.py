@@ -13,6 +13,7 @@ import attrs
 from tfopt_core.errors import Problem
 from tfopt_core.recipe import checks
 from tfopt_core.recipe.checks import Fault
+from tfopt_core.recipe.shipped import folder_of
 from tfopt_core.recipe.table import Checked, Nested, Table, exactly_one, to_json
 from tfopt_core.recipe.tree import Place
 
@@ -286,7 +287,7 @@ class Recipe(Table):
     @property
     def directory(self) -> Path:
         """The folder that the recipe's relative paths start from."""
-        return Path.cwd() if self.path is None else self.path.absolute().parent
+        return Path.cwd() if self.path is None else folder_of(self.path.absolute())
 
     @property
     def working_directory(self) -> Path:

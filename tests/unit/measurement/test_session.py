@@ -198,6 +198,23 @@ def test_four_fixed_pairs_are_eight_runs_each_stored(world):
     assert next(e for e in events if isinstance(e, Ready)).total_runs == 8
 
 
+@pytest.mark.promise(41, injected="foreign files where a cache, rows or features of a run would be")
+def test_a_run_finds_no_file_of_others_in_its_folder(world, tmp_path):
+    for name in ("00-0-full", "00-1-full", "00-0-baseline", "00-1-baseline"):
+        for place in ("cache-train/fit-0-build-1.index", "rows-train/fit-0-1/leaf-0.bin"):
+            file = tmp_path / "runs" / "m0" / name / place
+            file.parent.mkdir(parents=True)
+            file.write_bytes(b"foreign")
+    found = []
+
+    def wall(task):
+        found.append(list(task.job.folder.rglob("*")))
+        return 10.0 + len(found) / 100
+
+    world(FakeRunner({"baseline": wall, "full": wall}), pairs=4)
+    assert found == [[]] * 8
+
+
 def test_a_training_over_several_processes_is_never_cut_short_and_never_replayed(world):
     # whole trainings do not fit: in one process, runs would end once their step time is known
     runner = FakeRunner(training_seconds=400.0, several_processes=True)
@@ -707,6 +724,7 @@ def test_resuming_refuses_another_recipe_and_names_the_key(world):
         world(FakeRunner(), pairs=8, resuming=True)
 
 
+@pytest.mark.promise(15, injected="other code, another environment")
 def test_resuming_refuses_other_code_and_another_environment(world, monkeypatch):
     world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
     [measurement] = world.store.measurements()
@@ -766,6 +784,7 @@ def test_resuming_names_the_measurement_that_has_a_damaged_run(world):
         world(FakeRunner(), pairs=4, resuming=True)
 
 
+@pytest.mark.promise(14, injected="a lock that another process holds")
 def test_a_measurement_that_another_process_holds_is_not_resumed(world, tmp_path):
     world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
     [measurement] = world.store.measurements()

@@ -308,6 +308,7 @@ def test_a_side_of_one_and_the_same_time_is_suspicious():
     assert compare(make_pairs([10.0] * 4, FAST), make_judgement()).verdict == "suspicious"
 
 
+@pytest.mark.promise(19, injected="a run's blocks stored twice")
 def test_a_replayed_run_is_suspicious_though_the_others_vary():
     replayed = [8.0, 8.1, 8.0, 8.02]
     runs = make_pairs(BASE, replayed, blocks=BLOCKS)

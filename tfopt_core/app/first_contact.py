@@ -50,6 +50,7 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
         screened,
         try_seconds,
     )
+    from tfopt_core.diagnosis.own_loop import as_own_loop
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
     from tfopt_core.hooks.installed.inspection import inspect_plugins
@@ -98,12 +99,14 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
         )
         request = request_for(bare)
         with view.phases() as on_phase:
-            on_phase(f"running {script} up to its first fit")
+            on_phase(f"running {script} up to its first steps")
             installed = inspect_plugins()
             with without_places(script, Path(folder) / "trial.toml"):
                 diagnosed = diagnose(
                     request, SpawnRunner(limits=limits), installed, on_phase, quick=True
                 )
+        own = as_own_loop(spec, diagnosed)
+        spec, elsewhere = attrs.evolve(spec, **own), {**elsewhere, **own}
         draft = draft_of(diagnosed, spec, options.budget, options.pairs)
         view.look(draft)
         to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds

@@ -27,7 +27,7 @@ class Ready:
     `total_runs` counts the runs until the first look, or those of all pairs if their number is
     fixed. `estimated_seconds` is about how long they take, None if unknown. `budget_seconds` is
     None for a fixed number of pairs, `length` is that of the runs, and `runs_done` were made before
-    a resume.
+    a resume. Of a script's `own_loop` the steps are updates, None for the script's end.
     """
 
     seconds: float
@@ -40,6 +40,7 @@ class Ready:
     budget_seconds: float | None = None
     length: str = "full"
     runs_done: int = 0
+    own_loop: bool = False
 
 
 @attrs.frozen

@@ -43,7 +43,7 @@ class OneDevice:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute",)
-    # within its scope an optimizer of Keras updates nothing but in `strategy.run`, which `fit` calls
+    # in its scope an optimizer of Keras updates nothing but in `strategy.run`, which `fit` calls
     own_loop: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = others("one-device")
 

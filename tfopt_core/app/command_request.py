@@ -69,6 +69,8 @@ def make_request(
     check_environment(environment)
     if save_to is not None and save_to.suffix != ".keras":
         raise InputError(f'--save: "{save_to}" does not end in .keras, the format of Keras 3')
+    if save_to is not None and checked.recipe.workload.has_own_loop:
+        raise InputError("--save: a script with a training loop of its own saves its model itself")
     for option, path in (("--save", save_to), *outputs.items()):
         if path is not None:
             _check_writable(option, path)

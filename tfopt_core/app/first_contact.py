@@ -80,6 +80,7 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
         screened,
         try_seconds,
     )
+    from tfopt_core.diagnosis.own_loop import as_own_loop
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
     from tfopt_core.hooks.installed.inspection import inspect_plugins
@@ -120,10 +121,12 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
         )
         request = request_for(bare)
         with view.phases(left) as on_phase:
-            on_phase(f"running {script} up to its first fit")
+            on_phase(f"running {script} up to its first steps")
             installed = inspect_plugins()
             with without_places(script, Path(folder) / "trial.toml"):
                 diagnosed = diagnose(request, shared, installed, on_phase, quick=True, stays=True)
+        own = as_own_loop(spec, diagnosed)
+        spec, elsewhere = attrs.evolve(spec, **own), {**elsewhere, **own}
         draft = draft_of(diagnosed, spec, options.budget, options.pairs)
         view.look(draft)
         to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds

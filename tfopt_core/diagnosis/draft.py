@@ -113,14 +113,24 @@ class Draft:
         step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"
         is_module = "module" in self.workload
         command = f'"python -m {self.script}"' if is_module else Path(self.script).name
-        shares = ", ".join(f"{getattr(self.diagnosed, part).share:.0%} {part}" for part in PARTS)
+        shares = ", ".join(f"{share:.0%} {part}" for part, share in shares_of(self.diagnosed))
+        what = "an update in its own loop" if self.diagnosed.own_loop else "a step of its fit"
         yield (
-            f"Written by `tfopt apply {command}`: a step of its fit took {step} "
+            f"Written by `tfopt apply {command}`: {what} took {step} "
             f"({shares}). Measure it again with `tfopt apply` and this file; every line may be "
             "changed."
         )
         if not self.hopeful:
             yield NOT_HOPEFUL
+
+
+def shares_of(diagnosed: Diagnosed) -> list[tuple[str, float]]:
+    """Return the parts of a step with their shares; what is not told apart is one part."""
+    shares = [(part, getattr(diagnosed, part).share) for part in PARTS]
+    if diagnosed.dispatch_known:
+        return shares
+    together = sum(share for part, share in shares if part != "input")
+    return [shares[0], ("dispatch and compute", together)]
 
 
 def draft_of(
@@ -158,9 +168,9 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
     """Return what a plugin is for and the most that it can gain here."""
     parts = [f"{suggestion.summary.rstrip('.')}."] if suggestion.summary else []
     shares = [
-        f"{getattr(diagnosed, target).share:.0%} of a step is {target}"
-        for target in suggestion.targets
-        if target in PARTS and getattr(diagnosed, target).share >= LEAST_SHARE
+        f"{share:.0%} of a step is {part}"
+        for part, share in shares_of(diagnosed)
+        if share >= LEAST_SHARE and not set(part.split()).isdisjoint(suggestion.targets)
     ]
     if shares:
         bound = bound_in_words(suggestion.bound)
@@ -246,14 +256,14 @@ def _seconds(tried: Tried) -> float:
 
 def what_bounds(diagnosed: Diagnosed) -> str:
     """Return a sentence on where most of a step goes, and the most that the rest can gain."""
-    parts = {name: getattr(diagnosed, name).share for name in PARTS}
+    parts = dict(shares_of(diagnosed))
     largest = max(parts, key=lambda name: parts[name])
     share = parts[largest]
     sentence = (
         f"{share:.0%} of a step is {largest}: what shortens only the rest of it gains "
         f"{1 / share:.2f}x at most"
     )
-    if largest != "compute":
+    if largest != "compute" or diagnosed.own_loop:
         return sentence
     use = diagnosed.matmul
     if use.share_computing is not None:

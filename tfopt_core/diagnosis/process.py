@@ -19,6 +19,7 @@ from tfopt_core.workers.spawn import ProcessOutcome, Runner
 
 OnPhase = Callable[[str], None]
 LOOK = "tfopt_core.diagnosis.work:diagnose"
+OWN_LOOK = "tfopt_core.diagnosis.own_loop:diagnose_loop"
 SOFTWARE = ("tensorflow", "keras", "numpy")
 
 
@@ -64,7 +65,7 @@ def diagnose(
     heard = _Heard(on_phase)
     asked = tuple(info.name for info in installed if info.error is None)
     processes = Processes(request, runner)
-    outcome = processes.diagnose(asked, heard, LOOK, quick=quick, stays=stays)
+    outcome = processes.diagnose(asked, heard, LOOK, own_look=OWN_LOOK, quick=quick, stays=stays)
     if isinstance(outcome.message, Diagnosed):
         diagnosed = outcome.message
     elif heard.measured is not None:

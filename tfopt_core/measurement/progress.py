@@ -33,7 +33,8 @@ class Ready:
     fixed. `estimated_seconds` is about how long they take, None if unknown. `budget_seconds` is
     None for a fixed number of pairs, `length` is that of the runs, and `runs_done` were made before
     a resume. `first_verdict_seconds` are those after which a first verdict is wanted, None for no
-    such wish.
+    such wish. Of a script's `own_loop` the steps are updates, None for the
+    script's end.
     """
 
     seconds: float
@@ -47,6 +48,7 @@ class Ready:
     length: str = "full"
     runs_done: int = 0
     first_verdict_seconds: float | None = None
+    own_loop: bool = False
 
 
 @attrs.frozen

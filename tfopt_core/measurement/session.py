@@ -191,7 +191,8 @@ def _certificate(
     runner: Runner,
     observer: Observer,
 ) -> Certificate | None:
-    if stack_math([plugin.math for plugin in prepared.plugins]) == "changes":
+    # of a loop of the script's own no batch can be replayed
+    if prepared.own_loop or stack_math([one.math for one in prepared.plugins]) == "changes":
         return None
     if prepared.several_processes:
         return impossible(ONE_PROCESS)
@@ -239,4 +240,5 @@ def _ready(rounds: Rounds) -> progress.Ready:
         first_verdict_seconds=rounds.pace.seconds_to_first_verdict,
         length=state.length,
         runs_done=len(rounds.runs),
+        own_loop=prepared.own_loop,
     )

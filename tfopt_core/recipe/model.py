@@ -19,7 +19,9 @@ from tfopt_core.recipe.tree import Place
 
 WORKLOAD_CHOICES = ("use", "factory", "script", "module")
 # Only scripts have these, started by their path or as a module.
-SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "fit", "max_epochs", "max_steps")
+SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "loop", "fit", "max_epochs", "max_steps")
+# Keys that are about calls of `fit`.
+FIT_KEYS = ("fit", "max_epochs")
 TARGET_BOUNDS = ("at_least", "at_most")
 
 
@@ -98,7 +100,8 @@ class WorkloadSpec(Table):
     `folder` is its working directory, None for the recipe's folder; with `isolate` (None means yes)
     each measured run writes to a private folder; `fit` is the number of the judged call of `fit`,
     from 1, None for all of them together; `max_epochs` and `max_steps` cut each call short, for a
-    quick look.
+    quick look. A `loop` of "own" says that the script trains in a loop of its own, without `fit`:
+    its measured runs end after `max_steps` updates of an optimizer, None for the script's end.
     """
 
     use: str | None = attrs.field(default=None, validator=Checked(checks.word))
@@ -111,6 +114,7 @@ class WorkloadSpec(Table):
     )
     folder: str | None = attrs.field(default=None, validator=Checked(checks.word))
     isolate: bool | None = attrs.field(default=None, validator=Checked(checks.flag))
+    loop: Literal["own"] | None = attrs.field(default=None, validator=Checked(checks.choice("own")))
     fit: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
     max_epochs: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
     max_steps: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
@@ -136,6 +140,11 @@ class WorkloadSpec(Table):
         return self.script is not None or self.module is not None
 
     @property
+    def has_own_loop(self) -> bool:
+        """Whether the script trains in a loop of its own, without `fit`."""
+        return self.loop == "own"
+
+    @property
     def key(self) -> str:
         """The key that names the workload."""
         return next((key for key in WORKLOAD_CHOICES if getattr(self, key) is not None), "use")
@@ -154,6 +163,10 @@ class WorkloadSpec(Table):
             if "options" in given:
                 mend = 'give a script its arguments as args = ["--lr", "0.1"]'
                 yield Fault("options are arguments of a factory", mend, at=("options",))
+            for key in FIT_KEYS if "loop" in given else ():
+                if key in given:
+                    mend = 'remove it; "max_steps" ends a run after so many updates'
+                    yield Fault("a loop of the script's own has no call of fit", mend, at=(key,))
             return
         for key in SCRIPT_KEYS:
             if key in given:

@@ -56,7 +56,8 @@ class Prepared:
     says that runs are compared by their time to a target. `several_processes` says that the stack
     distributes a training over processes. `stages` are those of the data with the stack, by split,
     and `memory` is the memory of a run; both need a dry build in detail. `seconds` is the duration
-    of the dry build.
+    of the dry build. Of a script's `own_loop` the metric of quality is "", and `steps_per_epoch` is
+    the updates after which a run ends, None for the script's end.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -85,6 +86,7 @@ class Prepared:
     memory: MemoryPlan | None = None
     baseline_batch_size: int | None = None
     to_target: bool = False
+    own_loop: bool = False
     seconds: float = 0.0
 
     @property
@@ -95,6 +97,8 @@ class Prepared:
     @property
     def why_never_cut(self) -> str | None:
         """Why no training can be cut short; None if it can."""
+        if self.own_loop:
+            return "a loop of the script's own is measured as a whole"
         if self.steps_per_epoch is None:
             return "the number of steps in an epoch is unknown, so nothing could be projected"
         if self.several_processes:

@@ -56,7 +56,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     baseline_estimate, stack_estimate = _estimates(task, job, workload)
     prepared = Prepared(
         plugins=tuple(
-            _plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
+            plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
             for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
         ),
         data_before={split: plan.describe() for split, plan in baseline.items()},
@@ -74,7 +74,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         jit_compile=bool(built.model.jit_compile),
         policy=built.precision.policy,
         baseline=workload.baseline,
-        versions=_versions(),
+        versions=versions(),
         gpus=job.machine.gpus,
         warnings=_warnings(workload, built),
         training_seconds=training_seconds(job, workload) if task.estimate else None,
@@ -118,16 +118,19 @@ class Resolved:
     search_notes: Mapping[str, tuple[str, ...]]
 
 
-def resolve_all(job: Job, workload: Workload) -> Resolved:
+def resolve_all(
+    job: Job, workload: Workload, probe_of: type[ProcessProbe] = ProcessProbe
+) -> Resolved:
     """Ask every plugin in recipe order to replace its "auto".
 
+    :param probe_of: the class of the probes.
     :raises PluginError, PluginRefused: naming the plugin whose `resolve` failed or refused.
     """
     resolved, search_notes = list(job.plugins), {}
     for index, stacked in enumerate(job.plugins):
         if not hasattr(stacked.plugin, "resolve"):
             continue
-        probe = ProcessProbe(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
+        probe = probe_of(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
         try:
             plugin = stacked.plugin.resolve(probe)
         except Exception as error:
@@ -147,9 +150,10 @@ def resolve_all(job: Job, workload: Workload) -> Resolved:
     return Resolved(tuple(resolved), search_notes)
 
 
-def _plan_of(
+def plan_of(
     stack: Stack, before: StackedPlugin, resolved: StackedPlugin, search_notes: tuple[str, ...]
 ) -> PluginPlan:
+    """Return what a plugin of the stack changed, with its settings before and after `resolve`."""
     changes = tuple(
         HookChange(change.hook, change.split, change.describe())
         for change in stack.changes(resolved.name)
@@ -194,7 +198,8 @@ def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:
     return None if plan is None or plan.source.batched else plan.examples
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of Python and the libraries that a training depends on."""
     import platform
 
     import keras

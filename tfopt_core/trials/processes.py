@@ -20,6 +20,7 @@ from tfopt_core.errors import (
 )
 from tfopt_core.hooks import Change, RuntimeOptions
 from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.dry_build import Prepared
@@ -53,6 +54,7 @@ from tfopt_core.workers.task import (
 # The functions of a `LookTask`.
 PREPARED = "tfopt_core.trials.looks:prepared"
 REPLAYED = "tfopt_core.trials.looks:replayed"
+PREPARED_LOOP = "tfopt_core.trials.looks:prepared_loop"
 # The files that a run leaves in its folder: its output, and the model if it is saved.
 MODEL_FILE = "model.keras"
 KEPT = (OUTPUT_FILE, MODEL_FILE)
@@ -102,9 +104,11 @@ class Processes:
         :raises InputError: for another error that the user can correct.
         :raises PreparationFailed: for an error that would stop every run.
         """
+        own = self.request.recipe.workload.has_own_loop
         task = PrepareTask(
             job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate, detail=detail,
-            quick=quick, stays=follows, follows=follows, **self._common,
+            quick=quick, stays=follows, follows=follows, own_look=PREPARED_LOOP if own else "",
+            **self._common,
         )  # fmt: skip
         outcome, notes = self._carry_out(task), []
         if outcome.out_of_memory and estimate:
@@ -196,17 +200,18 @@ class Processes:
         tell: Tell,
         look: str,
         *,
+        own_look: str = "",
         quick: bool = False,
         stays: bool = False,
     ) -> ProcessOutcome:
         """Measure the parts of a step of the training with the plugins of the request.
 
-        :param look: the function that does it, see `LookTask`.
+        :param look, own_look: the functions that do it, see `LookTask`.
         :param asked_plugins, quick, stays: see `DiagnoseTask`.
         """
         task = DiagnoseTask(
-            job=self._job_of_stack("diagnose"), look=look, asked_plugins=asked_plugins,
-            quick=quick, stays=stays, **self._common,
+            job=self._job_of_stack("diagnose"), look=look, own_look=own_look,
+            asked_plugins=asked_plugins, quick=quick, stays=stays, **self._common,
         )  # fmt: skip
         return self._carry_out(task, tell)
 
@@ -252,6 +257,8 @@ class Processes:
     def _runtime(
         self, plugins: tuple[StackedPlugin, ...]
     ) -> tuple[RuntimeOptions, tuple[Change, ...]]:
+        if self.request.recipe.workload.has_own_loop:
+            plugins = reaching(plugins)
         stack = Stack(plugins, Defaults())
         runtime = stack.configure_runtime(self.request.machine, self.request.recipe)
         return runtime, stack.all_changes

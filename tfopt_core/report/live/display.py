@@ -139,6 +139,9 @@ def _ready(event: Ready) -> Iterator[str]:
     each = f"each {epochs}{steps}"
     if event.length == "steady":
         each = f"each until its step time is known, of {epochs}{steps}"
+    if event.own_loop:
+        count = event.steps_per_epoch
+        each = "each to the script's end" if count is None else f"each of {count:,} updates"
     yield (
         f"prepared in {units.seconds_text(event.seconds)}: {event.total_runs} runs to the first "
         f"verdict, {each}"

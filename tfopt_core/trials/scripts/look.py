@@ -9,10 +9,11 @@ import attrs
 from tfopt_core.errors import WorkloadError
 from tfopt_core.records.messages import Answer
 from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.looks import Load
 from tfopt_core.trials.scripts.run import ScriptRun
 from tfopt_core.workers.channel import Parent
-from tfopt_core.workers.task import LookTask, failure_of, named_function
+from tfopt_core.workers.task import LookTask, PrepareTask, failure_of, named_function
 
 if TYPE_CHECKING:
     from tfopt_core.training.scripts.fit_state import FitState
@@ -39,6 +40,8 @@ class ScriptLook(ScriptRun[AnyLook]):
         from tfopt_core.training.scripts.planned_history import lengthen
         from tfopt_core.training.scripts.stopping import stopping_after
 
+        if self.own is not None:
+            self.own.loop.remove()
         number = self.task.job.recipe.workload.fit or 1
         call = workload.call
         if call.number < number:
@@ -90,6 +93,33 @@ class ScriptLook(ScriptRun[AnyLook]):
             return self._examine(load)
         except Exception as error:  # of a plugin, as in a process of its own
             return failure_of(error)
+
+    def at_the_end(self, end: ScriptEnd) -> Answer | None:
+        """Return what the look found in a loop of the script's own, which has come to its end; None
+        if there was none, or the script failed."""
+        own = self.own
+        if own is None or own.loop.clock.updates < 1 or end.error is not None or end.status:
+            return None
+        if self.session.calls:
+            return None
+        return self._examine_loop()
+
+    def _loop_was_read(self) -> None:
+        """End the process once enough was seen of a loop of the script's own."""
+        own = self.own
+        assert own is not None
+        if own.is_known(whole=isinstance(self.task, PrepareTask)):
+            self._end_by(lambda: self._examine_loop() or failure_of(WorkloadError(self._refusal())))
+
+    def _examine_loop(self) -> Answer | None:
+        """Return the result of the task for the script's own loop; None if that is refused."""
+        task = self.task
+        if not task.own_look:
+            return None
+        return cast(Answer, named_function(task.own_look)(task, self.tell_in_words, self.own))
+
+    def _refusal(self) -> str:
+        return self.why_nothing(ScriptEnd(status=0))
 
     def _examine(self, load: Load) -> Answer:
         return cast(Answer, named_function(self.task.look)(self.task, self.tell_in_words, load))

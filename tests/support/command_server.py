@@ -267,6 +267,7 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
             return int(serve_forks(socket.socket(fileno=int(arguments[0]))))
         if module == COMMAND:
             return int(importlib.import_module("tfopt_core.cli.main").run(arguments))
+        sys.argv = [module, *arguments]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return 0
 

@@ -171,7 +171,9 @@ class Race:
         folder = next(iter(self.courses.values())).folder
         out = folder / "limits.json"
         out.unlink(missing_ok=True)
-        done = run_process([sys.executable, "-m", "peers.limits", str(out)], folder, {})
+        options = ["--smoke"] if self.smoke else []
+        command = [sys.executable, "-m", "peers.limits", str(out), *options]
+        done = run_process(command, folder, {})
         if "failed" in done:
             say(f"  failed: {done['failed']}")
             return

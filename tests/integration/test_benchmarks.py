@@ -12,7 +12,8 @@ from types import ModuleType
 
 import attrs
 import pytest
-from support.real_process import run
+from support.forked_command import HASTY
+from support.real_process import python
 from support.stored_measurements import FIRST_RESULTS, make_run
 
 from tfopt_core.app.command_request import make_request
@@ -45,7 +46,7 @@ def named(name: str) -> pytest.MarkDecorator:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_its_smallest_form_runs_to_its_end(name, tmp_path):
-    done = run([sys.executable, BENCHMARKS / f"{name}.py", "--smoke"], cwd=tmp_path)
+    done = python(BENCHMARKS / f"{name}.py", "--smoke", cwd=tmp_path, before=HASTY)
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) >= 2, done.err
 

@@ -6,18 +6,20 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from support.forked_command import runs_forked
 from support.in_process import InProcessRunner
-from support.real_process import environment, python, run, tfopt
+from support.real_process import environment, python, tfopt
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.records.variants import FULL, Turn, Variant
 from tfopt_core.trials.processes import Processes
-from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.spawn import Runner, SpawnRunner
 
 pytestmark = pytest.mark.slow
 
@@ -117,11 +119,15 @@ policy = "mixed_bfloat16"
 """
 
 
+@pytest.fixture
+def forked() -> Iterator[Runner]:
+    """Carries out runs in forks of a process that has imported TensorFlow, those of scripts too."""
+    with runs_forked():
+        yield SpawnRunner()
+
+
 def last_line_of(path: Path, *arguments: str, without_tfopt: bool) -> str:
-    if without_tfopt:
-        done = python(path, *arguments, cwd=path.parent, without_tfopt=True)
-    else:
-        done = run([sys.executable, path, *arguments], cwd=path.parent)
+    done = python(path, *arguments, cwd=path.parent, without_tfopt=without_tfopt)
     assert done.code == 0, done.err
     return done.out.splitlines()[-1]
 
@@ -159,7 +165,7 @@ def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path:
 
 
 @pytest.mark.thorough
-def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path, forked_runs: Runner):
+def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path, forked: Runner):
     overrides = ("workload.epochs=1", "workload.options.examples=256")
     given = [part for each in overrides for part in ("--set", each)]
     exported = tmp_path / "exported.py"
@@ -170,17 +176,15 @@ def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path, forked
     formatted = subprocess.run([sys.executable, "-m", "ruff", *asked], capture_output=True)
     assert formatted.stdout.decode() == ""
     ours = json.loads(last_line_of(exported, without_tfopt=False))
-    assert_same(
-        ours, history_of("quickstart", *overrides, folder=tmp_path / "runs", runner=forked_runs)
-    )
+    assert_same(ours, history_of("quickstart", *overrides, folder=tmp_path / "runs", runner=forked))
 
 
 @pytest.mark.thorough
-def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path, forked_runs: Runner):
+def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path, forked: Runner):
     (tmp_path / "script.py").write_text(SCRIPT)
     recipe, exported = tmp_path / "recipe.toml", tmp_path / "exported.py"
     recipe.write_text(SCRIPT_RECIPE)
-    done = tfopt("export", recipe, "--output", exported, cwd=tmp_path)
+    done = tfopt("export", recipe, "--output", exported, cwd=tmp_path, imported=True)
     assert done.code == 0, done.err
     text = exported.read_text()
     kept = [line for line in SCRIPT.splitlines() if line in text.splitlines()]
@@ -190,9 +194,7 @@ def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path, f
     }
     said = last_line_of(exported, without_tfopt=True)
     folder = tmp_path / "runs"
-    theirs = history_of(
-        str(recipe), folder=folder, runner=forked_runs, as_it_is=True, own_seeds=True
-    )
+    theirs = history_of(str(recipe), folder=folder, runner=forked, as_it_is=True, own_seeds=True)
     assert_same(ast.literal_eval(said.removeprefix("history ")), theirs)
 
 

@@ -75,8 +75,7 @@ def measured(folder, takes: str, *options: str):
     site = make_distribution(folder / "site", "lean", {"lean": "lean:Lean"}, lean=LEAN)
     project = make_project(folder / "project", RECIPE, greedy=GREEDY.format(takes=takes))
     done = tfopt(
-        "apply", "recipe.toml", "--quiet", "--json", "out.json", *options,
-        cwd=project, site=site,
+        "apply", "recipe.toml", "--quiet", "--json", "out.json", *options, cwd=project, site=site
     )  # fmt: skip
     return done, json.loads((project / "out.json").read_text())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -10,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import build_here
-from support.real_process import run as run_process
+from support.real_process import python
 from tfopt_distribute.one_device import OneDevice
 from tfopt_model.adaptive_l2 import AdaptiveL2
 from tfopt_model.dropconnect import DropConnect
@@ -110,10 +109,10 @@ def run(tmp_path, make, *plugins, config=None, batch_size=BATCH, disk=None, note
     return built, train(built, perf_counter_ns(), told.append, checkpointer=checkpointer)
 
 
-def assert_goes_on(
-    tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, notes=None, **options
-):
-    """Going on from these checkpoints (all if None) ends as the undisturbed training ended.
+def assert_goes_on(tmp_path, make, *plugins, at=(4, 5), every=4, close=0.0, notes=None, **options):
+    """Going on from these checkpoints ends as the undisturbed training ended.
+
+    By default from one within the second epoch, and from the one at its end.
 
     With 11 steps an epoch there are checkpoints after the steps 4, 8, 11 (an epoch's end), 15, 19
     and so on, and the last one is that of the finished training.
@@ -126,7 +125,7 @@ def assert_goes_on(
     )  # fmt: skip
     assert written.history == plain.history, "writing checkpoints changes the training"
     names = names_in(folder)[::-1]
-    for place in range(len(names)) if at is None else at:
+    for place in at:
         name = names[place]
         config = CheckpointConfig(folder=folder, every=every, start=name)
         again, outcome = run(tmp_path, make, *plugins, config=config, disk=KeepsAll(), **options)
@@ -160,7 +159,7 @@ def test_strength_and_masks_of_plugins_go_on_too(tmp_path):
     [
         # in the first epoch, in a later one, at an epoch's end, after the last step
         pytest.param((1, 4, 5, 9), id="one of a kind"),
-        pytest.param(None, id="any", marks=pytest.mark.thorough),
+        pytest.param((0, 2, 3, 6, 7, 8), id="the others", marks=pytest.mark.thorough),
     ],
 )
 def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(at, tmp_path):
@@ -204,7 +203,7 @@ def without_chance():
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", [Chunked, Resident])
 def test_loops_that_xla_compiles_go_on_to_rounding(kind, tmp_path):
-    assert_goes_on(tmp_path, without_chance, kind(steps=4, xla=True), close=1e-6)
+    assert_goes_on(tmp_path, without_chance, kind(steps=4, xla=True), at=(4,), close=1e-6)
 
 
 def unbuilt_of_unknown_length():
@@ -269,7 +268,7 @@ def frozen_by_a_cache():
     [
         pytest.param(drawing_while_read, (4,), id="within an epoch"),
         pytest.param(drawing_while_read, (1, 5), id="elsewhere", marks=pytest.mark.thorough),
-        pytest.param(frozen_by_a_cache, (1, 4, 5), id="a cache", marks=pytest.mark.thorough),
+        pytest.param(frozen_by_a_cache, (1, 4), id="a cache", marks=pytest.mark.thorough),
     ],
 )
 def test_shuffles_before_a_repeat_or_a_cache_go_on(make, at, tmp_path):
@@ -432,7 +431,7 @@ from tfopt_distribute.mirrored import Mirrored
 
 mirrored = Mirrored(logical_cpu_devices=2)
 make = getattr(test_resuming, sys.argv[2])
-test_resuming.assert_goes_on(Path(sys.argv[1]), make, mirrored, close=1e-6)
+test_resuming.assert_goes_on(Path(sys.argv[1]), make, mirrored, at=(4,), close=1e-6)
 print("GOES ON", flush=True)
 os._exit(0)  # after several strategies in one process TensorFlow hangs in its end
 """
@@ -443,8 +442,5 @@ os._exit(0)  # after several strategies in one process TensorFlow hangs in its e
 def test_two_replicas_go_on(make, tmp_path):
     # in a process of its own: devices are made when TensorFlow starts
     here = Path(__file__).parent
-    command = [
-        sys.executable, "-c", MIRRORED, tmp_path, make.__name__, here, here.parent
-    ]  # fmt: skip
-    done = run_process(command, cwd=tmp_path)
+    done = python("-c", MIRRORED, tmp_path, make.__name__, here, here.parent, cwd=tmp_path)
     assert "GOES ON" in done.out, done.err

@@ -54,6 +54,7 @@ def tfopt(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     imported: bool = False,
+    before: Path | None = None,
     site: Path | None = None,
 ) -> Done:
     """Run `tfopt` to its end in a process that is forked from one with TensorFlow imported.
@@ -61,6 +62,7 @@ def tfopt(
     Where the environment changes how Python, TensorFlow or Keras start, in a new one.
 
     :param imported: fork the processes of a script too, for what is not about its imports.
+    :param before: Python code that its process executes first, such as `HASTY`.
     :param site: a folder of further distributions on the import path.
     """
     env = dict(env or environment())
@@ -68,25 +70,36 @@ def tfopt(
         return tfopt_anew(*arguments, cwd=cwd, env=env)
     words = [str(argument) for argument in arguments]
     return _ended(
-        lambda streams: forked_command.start(words, cwd, env, streams, imported=imported, site=site)
+        lambda streams: forked_command.start(
+            words, cwd, env, streams, imported=imported, before=before, site=site
+        )
     )
 
 
-def python(script: Path, *arguments: str, cwd: Path, without_tfopt: bool = False) -> Done:
-    """Run a script to its end as plain Python does, forked as `tfopt` above.
+def python(
+    *words: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    before: Path | None = None,
+    without_tfopt: bool = False,
+) -> Done:
+    """Run what `python WORDS` runs to its end, forked from a process with TensorFlow imported.
 
+    The programs of tfopt that it starts are forked too. For what is not about its imports.
+
+    :param before: Python code that its process executes first, such as `HASTY`.
     :param without_tfopt: as where tfopt is not installed.
     """
-    words = [str(script), *arguments]
+    texts, env = [str(word) for word in words], dict(env or environment())
     return _ended(
-        lambda streams: forked_command.start_script(
-            words, cwd, environment(), streams, without_tfopt=without_tfopt
+        lambda streams: forked_command.start_python(
+            texts, cwd, env, streams, before=before, without_tfopt=without_tfopt
         )
     )
 
 
 def _ended(start: Callable[[list[int]], forked_command.ForkedCommand]) -> Done:
-    """Start a process with these streams. Return how it ended, and what it wrote."""
+    """Start a command, its output in files, and wait for its end."""
     with (
         open(os.devnull) as null,
         tempfile.TemporaryFile("w+") as out,

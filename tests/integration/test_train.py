@@ -6,7 +6,7 @@ import re
 
 import pytest
 from support.forked_command import HASTY
-from support.real_process import environment, make_project, tfopt
+from support.real_process import environment, make_project, python, tfopt
 
 pytestmark = pytest.mark.slow
 

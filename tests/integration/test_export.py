@@ -151,6 +151,7 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         assert values == pytest.approx(list(theirs[name]), rel=1e-6), name
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path: Path):
     (tmp_path / "work.py").write_text(WORK)

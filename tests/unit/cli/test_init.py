@@ -192,8 +192,10 @@ def test_what_a_diagnosis_proposes_is_stacked_in_its_order_with_the_reason() -> 
 
     suggestions = (suggestion("a", 1.5), suggestion("left out", 1.4), suggestion("b", None))
     diagnosed: Any = SimpleNamespace(
-        suggestions=suggestions, proposed_stack=("b", "a"), input=SimpleNamespace(share=0.4)
-    )
+        suggestions=suggestions, proposed_stack=("b", "a"), dispatch_known=True,
+        **{part: SimpleNamespace(share=share)
+           for part, share in (("input", 0.4), ("dispatch", 0.3), ("compute", 0.3))},
+    )  # fmt: skip
     planned = proposed_plugins(diagnosed)
     assert [(one.use, one.settings, one.why) for one in planned] == [
         ("b", {"size": 2}, "Does b. Here 40% of a step is input."),

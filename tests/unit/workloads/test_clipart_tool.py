@@ -53,7 +53,6 @@ def files(output):
     return sorted(path.relative_to(output).as_posix() for path in output.rglob("*.jpg"))
 
 
-@pytest.mark.thorough
 def test_links_blanks_twins_and_large_and_damaged_pictures_are_left_out(built):
     _, output, _ = built
     animals = [f"animals/{number:04d}.jpg" for number in range(5)]

@@ -46,9 +46,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)  # after what the test's fixtures put back
 def pytest_runtest_teardown() -> None:
-    """Leave Keras and TensorFlow out of it too, once the first test has imported them."""
-    if "keras" in sys.modules:
+    """Put Keras' dtype policy back, and leave Keras and TensorFlow out of that search too."""
+    if keras := sys.modules.get("keras"):
+        keras.config.set_dtype_policy("float32")
         freeze_once()
 
 

@@ -80,12 +80,3 @@ def applied(tmp_path_factory: pytest.TempPathFactory) -> Applied:
     assert (project / "out.json").exists(), done.err
     data = json.loads((project / "out.json").read_text())
     return Applied(project, done.code, done.out, done.err, data)
-
-
-@pytest.fixture
-def float32_afterwards() -> Any:
-    """Puts Keras' dtype policy back."""
-    import keras
-
-    yield
-    keras.config.set_dtype_policy("float32")

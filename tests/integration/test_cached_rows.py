@@ -17,7 +17,7 @@ from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay.replay import replay
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
+pytestmark = pytest.mark.tensorflow
 
 EPOCHS, BATCH_SIZE, SEED = 3, 16, 5
 WORDS = np.random.default_rng(1).choice(["red", "green", "blue"], 70)

@@ -34,7 +34,7 @@ from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import SpawnRunner
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
+pytestmark = pytest.mark.tensorflow
 
 # Small networks on 90 points in batches of 8, the last one of 2.
 POINTS = """

@@ -24,7 +24,7 @@ from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.training.replay.replay import replay
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
+pytestmark = pytest.mark.tensorflow
 
 EPOCHS, BATCH_SIZE, SEED = 3, 16, 5
 PICTURES = np.random.default_rng(1).integers(0, 256, (70, 8, 8, 3)).astype("uint8")

@@ -254,7 +254,6 @@ PRECISIONS = {
         pytest.param("mixed_float16", RESIDENT, marks=pytest.mark.thorough),
     ],
 )
-@pytest.mark.usefixtures("float32_afterwards")
 def test_mixed_precision_and_its_loss_scale_are_kept(policy, loop, tmp_path):
     assert_like_stock(tmp_path, unvalidated, loop, PRECISIONS[policy])
 

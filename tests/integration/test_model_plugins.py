@@ -15,7 +15,7 @@ from tfopt_model.swap_backbone import SwapBackbone
 
 from tfopt_core import Workload
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
+pytestmark = pytest.mark.tensorflow
 
 PICTURES = np.random.default_rng(0).random((48, 8, 8, 3)).astype("float32")
 TARGETS = PICTURES.mean((1, 2, 3))[:, None] * 4 + np.random.default_rng(1).normal(size=(48, 1))

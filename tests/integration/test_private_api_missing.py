@@ -340,9 +340,7 @@ def test_without_overflow_count_float16_still_scales(without):
     assert loss_scaling.overflow_steps(model.optimizer) is None
 
 
-def test_without_nested_layers_the_effect_of_mixed_precision_says_so(
-    without, tmp_path, float32_afterwards
-):
+def test_without_nested_layers_the_effect_of_mixed_precision_says_so(without, tmp_path):
     sentence = without("nested-layers")
     plugin = MixedPrecision(policy="mixed_bfloat16")
     effect = effect_of(build_here(workload(), plugin, folder=tmp_path))

@@ -16,7 +16,7 @@ from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_core import Workload
 from tfopt_core.testing import drive, make_run
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
+pytestmark = pytest.mark.tensorflow
 
 PICTURES = np.random.default_rng(0).random((16, 4, 4, 3), "float32")
 LABELS = np.random.default_rng(1).integers(0, 3, 16).astype("int32")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,8 @@ import pytest
 
 
 @pytest.fixture
-def train(tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Trains with one plugin; the dtype policy is put back afterwards."""
-    import keras
+def train(tmp_path: Path) -> Callable[..., Any]:
+    """Trains with one plugin."""
     from support.plugin_drive import drive
 
-    yield functools.partial(drive, folder=tmp_path)
-    keras.config.set_dtype_policy("float32")
+    return functools.partial(drive, folder=tmp_path)

@@ -24,14 +24,6 @@ X = np.random.default_rng(2).random((16, 6), dtype="float32")
 Y = X.sum(1, keepdims=True)
 
 
-@pytest.fixture
-def keras_in_float32():
-    import keras
-
-    yield keras
-    keras.config.set_dtype_policy("float32")
-
-
 def test_an_error_is_relative_to_the_gradient_of_its_layer():
     exact = {"conv/kernel": np.full(4, 10.0), "conv/bias": np.zeros(1), "out/kernel": np.ones(4)}
     rounded = {**exact, "conv/bias": np.full(1, 0.2)}  # before a batch normalization
@@ -78,8 +70,9 @@ def types_in_step(model: Any) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.tensorflow
-def test_a_step_has_the_same_products_as_one_built_under_the_policy(keras_in_float32):
-    keras = keras_in_float32
+def test_a_step_has_the_same_products_as_one_built_under_the_policy():
+    import keras
+
     counted = []
     for scope in ("layers", "global"):
         policy = PrecisionPolicy(policy="mixed_bfloat16", scope=scope)
@@ -94,18 +87,21 @@ def test_a_step_has_the_same_products_as_one_built_under_the_policy(keras_in_flo
 
 
 @pytest.mark.tensorflow
-def test_layers_stay_in_float32_by_class_with_what_is_within(keras_in_float32):
+def test_layers_stay_in_float32_by_class_with_what_is_within():
+    import keras
+
     policy = PrecisionPolicy(policy="mixed_bfloat16", scope="layers", float32_types=("MultiHead*",))
     default = set_policy(policy)
-    model = network(keras_in_float32)
+    model = network(keras)
     apply_precision(model, policy, default)
     attention = model.get_layer("attention")
     assert {part.compute_dtype for part in attention._flatten_layers()} == {"float32"}
 
 
 @pytest.mark.tensorflow
-def test_the_probe_keeps_what_fails_and_what_is_out_of_line(keras_in_float32):
-    keras = keras_in_float32
+def test_the_probe_keeps_what_fails_and_what_is_out_of_line():
+    import keras
+
     layers = keras.layers
 
     class Draws(layers.Layer):
@@ -135,8 +131,9 @@ def test_the_probe_keeps_what_fails_and_what_is_out_of_line(keras_in_float32):
 
 
 @pytest.mark.tensorflow
-def test_a_block_with_dropout_inside_is_not_kept_for_it(keras_in_float32):
-    keras = keras_in_float32
+def test_a_block_with_dropout_inside_is_not_kept_for_it():
+    import keras
+
     layers = keras.layers
 
     class Block(layers.Layer):
@@ -193,10 +190,11 @@ def trained(keras: Any, policy: str, factor: float, clip: bool = False) -> Any:
 
 
 @pytest.mark.tensorflow
-def test_a_step_that_does_not_scale_trains_in_float16_as_in_float32(keras_in_float32):
+def test_a_step_that_does_not_scale_trains_in_float16_as_in_float32():
+    import keras
     import tensorflow as tf
 
-    keras, unpatched = keras_in_float32, tf.GradientTape.gradient
+    unpatched = tf.GradientTape.gradient
     # gradients of a loss this small are 0 in float16 unless they are scaled
     low, full = (trained(keras, policy, 1e-6) for policy in ("mixed_float16", "float32"))
     start = own_step(keras)
@@ -208,8 +206,10 @@ def test_a_step_that_does_not_scale_trains_in_float16_as_in_float32(keras_in_flo
 
 
 @pytest.mark.tensorflow
-def test_steps_that_overflow_are_skipped_and_counted_even_if_the_step_clips(keras_in_float32):
-    model = trained(keras_in_float32, "mixed_float16", 1.0, clip=True)
+def test_steps_that_overflow_are_skipped_and_counted_even_if_the_step_clips():
+    import keras
+
+    model = trained(keras, "mixed_float16", 1.0, clip=True)
     skipped = overflow_steps(model.optimizer)
     assert skipped is not None
     assert 0 < skipped < 4
@@ -219,8 +219,9 @@ def test_steps_that_overflow_are_skipped_and_counted_even_if_the_step_clips(kera
 
 @pytest.mark.thorough
 @pytest.mark.tensorflow
-def test_a_step_that_scales_its_loss_is_left_as_it_is(keras_in_float32):
-    keras = keras_in_float32
+def test_a_step_that_scales_its_loss_is_left_as_it_is():
+    import keras
+
     set_policy(PrecisionPolicy(policy="mixed_float16"))
     weights = []
     for wrapped in (False, True):

@@ -8,12 +8,9 @@ pytestmark = pytest.mark.tensorflow
 
 
 def counted(model, x, y, loss="mse"):
-    import keras
-
     from tfopt_core.training.graphs.flops import operations_of
     from tfopt_core.training.graphs.operations import traced_step
 
-    keras.config.set_dtype_policy("float32")
     model.compile("sgd", loss, jit_compile=False)
     model.optimizer.build(model.trainable_variables)
     return operations_of(traced_step(model, (x, y)).graph)

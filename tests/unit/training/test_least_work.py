@@ -89,7 +89,6 @@ def test_a_step_of_keras_counts_as_it_is():
     from tfopt_core.training.graphs.least_work import least_work
     from tfopt_core.training.graphs.operations import traced_step
 
-    keras.config.set_dtype_policy("float32")
     model = keras.Sequential([
         keras.Input((12, 6)), keras.layers.LSTM(8), keras.layers.Dense(4),
     ])  # fmt: skip
@@ -106,7 +105,6 @@ def test_rows_of_an_embedding_need_not_move():
 
     from tfopt_core.training.graphs.least_work import least_state_bytes
 
-    keras.config.set_dtype_policy("float32")
     model = keras.Sequential([
         keras.Input((3,)), keras.layers.Embedding(100, 7), keras.layers.Flatten(),
         keras.layers.Dense(5),

@@ -11,18 +11,17 @@ round goes over all lines before the next one begins, so that a race which ends 
 rounds everywhere. `peers/page.py` says by which rule a row is void and who is ahead.
 
 Every run is kept in the folder `--store` as it ends: after Ctrl-C the same command goes on where it
-was, and `--minutes 0` writes the page of what is there.
+was, and `--minutes 0` writes the page of what is there. Where a recipe of tfopt's has changed, the
+rounds of its line are run again; what its peers' options did is kept.
 """
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from options import make_parser
 from pacing import add_pacing, run_within, say_what_is_left
@@ -30,7 +29,7 @@ from peers import page
 from peers.course import Course, Store
 from peers.files import Files
 from peers.limits import Limits, Work
-from peers.lines import LINES, recipe_text
+from peers.lines import LINES
 from peers.rounds import Race
 
 from tfopt_core.hooks import read_machine
@@ -51,17 +50,6 @@ def versions(peers: Path) -> dict[str, str]:
         for name, number in zip(PEER_VERSIONS, done.stdout.split(), strict=True):
             found[f"{name} (peers)" if name in found else name] = number
     return found
-
-
-def settings(smoke: bool) -> dict[str, Any]:
-    """Return what all runs of a store share: the lines and the recipes that they extend."""
-    texts = [
-        recipe_text(name, recipe, line.epochs, None)
-        + "".join(sorted(path.read_text("utf-8") for path in HERE.parent.glob("recipes/*.toml")
-                         if f'extends = "{path.stem}"' in recipe))
-        for name, line in LINES.items() for recipe in line.recipes
-    ]  # fmt: skip
-    return {"smoke": smoke, "recipes": hashlib.sha256("".join(texts).encode()).hexdigest()}
 
 
 def whole_page(race: Race, peers: Path) -> str:
@@ -109,7 +97,7 @@ def main() -> None:
         )
         for name in only
     }  # fmt: skip
-    store = Store(options.store / "runs.jsonl", settings(options.smoke), retry=options.retry)
+    store = Store(options.store / "runs.jsonl", {"smoke": options.smoke}, retry=options.retry)
     race = Race(courses, store, rounds, options.smoke, options.peers.exists())
     say_what_is_left(race)
     if options.plan:

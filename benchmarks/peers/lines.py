@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 PEERS = Path(__file__).resolve().parent
+SHIPPED = PEERS.parents[1] / "recipes"
 # The grid is tried for so many epochs on a quarter of the examples, and on at least so many steps.
 GRID_EPOCHS, GRID_STEPS, GRID_SHARE = 2, 64, 0.25
 # Another precision races beside float32 if it took this much less in the grid.
@@ -218,6 +222,19 @@ def recipe_text(name: str, recipe: str, epochs: int, examples: int | None) -> st
         options="" if examples is None else f"[workload.options]\nexamples = {examples}",
         measure=f"[measure]\n{line.measure}" if line.measure else "",
     )  # fmt: skip
+
+
+@functools.cache
+def recipes_digest(name: str) -> str:
+    """Return what identifies the recipes of a line: what they say, and the shipped ones that they
+    extend."""
+    recipes = LINES[name].recipes
+    shipped = [
+        path.read_text(encoding="utf-8") for path in sorted(SHIPPED.glob("*.toml"))
+        if any(f'extends = "{path.stem}"' in recipe for recipe in recipes)
+    ]  # fmt: skip
+    said = json.dumps([tomllib.loads(text) for text in (*recipes, *shipped)], default=str)
+    return hashlib.sha256(said.encode()).hexdigest()[:8]
 
 
 def grid_examples(name: str, examples: int) -> int:

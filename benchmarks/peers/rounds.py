@@ -13,7 +13,7 @@ from pacing import OutOfTime, fits, say
 
 from peers import standings
 from peers.course import Course, Report, Store, run_process
-from peers.lines import LINES, WORTH_RACING, Contestant, grids, ours, stock
+from peers.lines import LINES, WORTH_RACING, Contestant, grids, ours, recipes_digest, stock
 
 # About what measuring the limits takes.
 LIMIT_SECONDS = 40.0
@@ -222,7 +222,9 @@ def _fastest(grid: Sequence[Contestant], tried: dict[str, float]) -> list[Contes
 
 
 def _key(name: str, number: int, contestant: Contestant) -> str:
-    return f"{name} {number} {contestant.label}"
+    """Return a run's key: under other recipes a round's runs are others, its peers' too, since what
+    is compared must have run in turns."""
+    return f"{name} {number} {contestant.label} {recipes_digest(name)}"
 
 
 def _grid_key(name: str, contestant: Contestant) -> str:

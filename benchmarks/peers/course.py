@@ -40,14 +40,16 @@ class Course:
     examples: int | None
 
     def prepare(self) -> None:
-        """Write the arrays and the initial models, unless they are there.
+        """Write the arrays and the initial models that are not there.
 
         :raises SystemExit: with what was written to standard error, if that fails.
         """
-        if Files(self.folder, 0).compiled.exists():
+        begun = Files(self.folder, 0).compiled.exists()
+        missing = [s for s in self.seeds if not begun or not Files(self.folder, s).output.exists()]
+        if not missing:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        options = {"examples": self.examples, "seeds": list(self.seeds)}
+        options = {"examples": self.examples, "seeds": missing}
         done = self._run(sys.executable, "prepare", self._task(options, self.seeds[0]))
         if "failed" in done:
             sys.exit(f"{self.name} could not be prepared:\n{done['failed']}")

@@ -323,6 +323,25 @@ def test_a_race_goes_on_after_a_torn_line_and_refuses_runs_of_other_settings(ben
 
 
 @named("race")
+def test_a_race_of_more_rounds_prepares_the_models_that_it_lacks(benchmark, tmp_path, monkeypatch):
+    from peers.course import Course
+    from peers.files import Files
+
+    asked = []
+    monkeypatch.setattr(Course, "_run", lambda self, python, module, task: asked.append(task) or {})
+    monkeypatch.setattr(Course, "_task", lambda self, options, seed: options)
+    course = Course("mlp", tmp_path, tmp_path, 2, range(1, 4), 64)
+    course.prepare()
+    for seed in (1, 2):
+        Files(tmp_path, seed).output.touch()
+    Files(tmp_path, 0).compiled.touch()
+    course.prepare()
+    Files(tmp_path, 3).output.touch()
+    course.prepare()
+    assert [options["seeds"] for options in asked] == [[1, 2, 3], [3]]
+
+
+@named("race")
 def test_the_plan_counts_what_a_store_lacks(benchmark, tmp_path):
     from pacing import OutOfTime
     from peers.course import Course, Store

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.forked_command import own_server
 from support.own_mounts import mount_small, with_own_mounts
 from support.real_process import (
-    TFOPT,
     TIME_LIMIT_SECONDS,
     descendants,
+    environment,
     make_project,
-    run,
     started,
     tfopt,
     wait_until,
@@ -22,13 +20,16 @@ from support.real_process import (
 
 pytestmark = pytest.mark.slow
 
+# What a measured run with the cache, not a replay or the dry build, writes of it.
+CACHE_OF_A_RUN = ".tfopt/**/[0-9][0-9]-[0-9]-full/**/cache-train/*"
 # Less than the cache needs; more than anything else writes.
 FILE_LIMIT_BYTES = 4_000_000
 # Room on the disk for the cache before a run begins, and what is left of it then.
 DISK_BYTES, LEFT_BYTES = 64_000_000, 2_000_000
-# 300 examples of 40 KB; a file "slow" in the project makes each of them take a while, with a file
-# "full" those that a run writes end at the limit, as if the disk were full, and with a file "room"
-# something else takes the room of the disk once the training begins.
+# 300 examples of 40 KB; a file "slow" in the project makes each of them take a while once there are
+# files of the pattern that stands in it, with a file "full" those that a run writes end at the
+# limit, as if the disk were full, and with a file "room" something else takes the room of the disk
+# once the training begins.
 WORKLOAD = f"""
     import pathlib, resource, shutil, signal, time
     import keras
@@ -37,7 +38,8 @@ WORKLOAD = f"""
     from tfopt_core import DataPlan, Workload
 
     def wait(x):
-        if pathlib.Path("slow").exists():
+        slow = pathlib.Path("slow")
+        if slow.exists() and any(pathlib.Path().glob(slow.read_text())):
             time.sleep(0.1)
         # the dry build was the first
         if pathlib.Path("room").exists() and len(pathlib.Path("built").read_text()) == 2:
@@ -99,11 +101,12 @@ def train_on_a_small_disk(folder: Path) -> list[tuple[int, str]]:
     disk = mount_small(folder, DISK_BYTES)
     project = make_project(disk / "project", RECIPE, large=WORKLOAD)
     (project / "room").touch()
-    full = run([TFOPT, "train", "recipe.toml"], cwd=project)
-    left = [str(path) for path in cache_files(project)]
-    (project / "filler").unlink()
-    (project / "room").unlink()
-    again = run([TFOPT, "train", "recipe.toml"], cwd=project)
+    with own_server(environment()):  # on this disk
+        full = tfopt("train", "recipe.toml", cwd=project)
+        left = [str(path) for path in cache_files(project)]
+        (project / "filler").unlink()
+        (project / "room").unlink()
+        again = tfopt("train", "recipe.toml", cwd=project)
     return [(full.code, full.out + full.err), (len(left), str(left)), (again.code, again.err)]
 
 
@@ -122,9 +125,9 @@ def test_a_cache_whose_disk_fills_up_fails_the_run_and_the_next_one_trains(tmp_p
 def test_after_a_kill_while_the_cache_fills_nothing_is_left_and_the_next_run_is_unaffected(
     project: Path,
 ) -> None:
-    (project / "slow").touch()
+    (project / "slow").write_text(CACHE_OF_A_RUN)
     with started("train", "recipe.toml", cwd=project) as process:
-        wait_until("the cache to fill", filling(project))
+        wait_until("the cache to fill", lambda: any(project.glob(CACHE_OF_A_RUN)))
         for victim in descendants(process):
             victim.kill()
         process.wait(TIME_LIMIT_SECONDS)
@@ -139,10 +142,10 @@ def test_after_a_kill_while_the_cache_fills_nothing_is_left_and_the_next_run_is_
 @pytest.mark.thorough
 @pytest.mark.promise(41, injected="SIGKILL of tfopt, then junk in the files of the run's cache")
 def test_a_resumed_run_reads_nothing_that_it_finds_in_its_cache(project: Path) -> None:
-    (project / "slow").touch()
+    (project / "slow").write_text(CACHE_OF_A_RUN)
     options = ("--set", "measure.pairs=4", "--set", 'measure.attribution="off"')
     with started("apply", "recipe.toml", *options, cwd=project) as process:
-        wait_until("the cache to fill", filling_in_a_run(project))
+        wait_until("the cache to fill", lambda: any(project.glob(CACHE_OF_A_RUN)))
         process.kill()
     left = cache_files(project)
     assert left
@@ -159,14 +162,3 @@ def test_a_resumed_run_reads_nothing_that_it_finds_in_its_cache(project: Path) -
     # with and without the cache, to the last digit
     assert all(len(losses) == 1 for losses in of_seed.values())
     assert cache_files(project) == []
-
-
-def filling_in_a_run(project: Path) -> Callable[[], list[Path]]:
-    """Whether a measured run, not a replay or the dry build, has opened the files of its cache."""
-    runs = re.compile(r"/\d\d-\d-full/")
-    return lambda: [path for path in cache_files(project) if runs.search(str(path))]
-
-
-def filling(project: Path) -> Callable[[], list[Path]]:
-    """Whether the run itself, not its dry build, has opened the files of its cache."""
-    return lambda: [path for path in cache_files(project) if "prepare" not in path.parts]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import attrs
 import pytest
+from support.forked_command import own_server
 from support.in_process import tfopt_here
 from support.own_mounts import fill, mount_small, with_own_mounts
-from support.real_process import TFOPT, environment, make_project, run
+from support.real_process import TFOPT, environment, make_project, tfopt
 from support.stored_measurements import FIRST_RESULTS, SECOND, SECOND_RESULTS, keep
 
 from tfopt_core.errors import StoreError
@@ -171,12 +172,13 @@ FILLS = """
 def apply_until_full(folder: Path, name: str):
     disk = mount_small(folder, 4 * 2**20)
     project = make_project(disk / "project", RECIPE, full=FILLS.replace("CALLS", name))
-    full = run([TFOPT, "apply", "recipe.toml"], cwd=project)
-    with Store.existing(store_path(project)) as store:
-        [measurement] = store.measurements()
-        kept = [one.status for one in store.runs(measurement)]
-    (project / "filler").unlink()
-    again = run([TFOPT, "apply", "recipe.toml", "--resume", "--json", "out.json"], cwd=project)
+    with own_server(environment()):  # on this disk
+        full = tfopt("apply", "recipe.toml", cwd=project)
+        with Store.existing(store_path(project)) as store:
+            [measurement] = store.measurements()
+            kept = [one.status for one in store.runs(measurement)]
+        (project / "filler").unlink()
+        again = tfopt("apply", "recipe.toml", "--resume", "--json", "out.json", cwd=project)
     found = json.loads((project / "out.json").read_text()) if not again.code else {}
     return attrs.astuple(full), kept, attrs.astuple(again), found.get("resumed")
 

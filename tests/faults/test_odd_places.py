@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import attrs
 import pytest
+from support.forked_command import HASTY, own_server
 from support.in_process import tfopt_here
 from support.own_mounts import mount_read_only, with_own_mounts
 from support.real_process import (
@@ -17,7 +19,7 @@ from support.real_process import (
     Done,
     environment,
     make_project,
-    run,
+    tfopt,
     tfopt_anew,
     tiny_project,
 )
@@ -115,10 +117,11 @@ def train_with_read_only_home(home, project):
     mount_read_only(home)
     env = environment(HOME=home, XDG_CACHE_HOME=home / "cache")
     env.pop("KERAS_HOME", None)
-    return [
-        attrs.astuple(run([TFOPT, *words], cwd=project, env=env))
-        for words in (["train", "recipe.toml"], ["diagnose", "recipe.toml"])
-    ]
+    with own_server(env):
+        return [
+            attrs.astuple(tfopt(word, "recipe.toml", cwd=project, env=env, before=HASTY))
+            for word in ("train", "diagnose")
+        ]
 
 
 @pytest.mark.thorough
@@ -140,39 +143,37 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LANG": "
 SIGNS = "größe-é"
 
 
-@pytest.mark.promise(46, injected="a locale that knows ASCII alone, names that it lacks")
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["plugins", "show", "cache"],
-        pytest.param(["doctor"], marks=pytest.mark.thorough),
-        pytest.param(["recipes"], marks=pytest.mark.thorough),
-        pytest.param(["schema"], marks=pytest.mark.thorough),
-        pytest.param(["--help"], marks=pytest.mark.thorough),
-        pytest.param(["apply", f"{SIGNS}.toml"], marks=pytest.mark.thorough),
-        pytest.param(
-            ["apply", f"{SIGNS}.toml", "--set", "workload.epochs=2", "--markdown", "-",
-             "--html", "out.html"],
-            marks=[pytest.mark.thorough, pytest.mark.slow],
-        ),
-        pytest.param(
-            ["diagnose", f"{SIGNS}.toml"], marks=[pytest.mark.thorough, pytest.mark.slow]
-        ),
-        pytest.param(["plan", f"{SIGNS}.toml"], marks=[pytest.mark.thorough, pytest.mark.slow]),
-    ],
-    ids=" ".join,
-)  # fmt: skip
-def test_commands_work_in_a_locale_that_is_not_utf_8(words, tmp_path):
+@pytest.mark.promise(46, injected="a locale that knows ASCII alone")
+def test_a_command_works_in_a_locale_that_is_not_utf_8(tmp_path):
+    done = in_ascii("plugins", "show", "cache", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "Traceback" not in done.err
+    assert done.out
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.promise(46, injected="a locale that knows ASCII alone, a file whose name it lacks")
+def test_commands_work_in_a_locale_that_is_not_utf_8(tmp_path):
     project = make_project(tmp_path, BASE, tiny=TINY.format(says="pass"))
     text = (project / "recipe.toml").read_text("utf-8").replace('name = "of the base"', "")
     (project / f"{SIGNS}.toml").write_text(f'{text}\n[[plugins]]\nuse = "prefetch"\n', "utf-8")
-    wrong = words == ["apply", f"{SIGNS}.toml"]
-    if wrong:
-        words = [*words, "--set", "plugins.prefetch.size=1"]  # an error in a file of that name
-    done = in_ascii(*words, cwd=project)
-    assert done.code == (2 if wrong else 0), done.err
-    assert "Traceback" not in done.err
-    assert done.out or wrong
+    recipe = f"{SIGNS}.toml".encode().decode("ascii", "surrogateescape")  # as Python gets it there
+    reports = ("--set", "workload.epochs=2", "--markdown", "-", "--html", "out.html")
+    commands = [
+        ["doctor"], ["recipes"], ["schema"], ["--help"], ["plan", recipe], ["diagnose", recipe],
+        ["apply", recipe, "--set", "plugins.prefetch.size=1"], ["apply", recipe, *reports],
+    ]  # fmt: skip
+    env = environment(**ASCII)
+    with own_server(env):
+        ended = [tfopt(*words, cwd=project, env=env, before=HASTY) for words in commands]
+    for words, done in zip(commands, ended, strict=True):
+        wrong = "plugins.prefetch.size=1" in words  # an error in a file of that name
+        assert done.code == (2 if wrong else 0), (words, done.err)
+        assert "Traceback" not in done.err, words
+        assert (done.out + done.err).isascii(), words
+        assert done.out or wrong, words
+    assert (project / "out.html").exists()
 
 
 @pytest.mark.promise(46, injected="a recipe that names a file by letters that the locale lacks")
@@ -196,26 +197,37 @@ def in_ascii(*words: str, cwd) -> Done:
 # One CPU
 
 
+@contextmanager
+def one_cpu() -> Iterator[None]:
+    """Start commands on one CPU, whose processes inherit that."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, [min(allowed)])
+    try:
+        with own_server(environment()):
+            yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.promise(47, injected="an affinity of one CPU, inherited by all processes")
-@pytest.mark.parametrize(
-    "words",
-    [["apply", "recipe.toml", "--json", "out.json"], ["diagnose", "recipe.toml"], ["doctor"],
-     ["plan", "recipe.toml", "--set", "plugins.prefetch.enabled=true"]],
-    ids=lambda words: words[0],
-)  # fmt: skip
-def test_commands_work_on_one_cpu(words, tmp_path):
-    project = tiny_project(tmp_path)
-    one = min(os.sched_getaffinity(0))
-    done = run(
-        [sys.executable, "-c",
-         f"import os, sys; os.sched_setaffinity(0, [{one}]); os.execv(sys.argv[1], sys.argv[1:])",
-         TFOPT, *words],
-        cwd=project,
+def test_commands_work_on_one_cpu(tmp_path):
+    cpus = "import os; print('CPUs:', len(os.sched_getaffinity(0)), flush=True)"
+    project = tiny_project(tmp_path, says=cpus)
+    commands = (
+        ["doctor"], ["plan", "recipe.toml", "--set", "plugins.prefetch.enabled=true"],
+        ["diagnose", "recipe.toml"], ["train", "recipe.toml"],
+        ["apply", "recipe.toml", "--json", "out.json"],
     )  # fmt: skip
-    assert done.code == 0, done.err
-    assert "Traceback" not in done.err
+    with one_cpu():
+        ended = {
+            words[0]: tfopt(*words, cwd=project, before=HASTY) for words in commands
+        }  # fmt: skip
+    for word, done in ended.items():
+        assert done.code == 0, (word, done.err)
+        assert "Traceback" not in done.err, word
+    assert "CPUs: 1" in ended["train"].out
 
 
 # TensorFlow outside of the range

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import sys
 import zipfile
 from pathlib import Path
 
 import attrs
 import pytest
 from support.in_process import tfopt_here
-from support.real_process import make_project, run, tfopt, tiny_project
+from support.real_process import make_project, python, tfopt, tiny_project
 
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.command_request import RESULTS, checkpoints_of, make_request
@@ -174,11 +173,11 @@ SCRIPT_RECIPE = """
 def test_keras_safe_mode_stays_on_in_a_script(tmp_path):
     sentinel = tmp_path / "ran"
     project = make_project(tmp_path / "project", SCRIPT_RECIPE, train=LOADS, makes=MAKES)
-    made = run([sys.executable, "makes.py", sentinel], cwd=project)
+    made = python("makes.py", sentinel, cwd=project)
     assert (project / "downloaded.keras").exists(), made.err + made.out
     assert zipfile.is_zipfile(project / "downloaded.keras")
     assert not sentinel.exists()
-    done = tfopt("train", "recipe.toml", cwd=project)
+    done = tfopt("train", "recipe.toml", cwd=project, imported=True)
     assert done.code != 0
     assert "safe_mode" in done.out + done.err
     assert not sentinel.exists()

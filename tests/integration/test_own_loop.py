@@ -285,7 +285,7 @@ def test_a_script_that_cannot_be_measured_by_its_loop_is_told_why(tmp_path, scri
 @pytest.mark.slow
 def test_a_dry_build_of_a_script_whose_recipe_does_not_say_so_names_the_key(tmp_path):
     recipe = recipe_of(tmp_path, "train_on_batch", "[[plugins]]", 'use = "threads"')
-    done = tfopt("plan", recipe, cwd=tmp_path)
+    done = tfopt("plan", recipe, cwd=tmp_path, imported=True)
     assert done.code == 2
     assert 'add loop = "own" to [workload]' in " ".join(done.err.split())
 
@@ -336,9 +336,9 @@ def test_a_loop_is_measured_in_pairs_of_whole_runs(tmp_path):
 @pytest.mark.thorough
 def test_trained_with_a_stack_a_whole_script_runs_and_loses_as_in_plain_python(tmp_path):
     recipe = recipe_of(tmp_path, "gradient_tape_loop", 'loop = "own"', "max_steps = 5")
-    empty = tfopt("train", recipe, cwd=tmp_path)
+    empty = tfopt("train", recipe, cwd=tmp_path, imported=True)
     recipe.write_text(recipe.read_text() + '[[plugins]]\nuse = "prefetch"\n')
-    stacked = tfopt("train", recipe, cwd=tmp_path)
+    stacked = tfopt("train", recipe, cwd=tmp_path, imported=True)
     lines = [[x for x in done.out.splitlines() if x.startswith("history: ")] for done in
              (empty, stacked)]  # fmt: skip
     assert empty.code == stacked.code == 0, stacked.err

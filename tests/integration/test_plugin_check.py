@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.forked_command import HASTY
 from support.real_process import tfopt
 
 PLUGIN = '''
@@ -58,7 +59,7 @@ def install(site: Path, factor: object, imports: str = "") -> None:
 
 
 def test_a_plugin_that_ships_passes(tmp_path: Path) -> None:
-    done = tfopt("plugins", "check", "cache", cwd=tmp_path)
+    done = tfopt("plugins", "check", "cache", cwd=tmp_path, before=HASTY)
     assert done.code == 0, done.out + done.err
     assert "same training, certified" in done.out
     assert "applied: " in done.out
@@ -69,7 +70,7 @@ def test_a_plugin_that_ships_passes(tmp_path: Path) -> None:
 def test_a_plugin_that_trains_otherwise_than_it_declares_fails(tmp_path: Path) -> None:
     site = tmp_path / "site"
     install(site, factor=0.5)
-    done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site)
+    done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site, before=HASTY)
     assert done.code == 1, done.out + done.err
     assert 'math() is "exact": declared exact, but' in done.out
     assert "is not read back (no report_effect)" in done.out
@@ -78,7 +79,7 @@ def test_a_plugin_that_trains_otherwise_than_it_declares_fails(tmp_path: Path) -
 def test_a_plugin_that_imports_tensorflow_and_cannot_train_is_told_both(tmp_path: Path) -> None:
     site = tmp_path / "site"
     install(site, factor='"no number"', imports="import tensorflow")
-    done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site)
+    done = tfopt("plugins", "check", "scaled", *SMALL, cwd=tmp_path, site=site, before=HASTY)
     assert done.code == 1, done.out + done.err
     assert "imports TensorFlow or Keras" in done.out
     assert "dry build" in done.out

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
+from support.forked_command import HASTY, runs_forked
 from support.real_process import environment
 from tfopt_data.cache import Cache
 from tfopt_model.fused_recurrent import FusedRecurrent
@@ -189,8 +190,8 @@ def test_what_follows_in_the_process_of_a_look_is_what_a_new_process_finds(tmp_p
         return json.loads(json.dumps(attrs.asdict(outcome.message)))
 
     stack = (Cache(memory_mib=512), StepsPerExecution(steps=4))
-    fresh, _ = prepare(request(*stack), SpawnRunner(), quick=True)
-    with SharedProcess(SpawnRunner()) as shared:
+    with runs_forked(before=HASTY), SharedProcess(SpawnRunner()) as shared:
+        fresh, _ = prepare(request(*stack), SpawnRunner(), quick=True)
         first = PrepareTask(
             job=job_of(tmp_path), look=PREPARED, function=SCRIPT, quick=True, stays=True
         )
@@ -199,6 +200,7 @@ def test_what_follows_in_the_process_of_a_look_is_what_a_new_process_finds(tmp_p
         again = replayed(shared, "following", stays=True, follows=True)
         with pytest.raises(CannotShare, match="changes the model"):
             Processes(request(MixedPrecision()), shared).prepare(quick=True, follows=True)
+        alone = replayed(SpawnRunner(), "new")
     assert without_times(following) == without_times(fresh)
-    assert again == replayed(SpawnRunner(), "new")
+    assert again == alone
     assert len(again["losses"]["loss"]) > 1

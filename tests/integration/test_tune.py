@@ -8,7 +8,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from support.forked_command import HASTY
 from support.real_process import (
+    Done,
     alive,
     descendants,
     make_distribution,
@@ -31,7 +33,7 @@ SLOW_MAP = """
 
     def slow(x, y):
         # the same value, after work that nothing can leave out
-        z = tf.linalg.matmul(tf.ones((160, 160)) * x[0], tf.ones((160, 160)))
+        z = tf.linalg.matmul(tf.ones((100, 100)) * x[0], tf.ones((100, 100)))
         for _ in range(6):
             z = tf.linalg.matmul(z, z) / 1e6
         return x + 0.0 * tf.reduce_sum(tf.clip_by_value(z, -1.0, 1.0)), y
@@ -77,6 +79,11 @@ BREAKS = """
 """
 
 
+def tune(*words: str, cwd: Path, site: Path | None = None) -> Done:
+    """Run `tfopt tune`; what is tried is named, so that its diagnoses decide nothing."""
+    return tfopt("tune", "recipe.toml", *words, cwd=cwd, site=site, before=HASTY)
+
+
 def project(folder: Path) -> Path:
     return make_project(folder, RECIPE, slow_map=SLOW_MAP)
 
@@ -100,8 +107,8 @@ def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_p
     site = make_distribution(
         tmp_path / "site", "breaking", {"breaks": "breaking:Breaks"}, breaking=BREAKS
     )
-    search = ("tune", "recipe.toml", *TRIED, "--plugin", "breaks")
-    done = tfopt(*search, "--json", "found.json", cwd=folder, site=site)
+    search = (*TRIED, "--plugin", "breaks")
+    done = tune(*search, "--json", "found.json", cwd=folder, site=site)
     assert done.code == 0, done.err
     found = json.loads((folder / "found.json").read_text())
     [broken] = [one for one in found["trials"] if one["plugin"] == "breaks"]
@@ -117,7 +124,7 @@ def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_p
     if found["written"]:
         check_proof_and_recipe(folder, found)
 
-    again = tfopt(*search, "--json", "again.json", cwd=folder, site=site)
+    again = tune(*search, "--json", "again.json", cwd=folder, site=site)
     assert again.code == 0, again.err
     second = json.loads((folder / "again.json").read_text())
     assert second["begun_from"] == [found["id"]]
@@ -143,14 +150,14 @@ def check_proof_and_recipe(folder: Path, found: dict) -> None:
 
 def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path):
     folder = project(tmp_path)
-    with started("tune", "recipe.toml", *TRIED, cwd=folder) as process:
+    with started("tune", "recipe.toml", *TRIED, cwd=folder, before=HASTY) as process:
         wait_until("a first trial", lambda: trials(folder))
         begun = descendants(process)
         signal_once(process, signal.SIGKILL)
         process.wait()
     wait_until("the end of its processes", lambda: not alive(begun))
     before = trials(folder)
-    done = tfopt("tune", "recipe.toml", *TRIED, "--resume", "--json", "found.json", cwd=folder)
+    done = tune(*TRIED, "--resume", "--json", "found.json", cwd=folder)
     assert done.code == 0, done.err
     found = json.loads((folder / "found.json").read_text())
     assert found["resumed"] == 1
@@ -159,14 +166,15 @@ def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path)
     ]
     keys = [one["key"] for one in trials(folder)]
     assert len(keys) == len(set(keys))
-    refused = tfopt("tune", "recipe.toml", "--resume", cwd=folder)
+    refused = tune("--resume", cwd=folder)
     assert refused.code == 2
     assert "nothing to resume" in refused.err
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
     folder = project(tmp_path)
-    with started("tune", "recipe.toml", *TRIED, "--json", "found.json", cwd=folder) as process:
+    search = ("tune", "recipe.toml", *TRIED, "--json", "found.json")
+    with started(*search, cwd=folder, before=HASTY) as process:
         wait_until("a first trial", lambda: trials(folder))
         signal_once(process, signal.SIGINT)
         assert process.wait() == 130
@@ -193,7 +201,7 @@ def test_what_it_cannot_search_for_is_refused_before_anything_runs(change, said,
     folder = project(tmp_path)
     path = folder / "recipe.toml"
     path.write_text(path.read_text().replace('[tune]\nbudget = "4m"', textwrap.dedent(change)))
-    done = tfopt("tune", "recipe.toml", cwd=folder)
+    done = tune(cwd=folder)
     assert done.code == 2
     assert said in done.err
     assert "tune." in done.err

@@ -221,7 +221,7 @@ def _run(
 
 
 def _text_file(descriptor: int, *, line_buffering: bool) -> io.TextIOWrapper:
-    errors = "backslashreplace" if descriptor == 2 else "strict"
+    errors = "backslashreplace" if descriptor == 2 else sys.stdout.errors
     return io.TextIOWrapper(
         open(descriptor, "wb", closefd=False),
         encoding=sys.stdout.encoding, errors=errors, line_buffering=line_buffering,

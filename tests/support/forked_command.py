@@ -169,26 +169,53 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _server_environment() -> dict[str, str]:
+@contextlib.contextmanager
+def own_server(environment: Mapping[str, str]) -> Iterator[None]:
+    """Fork the commands from another process, which starts here, under this environment.
+
+    It has the locale, the CPUs, the mounts and the home of the place where it starts, and so have
+    the commands: as if each of them had been started anew there, without the imports of each.
+    """
+    global _own
+    _own = environment, _new_server(environment)
+    try:
+        yield
+    finally:
+        (_, server), _own = _own, None
+        server.close()
+
+
+# The server of a test's own, while there is one, with the environment that it was started under.
+_own: tuple[Mapping[str, str], socket.socket] | None = None
+
+
+def _server_environment() -> Mapping[str, str]:
     from support.real_process import environment
 
-    return environment()
+    return environment() if _own is None else _own[0]
 
 
 def _server() -> socket.socket:
+    if _own is not None:
+        return _own[1]
     with _starting:  # tests may start commands from several threads
         return _started_server()
 
 
 @functools.cache
 def _started_server() -> socket.socket:
-    """The other end of this test process' server, which ends once that is closed."""
+    """The other end of this test process' server."""
+    return _new_server(_server_environment())
+
+
+def _new_server(environment: Mapping[str, str]) -> socket.socket:
+    """Start a server. Return the other end of it; once that is closed the server ends."""
     # packets: a request is never cut or glued to the next
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         subprocess.Popen(
             [sys.executable, "-P", command_server.__file__, str(theirs.fileno())],
-            env={**_server_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"}, pass_fds=[theirs.fileno()],
+            env={**environment, "TF_CPP_MIN_LOG_LEVEL": "3"}, pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip

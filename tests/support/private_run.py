@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 from pathlib import Path
 
 import attrs
 import pytest
 
+from support.real_process import python, run
 from tfopt_core.training.scripts.overlay_folder import OverlayMounts, why_no_overlay
 
 WAYS = ("overlay", "copy")
@@ -55,9 +56,12 @@ class PrivateRun:
     printed: str
 
 
-def run_privately(way: str, original: Path, code: str, **constants: int) -> PrivateRun:
+def run_privately(
+    way: str, original: Path, code: str, *, imported: bool = False, **constants: int
+) -> PrivateRun:
     """Run the code in a private folder of this kind; skip the test where the kernel refuses it.
 
+    :param imported: fork it from a process with TensorFlow imported, where nothing is mounted.
     :param constants: of `copied_folder`, by name.
     """
     results = original / ".tfopt"
@@ -68,11 +72,12 @@ def run_privately(way: str, original: Path, code: str, **constants: int) -> Priv
             pytest.skip(f"no overlay can be mounted here: {why}")
         command = [*mounts.command(), sys.executable]
     given = json.dumps([way, str(original), str(place), mounts.folders, code, constants])
-    done = subprocess.run(
-        [*command, "-P", "-c", PROGRAM, given], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    *printed, last = done.stdout.splitlines()
+    if imported and way == "copy":
+        done = python("-c", PROGRAM, given, cwd=Path.cwd())
+    else:
+        done = run([*command, "-P", "-c", PROGRAM, given], cwd=Path.cwd(), env=os.environ)
+    assert done.code == 0, done.err
+    *printed, last = done.out.splitlines()
     written, notes, error = json.loads(last)
     texts = mounts.written() if way == "overlay" else written
     changes = dict(text.removesuffix(")").rsplit(" (", 1) for text in texts)

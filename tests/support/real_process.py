@@ -137,6 +137,7 @@ def started(
     env: Mapping[str, str] | None = None,
     anew: bool = False,
     terminal: int | None = None,
+    before: Path | None = None,
     **options: Any,
 ) -> Iterator[subprocess.Popen[str]]:
     """`tfopt` under way, its output in cwd/stdout.txt and cwd/stderr.txt; killed at the end.
@@ -145,6 +146,7 @@ def started(
         unless there are options of `subprocess.Popen`.
     :param terminal: the descriptor of a terminal, that of a session of its own: its input and
         errors.
+    :param before: Python code that its process executes first, such as `HASTY`, if it is forked.
     """
     env = dict(env or environment())
     with (
@@ -162,8 +164,9 @@ def started(
             if terminal is not None:
                 descriptors = [terminal, out.fileno(), terminal]
             process = forked_command.start(
-                [*map(str, arguments)], cwd, env, descriptors, terminal=terminal is not None
-            )
+                [*map(str, arguments)], cwd, env, descriptors, terminal=terminal is not None,
+                before=before,
+            )  # fmt: skip
         try:
             yield process
         finally:

@@ -19,7 +19,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import PluginEntry
 
 # More plugins in a stack make fewer stacks, and a failure harder to bisect.
-PLUGINS_A_STACK = 7
+PLUGINS_A_STACK = 10
 DISTRIBUTION = "tfopt"
 
 

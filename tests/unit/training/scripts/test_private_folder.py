@@ -195,7 +195,7 @@ def test_what_tensorflow_and_keras_write_natively_stays_apart(tmp_path, way):
         (original / name).parent.mkdir(parents=True, exist_ok=True)
         (original / name).write_text("as it was")
     before = contents(original)
-    run = run_privately(way, original, NATIVE)
+    run = run_privately(way, original, NATIVE, imported=True)
     assert run.error is None
     assert {path: run.written[path] for path in files} == dict.fromkeys(files, "changed")
     assert {path.split("/")[0] for path in run.written} - set(files) == {

@@ -21,7 +21,7 @@ from tfopt_core.plugins import (
     hookimpl,
     number_or,
 )
-from tfopt_runtime.loops import LEAST_GAIN
+from tfopt_runtime.loops import LEAST_GAIN, allowed_xla
 from tfopt_runtime.split_call import SplitCalls, build_before_trace
 
 _XLA: Any = (True, False, "auto")
@@ -105,11 +105,14 @@ class SplitBatch:
             return self
         parts = probe.machine.cpu_count if self.parts == "auto" else self.parts
         whole = attrs.evolve(self, parts=1, xla=False)
-        compiled = (False, True) if self.xla == "auto" else (self.xla,)
-        split = [attrs.evolve(self, parts=parts, xla=xla) for xla in compiled]
         if parts < 2:
             return whole
+        asked = allowed_xla(self.xla, probe)
+        compiled = (False, True) if asked == "auto" else (asked,)
+        split = [attrs.evolve(self, parts=parts, xla=xla) for xla in compiled]
         candidates = [whole, *split] if self.parts == "auto" else split
+        if len(candidates) == 1:
+            return candidates[0]
         seconds = probe.plugin_seconds(candidates)
         if min(seconds) == math.inf:
             raise PluginRefused(

@@ -130,12 +130,8 @@ class SplitBatch:
             return options
         calls = state["calls"] = SplitCalls(self.parts, self.xla is True)
         state["whole"] = options.jit_compile is True
-        before = options.wrap_train_step
-
-        def wrap(train_step: Callable[..., Any]) -> Callable[..., Any]:
-            return split_step(train_step if before is None else before(train_step), model, calls)
-
-        return attrs.evolve(options, wrap_train_step=wrap, jit_compile=False)
+        wrapped = options.with_wrapped_step(lambda step: split_step(step, model, calls))
+        return attrs.evolve(wrapped, jit_compile=False)
 
     def _why_not(self, run: RunContext, model: Any) -> str:
         if self.parts == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -83,12 +83,7 @@ class FusedOptimizer:
         if state["reason"]:
             return options
         updates = state["updates"] = FusedUpdates(self.min_elements)
-        before = options.wrap_train_step
-
-        def wrap(train_step: Callable[..., Any]) -> Callable[..., Any]:
-            return fused_step(train_step if before is None else before(train_step), model, updates)
-
-        return attrs.evolve(options, wrap_train_step=wrap)
+        return options.with_wrapped_step(lambda step: fused_step(step, model, updates))
 
     def export(self, code: PlainCode) -> None:
         """Plain code would have to hold the updates, and what they are for."""

@@ -71,7 +71,7 @@ def ran_out_of_memory(error: BaseException) -> bool:
     while cause is not None:
         if isinstance(cause, MemoryError):
             return True
-        if isinstance(cause, PluginError) and cause.out_of_memory:
+        if isinstance(cause, TfoptError) and cause.out_of_memory:
             return True
         if any(kind.__name__ == "ResourceExhaustedError" for kind in type(cause).__mro__):
             return not any(words in str(cause) for words in _OTHER_RESOURCES)
@@ -86,9 +86,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 class TfoptError(Exception):
-    """An expected error: one or a few lines, no traceback without `--debug`."""
+    """An expected error: one or a few lines, no traceback without `--debug`.
+
+    `out_of_memory` says that it was raised because memory ran out, on the machine or a device.
+    """
 
     exit_code = 3
+    out_of_memory = False
 
 
 class InputError(TfoptError):

@@ -27,6 +27,7 @@ from tfopt_core.hooks import (
 from tfopt_core.hooks.code.literals import call, keywords, literal
 from tfopt_core.hooks.code.plain_code import PlainCode
 from tfopt_core.hooks.helpers import number_or, size_in_words, user_cache_folder
+from tfopt_core.hooks.machine import process_cpus
 from tfopt_core.hooks.specs import Split
 from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import (
@@ -101,6 +102,7 @@ __all__ = [
     "example_digests",
     "did_you_mean",
     "number_or",
+    "process_cpus",
     "size_in_words",
     "user_cache_folder",
 ]

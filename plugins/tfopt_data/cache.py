@@ -35,6 +35,7 @@ from tfopt_data.cache_rows import (
 )
 from tfopt_data.cache_storage import (
     MEMORY_SHARE,
+    budget_bytes,
     check_memory,
     choose_storage,
     incomplete,
@@ -47,9 +48,6 @@ from tfopt_data.cache_storage import (
 from tfopt_data.kept_rows import private_folder
 from tfopt_data.prefix import Prefix, out_of_order
 from tfopt_data.rewrite import Rewrite, costly_input, effect, remember, splits_setting, stages_of
-
-# Validation data are the smaller part, and mostly fit whole into theirs.
-TRAIN_SHARE = 0.75
 
 Storage = Literal["auto", "memory", "disk", "disk-or-partial", "partial"]
 
@@ -245,14 +243,7 @@ class Cache:
         return with_size(rewrite)
 
     def _budget(self, run: RunContext, split: Split) -> float:
-        """The bytes that this split may keep; the training data get most of them."""
-        if self.memory_mib == "auto":  # a dry use of the hook, without a probe
-            total = MEMORY_SHARE * run.machine.memory_bytes
-        else:
-            total = self.memory_mib * 2**20
-        if len(self.splits) == 1:
-            return total
-        return total * (TRAIN_SHARE if split == "train" else 1 - TRAIN_SHARE)
+        return budget_bytes(self.memory_mib, MEMORY_SHARE, run.machine, split, self.splits)
 
     def export(self, code: PlainCode) -> None:
         """A cache is a stage of tf.data, which core writes; kept results and rows are not."""

@@ -11,11 +11,15 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.data import Cache, element_spec, lower_plan, overhead_bytes, tensor_bytes
-from tfopt_core.plugins import DataPlan, PluginRefused, Probe, RunContext, size_in_words
+from tfopt_core.plugins import DataPlan, Machine, PluginRefused, Probe, RunContext, size_in_words
 from tfopt_data.rewrite import Rewrite, stages_of
 
 # The rest is for the model, its gradients and the shuffle buffer.
 MEMORY_SHARE = 0.5
+# Rows are joined and made tensors: three times their size for a moment.
+ROWS_SHARE = 0.25
+# Of what is kept; validation data are the smaller part, and mostly fit whole into theirs.
+TRAIN_SHARE = 0.75
 # A disk is never filled to the last byte: others write to it too.
 DISK_SHARE = 0.9
 # So many elements are computed to learn their size where their shapes do not tell.
@@ -57,6 +61,19 @@ def needed_bytes(sizes: Sequence[tuple[float, int | None]]) -> float | None:
             return None
         total += element_bytes * count
     return total
+
+
+def budget_bytes(
+    memory_mib: int | str, share: float, machine: Machine, split: str, splits: Sequence[str]
+) -> float:
+    """The bytes that a split may keep; the training data get most of them.
+
+    :param share: of the machine's memory, for "auto": a dry use of the hook, without a probe.
+    """
+    total = memory_mib * 2**20 if isinstance(memory_mib, int) else share * machine.memory_bytes
+    if len(splits) == 1:
+        return total
+    return total * (TRAIN_SHARE if split == "train" else 1 - TRAIN_SHARE)
 
 
 def free_disk_bytes(folder: Path) -> int:

@@ -21,16 +21,13 @@ from tfopt_core.plugins import (
     hookimpl,
     number_or,
 )
-from tfopt_data.cache import TRAIN_SHARE
-from tfopt_data.cache_storage import private_path
+from tfopt_data.cache_storage import ROWS_SHARE, budget_bytes, private_path
 from tfopt_data.frozen_head import KEY, without_head
 from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
 from tfopt_data.frozen_stage import FrozenPart, Storage
 from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, unsteady
 from tfopt_data.rewrite import Rewrite
 
-# The parts are joined and made a tensor: three times their size for a moment.
-MEMORY_SHARE = 0.25
 # Where neither the recipe nor the data tell the size of a batch.
 BATCH_SIZE = 32
 
@@ -135,7 +132,7 @@ class FrozenFeatures:
         if self.memory_mib != "auto":
             return self
         free = probe.available_memory_bytes()
-        return attrs.evolve(self, memory_mib=max(1, int(MEMORY_SHARE * free / 2**20)))
+        return attrs.evolve(self, memory_mib=max(1, int(ROWS_SHARE * free / 2**20)))
 
     @hookimpl(wrapper=True)
     def build_dataset(self, run: RunContext, split: Split) -> ValueHook[DataPlan]:
@@ -152,7 +149,9 @@ class FrozenFeatures:
                 batch_size=None if before.batched else size,
                 path=private_path(run, f"features-{split}"),
                 storage=self.storage,
-                budget_bytes=self._budget_bytes(run, split),
+                budget_bytes=budget_bytes(
+                    self.memory_mib, ROWS_SHARE, run.machine, split, ("train", "validation")
+                ),
                 in_python=bool(run.machine.gpus),
             )
 
@@ -169,14 +168,6 @@ class FrozenFeatures:
         if not rewrite.done:
             part.reasons[split] = rewrite.reason
         return rewrite.plan
-
-    def _budget_bytes(self, run: RunContext, split: Split) -> float:
-        """The bytes that this split may keep; the training data get most of them."""
-        if self.memory_mib == "auto":  # a dry use of the hook, without a probe
-            total = MEMORY_SHARE * run.machine.memory_bytes
-        else:
-            total = self.memory_mib * 2**20
-        return total * (TRAIN_SHARE if split == "train" else 1 - TRAIN_SHARE)
 
     def unwrap(self, model: Any) -> Any:
         """Return the whole model, which takes its own inputs only."""
@@ -195,8 +186,6 @@ class FrozenFeatures:
         reasons = [f"{split}: {reason}" for split, reason in part.reasons.items()]
         if "train" not in part.done:
             return Effect.not_applied("; ".join(reasons) or "no data set was built")
-        if run.epochs == 1:
-            return Effect.not_applied("trained one epoch, so no feature was read back")
         for split in part.done:
             inputs, *_ = run.datasets[split].element_spec
             if not isinstance(inputs, dict) or KEY not in inputs:
@@ -209,4 +198,9 @@ class FrozenFeatures:
                 "features of other weights; leave this plugin out"
             )
         done = [f"{split}: {where}" for split, where in part.done.items()]
-        return Effect.applied_as("; ".join([*done, *reasons]))
+        found = "; ".join([*done, *reasons])
+        if run.epochs > 1:
+            return Effect.applied_as(found)
+        if "train" in part.before_training:
+            return Effect.applied_as(f"{found}; trained one epoch, so each feature was read once")
+        return Effect.not_applied(f"trained one epoch, so no feature was read back ({found})")

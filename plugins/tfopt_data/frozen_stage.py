@@ -27,11 +27,13 @@ class FrozenPart:
 
     :param done: by split, where and how much is kept.
     :param reasons: by split, why nothing is.
+    :param before_training: the splits whose features were computed before the training.
     :param traced: how many times the head was traced on features.
     """
 
     done: dict[str, str] = attrs.field(factory=dict)
     reasons: dict[str, str] = attrs.field(factory=dict)
+    before_training: set[str] = attrs.field(factory=set)
     traced: int = 0
     _model: Any = None
     _cut: Halves | str = ""
@@ -155,6 +157,7 @@ class FrozenFeatures(ModelStage):
         if self.cut is None or not self._can_be_rows(data):
             return self
         rows = computed_rows(self._batches(data), _with_features(self.cut.features))
+        self.part.before_training.add(self.split)
         return attrs.evolve(self, rows=rows)
 
     def release(self, model: Any) -> None:

@@ -32,7 +32,7 @@ from tfopt_core.plugins import (
     hookimpl,
     size_in_words,
 )
-from tfopt_data.cache_storage import DISK_SHARE
+from tfopt_data.cache_storage import DISK_SHARE, ROWS_SHARE
 from tfopt_data.kept_rows import KeptRows, in_files, in_memory, private_folder
 from tfopt_data.python_source import PythonSource, Rows, python_source
 from tfopt_data.repeating import (
@@ -43,10 +43,6 @@ from tfopt_data.repeating import (
 )
 from tfopt_data.rewrite import Rewrite, effect_if, input_matters, remember, splits_setting
 from tfopt_data.whole_batches import ShuffleBatches
-
-# The arrays grow by doubling, and TensorFlow makes tensors of them: three times their size for a
-# moment, beside the model and its gradients.
-MEMORY_SHARE = 0.25
 
 
 def with_rows(
@@ -174,7 +170,7 @@ class Materialize:
         storage = self.storage
         free, room = probe.available_memory_bytes(), probe.available_disk_bytes()
         if storage == "auto":
-            storage = "memory" if needed <= MEMORY_SHARE * free else "disk"
+            storage = "memory" if needed <= ROWS_SHARE * free else "disk"
         _check_room(storage, needed, free, room)
         return attrs.evolve(self, storage=storage, order="kept" if order == "auto" else order)
 
@@ -246,9 +242,9 @@ def _drawn(python: PythonSource, found: Order) -> Order:
 
 
 def _check_room(storage: str, needed: int, free: int, room: int) -> None:
-    if storage == "memory" and needed > MEMORY_SHARE * free:
+    if storage == "memory" and needed > ROWS_SHARE * free:
         raise PluginRefused(
-            f"the examples need {size_in_words(needed)}, more than {MEMORY_SHARE:.0%} of the "
+            f"the examples need {size_in_words(needed)}, more than {ROWS_SHARE:.0%} of the "
             f'{size_in_words(free)} of memory that are free; set storage = "auto" or "disk"'
         )
     if storage == "disk" and needed > DISK_SHARE * room:

@@ -19,6 +19,7 @@ from tfopt_core.plugins import (
     Serve,
     ValueHook,
     hookimpl,
+    process_cpus,
     why_without,
 )
 from tfopt_distribute.cluster_settings import (
@@ -42,9 +43,7 @@ def inter_op_threads() -> int:
     by_environment = os.environ.get("TF_NUM_INTEROP_THREADS", "")
     if not asked and by_environment.isdecimal():
         asked = int(by_environment)
-    # sched_getaffinity exists on Linux only
-    there = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    return asked or len(there) or os.cpu_count() or 1
+    return asked or len(process_cpus())
 
 
 @attrs.frozen(kw_only=True, eq=False)

@@ -20,6 +20,7 @@ from tfopt_core.plugins import (
 )
 from tfopt_runtime.loops import (
     LEAST_GAIN,
+    allowed_xla,
     best_compared,
     candidates,
     loop_effect,
@@ -121,7 +122,8 @@ class Chunked:
             ]
             return probe.loop_seconds(still, asked)
 
-        steps, xla = choose(seconds, self.steps, self.xla, probe.steps_per_epoch)
+        asked = allowed_xla(self.xla, probe)
+        steps, xla = choose(seconds, self.steps, asked, probe.steps_per_epoch)
         return attrs.evolve(self, steps=steps, xla=xla)
 
     @hookimpl(wrapper=True)

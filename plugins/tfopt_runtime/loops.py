@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field, validators
 
@@ -12,6 +12,7 @@ from tfopt_core.plugins import (
     ComparedLoop,
     Diagnosis,
     Effect,
+    Probe,
     TrainingOptions,
     batch_callbacks,
     loop_report,
@@ -31,6 +32,15 @@ def xla_setting(what: str) -> Any:
         validator=validators.in_(values),
         metadata={"help": f"Whether XLA compiles {what} as a whole; auto times both."},
     )
+
+
+def allowed_xla(xla: bool | Literal["auto"], probe: Probe) -> bool | Literal["auto"]:
+    """Return the setting; False for "auto" where another plugin of the stack conflicts with XLA."""
+    against = probe.conflicts.get("xla")
+    if xla != "auto" or against is None:
+        return xla
+    probe.note(f'XLA was not timed: "{against}" conflicts with it')
+    return False
 
 
 def candidates(steps_per_epoch: int | None) -> tuple[int, ...]:

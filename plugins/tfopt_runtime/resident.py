@@ -23,6 +23,7 @@ from tfopt_core.plugins import (
 )
 from tfopt_runtime.loops import (
     LEAST_GAIN,
+    allowed_xla,
     loop_effect,
     why_not,
     with_xla,
@@ -116,8 +117,9 @@ class Resident:
         )
         if reason:
             raise PluginRefused(reason)
-        if self.xla != "auto":
-            return self
+        xla = allowed_xla(self.xla, probe)
+        if xla != "auto":
+            return attrs.evolve(self, xla=xla)
         still = attrs.evolve(self, steps=1, xla=False)
         largest = probe.steps_per_epoch or PROBED_STEPS
         steps = min(largest, PROBED_STEPS, PROBED_STEPS if self.steps == "epoch" else self.steps)

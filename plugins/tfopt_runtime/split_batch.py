@@ -21,7 +21,7 @@ from tfopt_core.plugins import (
     hookimpl,
     number_or,
 )
-from tfopt_runtime.loops import LEAST_GAIN
+from tfopt_runtime.loops import LEAST_GAIN, allowed_xla
 from tfopt_runtime.split_call import SplitCalls, build_before_trace
 
 _XLA: Any = (True, False, "auto")
@@ -105,11 +105,14 @@ class SplitBatch:
             return self
         parts = probe.machine.cpu_count if self.parts == "auto" else self.parts
         whole = attrs.evolve(self, parts=1, xla=False)
-        compiled = (False, True) if self.xla == "auto" else (self.xla,)
-        split = [attrs.evolve(self, parts=parts, xla=xla) for xla in compiled]
         if parts < 2:
             return whole
+        asked = allowed_xla(self.xla, probe)
+        compiled = (False, True) if asked == "auto" else (asked,)
+        split = [attrs.evolve(self, parts=parts, xla=xla) for xla in compiled]
         candidates = [whole, *split] if self.parts == "auto" else split
+        if len(candidates) == 1:
+            return candidates[0]
         seconds = probe.plugin_seconds(candidates)
         if min(seconds) == math.inf:
             raise PluginRefused(
@@ -127,12 +130,8 @@ class SplitBatch:
             return options
         calls = state["calls"] = SplitCalls(self.parts, self.xla is True)
         state["whole"] = options.jit_compile is True
-        before = options.wrap_train_step
-
-        def wrap(train_step: Callable[..., Any]) -> Callable[..., Any]:
-            return split_step(train_step if before is None else before(train_step), model, calls)
-
-        return attrs.evolve(options, wrap_train_step=wrap, jit_compile=False)
+        wrapped = options.with_wrapped_step(lambda step: split_step(step, model, calls))
+        return attrs.evolve(wrapped, jit_compile=False)
 
     def _why_not(self, run: RunContext, model: Any) -> str:
         if self.parts == 1:

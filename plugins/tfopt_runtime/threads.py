@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -16,6 +15,7 @@ from tfopt_core.plugins import (
     RuntimeOptions,
     ValueHook,
     hookimpl,
+    process_cpus,
 )
 
 
@@ -26,8 +26,7 @@ def thread_counts(machine: Machine, intra_op: int | None, inter_op: int | None) 
 
 def tensorflow_default() -> int:
     """How many threads either pool gets by itself: the CPUs of the affinity, without quotas."""
-    # sched_getaffinity exists on Linux only
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(process_cpus())
 
 
 _at_least_one = validators.optional(validators.ge(1))

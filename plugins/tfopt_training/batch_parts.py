@@ -117,7 +117,8 @@ class _Divided:
                 logs = step(batch)
             applied.append(len(kept))
             gradients, variables[:] = kept[0] if kept else ([], [])
-            return [_weighted(gradient, share) for gradient in gradients], logs
+            weighted = [_weighted(*one, share) for one in zip(gradients, variables, strict=True)]
+            return weighted, logs
 
         def spec(leaf: Any) -> Any:
             known = size if isinstance(size, int) else None
@@ -252,7 +253,8 @@ def _placed(specs: Sequence[Any], sums: Sequence[Any]) -> list[Any]:
     return [None if spec is None else next(rest) for spec in specs]
 
 
-def _weighted(gradient: Any, share: Any) -> Any:
+def _weighted(gradient: Any, variable: Any, share: Any) -> Any:
+    """Return a gradient times its part's share of the examples, in its variable's shape."""
     import tensorflow as tf
 
     if gradient is None:
@@ -260,7 +262,9 @@ def _weighted(gradient: Any, share: Any) -> Any:
     if isinstance(gradient, tf.IndexedSlices):
         values = gradient.values * tf.cast(share, gradient.dtype)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return tf.convert_to_tensor(gradient) * tf.cast(share, gradient.dtype)
+    # of a batch of unknown size TensorFlow does not know the shape of every gradient
+    whole = tf.ensure_shape(gradient, variable.shape)
+    return whole * tf.cast(share, gradient.dtype)
 
 
 @contextlib.contextmanager

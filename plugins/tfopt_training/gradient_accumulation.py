@@ -9,7 +9,7 @@ import attrs
 from attrs import field, validators
 
 from tfopt_core.plugins import Effect, RunContext, TrainingOptions, ValueHook, hookimpl
-from tfopt_training.batch_parts import Step, in_parts
+from tfopt_training.batch_parts import in_parts
 
 
 def with_parts(
@@ -19,12 +19,7 @@ def with_parts(
 
     :param note: called when the step is traced: with why it was left as it is, or with "".
     """
-    before = options.wrap_train_step
-
-    def wrap(step: Step) -> Step:
-        return in_parts(step if before is None else before(step), model, parts, note)
-
-    return attrs.evolve(options, wrap_train_step=wrap)
+    return options.with_wrapped_step(lambda step: in_parts(step, model, parts, note))
 
 
 @attrs.frozen(kw_only=True, eq=False)

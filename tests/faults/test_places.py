@@ -14,7 +14,12 @@ from support.in_process import tfopt_here
 from support.real_process import make_project, python, tfopt, tiny_project
 
 from tfopt_core.app.check import check_recipe
-from tfopt_core.app.command_request import RESULTS, checkpoints_of, make_request
+from tfopt_core.app.command_request import (
+    RESULTS,
+    checkpoints_of,
+    make_request,
+    temporary_request,
+)
 from tfopt_core.hooks.installed.discovery import registrations
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec
 from tfopt_core.store.database import store_path
@@ -50,6 +55,19 @@ def test_a_link_to_an_empty_folder_keeps_the_results_there(tmp_path):
         assert results == project / RESULTS
         store_path(project).touch()
     assert sorted(path.name for path in scratch.iterdir()) == [".gitignore", "runs.sqlite"]
+
+
+def test_a_command_that_keeps_nothing_has_its_observers_write_into_its_temporary_folder(
+    tmp_path, monkeypatch
+):
+    project, temporary = tiny_project(tmp_path / "project"), tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    with temporary_request(str(project / "recipe.toml"), []) as request:
+        [own] = temporary.iterdir()
+        assert own in request.kept.parents
+        assert own in request.folder.parents
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.promise(28, injected='the names "..", "../../x", "/x" and "." of a recipe')

@@ -82,8 +82,9 @@ def workload(build_model=transfer, train=None, callbacks=()):
 SETTINGS = {"seed": SEED, "epochs": EPOCHS, "batch_size": BATCH_SIZE}
 
 
-def effects_of(built):
-    return list(built.stack.report_effects(built.run, built.model).values())
+def effects_of(built, **changes):
+    run = attrs.evolve(built.run, **changes)
+    return list(built.stack.report_effects(run, built.model).values())
 
 
 def trained(folder, *plugins, **settings):
@@ -170,6 +171,9 @@ def test_what_was_trained_on_is_read_back(on_features):
     assert 'up to "pool"' in effect.detail
     inputs, _ = on_features.built.run.datasets["train"].element_spec
     assert [spec.shape.as_list() for (spec,) in inputs.values()] == [[None, 4]]
+    [of_one_epoch] = effects_of(on_features.built, epochs=1)
+    assert of_one_epoch.applied
+    assert of_one_epoch.detail.startswith(f"{effect.detail}; trained one epoch")
 
 
 def test_a_frozen_weight_that_changes_in_the_training_is_noticed(on_features):
@@ -228,6 +232,9 @@ def test_features_on_the_disk_give_the_same_losses(tmp_path, baseline):
     built, history = trained(tmp_path, FrozenFeatures(storage="disk"))
     [effect] = effects_of(built)
     assert "on disk" in effect.detail
+    [of_one_epoch] = effects_of(built, epochs=1)
+    assert not of_one_epoch.applied
+    assert f"no feature was read back ({effect.detail})" in of_one_epoch.detail
     assert_equal(history, baseline.history)
 
 

@@ -1,6 +1,7 @@
 """A training loop of a script's own: watched, changed by a stack, and measured as a whole."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,11 +30,15 @@ from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.loss_watch import NOT_WATCHED
+from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.training.scripts.session import Session
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.scripts.own_loop import LoopOfScript
+from tfopt_core.trials.scripts.training import ScriptTraining
 from tfopt_core.workers.spawn import SpawnRunner
 from tfopt_core.workers.supervise import Limits
+from tfopt_core.workers.task import RunTask
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SEED = 5
@@ -160,6 +165,34 @@ def test_batches_that_are_trained_alone_are_updates_too(tmp_path):
     assert (fit.name, fit.steps, fit.history) == (OWN_LOOP, 3, {})
     assert fit.trainable_parameters == 8 * 16 + 16 + 16 + 1
     assert report.wall_seconds == fit.wall_seconds > 0
+    assert report.diverged is None
+
+
+@pytest.mark.promise(16, injected="labels of nan in a training loop of the script's own")
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("graph", 'the weight "[^"]+kernel" is not finite after update 2'),
+        ("eager", "the loss was nan at update 2"),
+        ("train_on_batch", "the loss was nan at update 2"),
+    ],
+)
+def test_a_run_whose_own_loop_diverges_does_not_count(tmp_path, how, message):
+    import keras
+    import tensorflow as tf
+
+    with watched(tmp_path) as own:
+        model = network()
+        model.compile("sgd", "mse")
+        step = step_of(model, keras.optimizers.SGD())
+        step = {"graph": tf.function(step), "train_on_batch": model.train_on_batch}.get(how, step)
+        for scale in (1.0, np.nan):
+            x, y = examples()
+            step(x, scale * y)
+        task = RunTask(job=own.job, function="")
+        report = ScriptTraining(task, print, own=own).report(ScriptEnd(status=0))
+    assert re.fullmatch(message, report.why_failed)
+    assert (NOT_WATCHED in report.notes) is (how == "graph")
 
 
 def test_a_function_that_is_traced_for_each_new_argument_is_a_finding(tmp_path):
@@ -222,6 +255,7 @@ def test_everything_is_put_back(tmp_path):
         return [
             function.__call__, tf.GradientTape.__enter__, tf.data.Dataset.__iter__,
             tf.data.Dataset.reduce, type(elements).__next__, keras.optimizers.Optimizer.apply,
+            tf.GradientTape.gradient,
         ]  # fmt: skip
 
     elements = iter(tf.data.Dataset.range(1))
@@ -323,7 +357,9 @@ def test_a_loop_is_measured_in_pairs_of_whole_runs(tmp_path):
     )  # fmt: skip
     done = tfopt("apply", recipe, "--json", "results.json", cwd=tmp_path)
     assert done.code == 0, done.err
-    assert "quality not established" in " ".join(done.out.split())
+    words = " ".join(done.out.split())
+    assert "quality not established" in words
+    assert "not watched for nan" in words
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["comparison"]["kind"] == "end-to-end"
     assert results["comparison"]["quality"]["verdict"] == "not established"

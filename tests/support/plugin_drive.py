@@ -44,6 +44,7 @@ class FakeProbe:
     loops_asked: list[Any] = attrs.field(factory=list)
     probed: ProbedTraining | None = None
     notes: list[str] = attrs.field(factory=list)
+    conflicts: dict[str, str] = attrs.field(factory=dict)
 
     def training(self, plugin: Any) -> ProbedTraining:
         assert self.probed is not None

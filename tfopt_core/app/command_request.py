@@ -106,7 +106,8 @@ def temporary_request(
         target, overrides, compares=False, keeps=False, outputs=outputs, debug=debug
     )
     with tempfile.TemporaryDirectory(prefix="tfopt-") as folder:
-        yield attrs.evolve(request, folder=Path(folder))
+        # as in a project, so that what observers write lies in it too: see `Request.kept`
+        yield attrs.evolve(request, folder=Path(folder, "runs", new_id()))
 
 
 def checkpoints_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -109,14 +110,11 @@ def read_command(target: str) -> ScriptCommand | None:
             f"the command cannot be read: {str(error).lower()}; give it as "
             'tfopt apply "python train.py --lr 0.1"'
         ) from None
-    environment: dict[str, str] = {}
     if words[0] == "env" and len(words) > 1 and _ASSIGNMENT.match(words[1]):
         words = words[1:]
-    while words and _ASSIGNMENT.match(words[0]):
-        name, _, value = words.pop(0).partition("=")
-        environment[name] = value
-    command = _started(words)
-    return attrs.evolve(command, environment=environment)
+    assigned = list(itertools.takewhile(_ASSIGNMENT.match, words))
+    command = _started(words[len(assigned) :], assigned)
+    return attrs.evolve(command, environment=dict(one.split("=", 1) for one in assigned))
 
 
 def refuse_command(target: str, command: str) -> None:
@@ -154,9 +152,13 @@ def check_command(command: ScriptCommand) -> ScriptCommand:
     if not os.path.isfile(script):
         what = "is a folder" if os.path.isdir(script) else "is not there"
         raise InputError(f'the script "{script}" {what}')
-    absolute, here = Path(script).absolute(), Path.cwd()
-    inside = absolute.is_relative_to(here)
-    return attrs.evolve(command, script=str(absolute.relative_to(here) if inside else absolute))
+    return attrs.evolve(command, script=from_here(Path(script)))
+
+
+def from_here(path: Path) -> str:
+    """Return a path from the working directory, an absolute one if it lies elsewhere."""
+    absolute, here = path.absolute(), Path.cwd()
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
 
 
 def check_as_recipe(command: ScriptCommand, overrides: Sequence[str]) -> CheckedRecipe:
@@ -243,8 +245,11 @@ def _no_shell(text: str, place: int, meaning: str) -> str:
     return f"{what} {meaning} in a shell, and no shell reads this command; {mend}"
 
 
-def _started(words: list[str]) -> ScriptCommand:
-    """Return the script that the words start, without an environment."""
+def _started(words: list[str], assigned: list[str]) -> ScriptCommand:
+    """Return the script that the words start, without an environment.
+
+    :param assigned: the variables in front of them, as `NAME=value`, for what an error proposes.
+    """
     if not words:
         raise InputError("the command sets variables and starts nothing; add python train.py")
     first, *rest = words
@@ -252,21 +257,22 @@ def _started(words: list[str]) -> ScriptCommand:
         return ScriptCommand(script=first, arguments=tuple(rest))
     if not _INTERPRETER.fullmatch(_name(first)):
         place = next((n for n, word in enumerate(words) if _starts_python(word)), len(words))
-        command = shlex.join(words[place:]) or "python train.py"
+        command = shlex.join([*assigned, *(words[place:] or ["python", "train.py"])])
         raise InputError(
             f'"{first}" is no Python interpreter, and tfopt starts each run by its own; if tfopt '
             f"works under it, write {shlex.join(words[:place])} tfopt apply {shlex.quote(command)}"
         )
     _check_interpreter(first)
+    begin = shlex.join([*assigned, first])
     if not rest:
         raise InputError(
-            f'"{first}" starts no script; quote the whole command: tfopt apply "{first} train.py"'
+            f'"{first}" starts no script; quote the whole command: tfopt apply "{begin} train.py"'
         )
     option, *arguments = rest
     if option.startswith("-m"):
         named = [option[2:], *arguments] if option != "-m" else arguments
         if not named:
-            raise InputError(f'"{first} -m" names no module; add one: {first} -m package.train')
+            raise InputError(f'"{first} -m" names no module; add one: {begin} -m package.train')
         return ScriptCommand(module=named[0], arguments=tuple(named[1:]))
     if option.startswith("-"):
         mend = _INSTEAD.get(option) or _INSTEAD.get(option[:2], "leave it out")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.pasted_command import read_command
+from tfopt_core.app.pasted_command import from_here, read_command
 from tfopt_core.errors import TfoptError
 from tfopt_core.recipe import WorkloadSpec
 from tfopt_core.records.plain_form import ChangedLines, PlainForm
@@ -46,7 +46,7 @@ def plain_form(options: ApplyOptions, results: Results, view: View) -> PlainForm
         file = module_file(command.module, Path.cwd())
     else:
         file = Path(command.label).absolute()
-    form = PlainForm(recipe=_shown(recipe), file=_shown(file))
+    form = PlainForm(recipe=from_here(recipe), file=from_here(file))
     try:
         with view.phases() as on_phase:
             on_phase("looking for the lines that give the same gain without tfopt")
@@ -93,9 +93,3 @@ def changed_lines(before: str, after: str) -> Iterator[ChangedLines]:
 def _code(lines: tuple[str, ...]) -> str:
     """Return code without its layout."""
     return re.sub(r",?\s*(?=[)\]}])|\s+", "", "\n".join(lines))
-
-
-def _shown(path: Path) -> str:
-    here = Path.cwd()
-    absolute = path.absolute()
-    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)

@@ -11,8 +11,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from tfopt_core.app.command_request import temporary_request
 from tfopt_core.errors import InputError, PluginDefinitionError, RecipeError, TfoptError
 from tfopt_core.hooks.card import math_of
@@ -91,8 +89,7 @@ def _request(
                     f'plugin "{name}" alone: {causes}; give settings by --set '
                     f"plugins.{name}.KEY=VALUE, or a recipe whose stack holds the plugin"
                 ) from error
-        # what an observer writes goes two folders up, see `Request.kept`
-        yield attrs.evolve(request.observed(), folder=request.folder / "runs" / "check")
+        yield request.observed()
 
 
 def missing_contract(name: str, plugin_class: type[Any], settings: dict[str, Any]) -> DoctorFinding:

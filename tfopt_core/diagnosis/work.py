@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import chain
 from time import perf_counter
@@ -10,20 +10,15 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.data import Cache, DataPlan
+from tfopt_core.data import Cache
 from tfopt_core.diagnosis.callback_files import with_files_in
 from tfopt_core.diagnosis.epoch_findings import epoch_findings
 from tfopt_core.diagnosis.epoch_parts import epoch_parts
-from tfopt_core.diagnosis.input_findings import (
-    StageCost,
-    plan_findings,
-    shape_findings,
-    stage_costs,
-)
 from tfopt_core.diagnosis.look_limit import LookLimit
 from tfopt_core.diagnosis.roofline import roofline_of
-from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, share_of_peak
+from tfopt_core.diagnosis.step_parts import Parts, parts_of, share_of_peak
 from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
+from tfopt_core.diagnosis.training_findings import examples_of, input_findings, model_findings
 from tfopt_core.errors import describe
 from tfopt_core.hooks import Diagnosis, Finding
 from tfopt_core.hooks.diagnosis import StepFacts
@@ -35,16 +30,14 @@ from tfopt_core.records.messages import PartsMeasured, PhaseBegun, PluginAsked, 
 from tfopt_core.statistics.intervals import median
 from tfopt_core.training.build import Built, build, load
 from tfopt_core.training.callbacks import batch_callbacks
-from tfopt_core.training.graphs.findings import graph_findings
 from tfopt_core.training.graphs.flops import NotCountable, operations_of
 from tfopt_core.training.graphs.operations import (
     StepGraph,
-    layers_without_xla,
     supports_xla,
     traced_step,
 )
 from tfopt_core.training.job import Job
-from tfopt_core.training.layers import frozen_share, nested_layers
+from tfopt_core.training.layers import nested_layers
 from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload
 from tfopt_core.trials.compared_loops import compare_loops
@@ -55,12 +48,6 @@ from tfopt_core.workers.task import DiagnoseTask
 
 # The folder of the process in which Keras' own callbacks write.
 CALLBACK_FILES = "callbacks"
-# Input that takes a smaller share of a step is not examined.
-INPUT_WORTH = 0.03
-# From this share on, starting a step takes as long as computing it.
-TINY_BATCHES = 0.5
-# From this share on, frozen weights are worth a word.
-MOSTLY_FROZEN = 0.5
 
 
 def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = load) -> Diagnosed:
@@ -119,8 +106,8 @@ def _measured(
     is_short = limit is not None and limit.is_short()
     compared = compare_loops(built, begin) if task.quick and not is_short else None
     findings = (
-        *_input_findings(built, rounds, parts, stages=limit is None or not limit.over),
-        *_model_findings(built, parts, graph),
+        *input_findings(built, rounds, parts, stages=limit is None or not limit.over),
+        *model_findings(built, parts, graph),
     )
     begin("timing validation and callbacks")
     # what a script writes stays in a private folder
@@ -188,79 +175,6 @@ def _roofline(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not
         return Roofline(why_not=f"counting its operations {describe(error)}")
 
 
-def _input_findings(
-    built: Built, rounds: LoopRounds, parts: Parts, *, stages: bool
-) -> Iterator[Finding]:
-    """Yield what the data show.
-
-    :param stages: whether there is time to read the data up to each of their stages.
-    """
-    # the real loop may overlap reading data with the rest of a step
-    waits = parts.input.share >= INPUT_WORTH
-    heavy = parts.data_seconds >= INPUT_WORTH * parts.step_seconds
-    for split, plan in built.plans.items():
-        costs = _costs(plan) if split == "train" and heavy and stages else ()
-        yield from plan_findings(split, plan, costs, parts.step_seconds, waits and split == "train")
-    yield from shape_findings(
-        rounds.shapes, rounds.traced, bool(built.model.jit_compile), _last_is_smaller(built)
-    )
-
-
-def _costs(plan: DataPlan) -> tuple[StageCost, ...]:
-    try:
-        return stage_costs(plan, lambda epochs: seconds_a_step(epochs, None))
-    except Exception:  # a stage may depend on those that are left out
-        return ()
-
-
-def _last_is_smaller(built: Built) -> bool:
-    size, examples = built.run.batch_size, _examples(built)
-    if size is None or examples is None or built.run.steps_per_epoch is None:
-        return False
-    return built.run.steps_per_epoch * size > examples
-
-
-def _model_findings(built: Built, parts: Parts, graph: StepGraph | None) -> Iterator[Finding]:
-    model = built.model
-    if model.run_eagerly:
-        yield Finding(
-            kind="runs-eagerly", detail="every operation of a step is started from Python",
-            mend="compile(run_eagerly=False)",
-        )  # fmt: skip
-    if parts.dispatch_known and parts.dispatch.share >= TINY_BATCHES:
-        of = f" of {built.run.batch_size} examples" if built.run.batch_size else ""
-        yield Finding(
-            kind="tiny-batches",
-            detail=f"starting a step{of} takes longer than all that is computed in it",
-            mend="more steps a call, or larger batches (which change the training)",
-        )  # fmt: skip
-    if not supports_xla(model):
-        names = layers_without_xla(model) or ()
-        which = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        yield Finding(
-            kind="layer-without-xla",
-            detail=f"XLA cannot compile {which or 'the model'}, so Keras turns it off for all of "
-            "the model",
-            mend="move such layers into the input pipeline",
-        )  # fmt: skip
-    frozen = frozen_share(model)
-    if frozen >= MOSTLY_FROZEN:
-        yield Finding(
-            kind="frozen-layers",
-            detail=f"{frozen:.0%} of the model's weights are frozen, and what their layers make of "
-            "an example may be the same in each epoch",
-            mend="compute it once",
-        )  # fmt: skip
-    # XLA optimizes by itself, and its graph cannot be read
-    if graph is not None and not model.jit_compile:
-        yield from graph_findings(graph)
-
-
-def _examples(built: Built) -> int | None:
-    plan = built.plans["train"]
-    return None if plan.source.batched else plan.examples
-
-
 def _diagnosis(
     job: Job,
     workload: Workload,
@@ -275,7 +189,7 @@ def _diagnosis(
         epochs=built.run.epochs,
         steps_per_epoch=built.run.steps_per_epoch,
         batch_size=built.run.batch_size,
-        examples=_examples(built),
+        examples=examples_of(built),
         step_seconds=parts.step_seconds,
         input_seconds=parts.input.seconds,
         dispatch_seconds=parts.dispatch.seconds,

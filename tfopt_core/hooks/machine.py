@@ -61,12 +61,11 @@ class Machine:
 def read_machine() -> Machine:
     """Return the machine of this process. Takes a few milliseconds, more with GPUs."""
     model, flags = _cpu()
-    total = os.cpu_count() or 1
     return Machine(
         system=f"{platform.system()} {platform.release()}",
         cpu_model=model,
-        cpu_count=usable_cpus(total),
-        cpu_count_total=total,
+        cpu_count=usable_cpus(),
+        cpu_count_total=os.cpu_count() or 1,
         cpu_flags=flags,
         memory_bytes=usable_memory_bytes(),
         gpus=_gpus(),
@@ -89,10 +88,20 @@ def _cpu() -> tuple[str, frozenset[str]]:
     return model, flags
 
 
-def usable_cpus(total: int, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the number of CPUs that affinity and the cgroup's quota allow."""
+def process_cpus() -> frozenset[int]:
+    """Return the numbers of the CPUs that this process may run on, without quotas.
+
+    TensorFlow starts as many threads by itself.
+    """
     # sched_getaffinity exists on Linux only
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
+
+
+def usable_cpus(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the number of CPUs that affinity and the cgroup's quota allow."""
+    affinity = len(process_cpus())
     quota = _first_line(cgroup / "cpu.max")
     if quota and not quota.startswith("max"):
         allowed, period = quota.split()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -36,6 +36,10 @@ class Probe(Protocol):
     @property
     def steps_per_epoch(self) -> int | None:
         """Steps of one epoch of the training data, None if unknown."""
+
+    @property
+    def conflicts(self) -> Mapping[str, str]:
+        """The plugins that others of the stack conflict with, each with the one that says so."""
 
     def plan(self, split: str = "train") -> Any:
         """Return the `DataPlan` of a split as they are without any plugin.

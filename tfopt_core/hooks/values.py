@@ -10,6 +10,8 @@ from attrs import field, validators
 
 from tfopt_core.hooks.cluster import ClusterOptions
 
+TrainStep = Callable[..., Any]
+
 # The loops that a stack can choose. With several replicas the strategy implies a fourth,
 # "distributed".
 LOOP_MODES = ("keras", "chunked", "resident")
@@ -99,8 +101,14 @@ class TrainingOptions:
         default=1, validator=[validators.instance_of(int), validators.ge(1)]
     )
     gradient_accumulation_steps: int | None = field(default=None, validator=_optional_at_least(2))
-    wrap_train_step: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    wrap_train_step: Callable[[TrainStep], TrainStep] | None = None
     callbacks: tuple[Any, ...] = field(default=(), converter=tuple)
+
+    def with_wrapped_step(self, wrap: Callable[[TrainStep], TrainStep]) -> TrainingOptions:
+        """Return the options that wrap the train step in this too, around what wraps it already."""
+        inner = self.wrap_train_step
+        around = wrap if inner is None else lambda step: wrap(inner(step))
+        return attrs.evolve(self, wrap_train_step=around)
 
 
 @attrs.frozen

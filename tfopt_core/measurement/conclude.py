@@ -100,7 +100,7 @@ def conclude(
     # failed runs are reported, whether their round is judged or not
     failed = tuple(run for run in runs if run.status == "failed" and run not in (judged or ()))
     if judged is None:
-        why = _why_too_few(recipe, prepared, pairs, stop, round_seconds)
+        why = _why_too_few(request, prepared, pairs, stop, round_seconds)
         comparison = attrs.evolve(compare(failed, judgement, why_too_few=why), pairs=pairs)
         judged = ()
     else:
@@ -164,10 +164,10 @@ def judged_runs(
 
 
 def _why_too_few(
-    recipe: Recipe, prepared: Prepared, pairs: int, stop: Stop, round_seconds: float | None
+    request: Request, prepared: Prepared, pairs: int, stop: Stop, round_seconds: float | None
 ) -> str:
     """Return why there are too few pairs for a verdict, and which budget would bring one."""
-    measure = recipe.measure
+    measure = request.recipe.measure
     first_look = LOOKS[0] if measure.pairs == "auto" else measure.pairs
     if stop == "interrupted":
         return f"interrupted after {pairs} complete pairs, and the first look comes at {first_look}"
@@ -177,10 +177,11 @@ def _why_too_few(
             f"{pairs} complete pairs when the budget of "
             f"{seconds_in_words(measure.budget_seconds)} was used up, and it takes {LOOKS[0]}"
         )
-    budget = math.ceil(1.2 * needed / 60)
+    budget = math.ceil(1.2 * needed / request.budget_share / 60)
+    both = " for the search too" if request.budget_share < 1 else ""
     return (
         f"four pairs take about {seconds_in_words(needed)} and do not fit the budget "
-        f"of {seconds_in_words(measure.budget_seconds)}; --budget {budget}m would do"
+        f"of {seconds_in_words(measure.budget_seconds)}; --budget {budget}m would do{both}"
     )
 
 

@@ -40,7 +40,8 @@ class RunReport(RunFacts):
     """The report of a run at its end.
 
     `fits` are all that were trained, in the order of their calls. `script_error` is what a script
-    raised before they were done; `diverged` says that the loss of a judged fit was not finite.
+    raised before they were done; `diverged` says that the loss of a judged fit, or the loss or a
+    weight of a script's own loop, was not finite.
     """
 
     fits: tuple[FitOutcome, ...]

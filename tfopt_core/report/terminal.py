@@ -7,12 +7,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tfopt_core.diagnosis.draft import Draft
+from tfopt_core.measurement.progress import Event
 from tfopt_core.report.first_contact import render_look, render_written
 from tfopt_core.report.live.display import LiveObserver, make_observer
 from tfopt_core.report.live.phases import make_phases
-from tfopt_core.report.live.search import LiveSearch, make_search_observer
+from tfopt_core.report.live.search import make_search_observer
 from tfopt_core.report.style.console import make_console
 from tfopt_core.report.style.layout import words
+from tfopt_core.tuning.progress import SearchEvent
 
 
 class Terminal:
@@ -39,11 +41,11 @@ class Terminal:
         if not self.quiet:
             self.console.print(words(text, "dim"))
 
-    def measuring(self) -> LiveObserver:
+    def measuring(self) -> LiveObserver[Event]:
         """Return the live view of a measurement, to be entered before it."""
         return make_observer(self.console, quiet=self.quiet)
 
-    def searching(self) -> LiveSearch:
+    def searching(self) -> LiveObserver[SearchEvent]:
         """Return the live view of a search, to be entered before it."""
         return make_search_observer(self.console, quiet=self.quiet)
 

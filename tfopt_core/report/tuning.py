@@ -20,6 +20,10 @@ NOTE = (
     "truth, so none of them is a gain."
 )
 
+NOT_TRIED_NOTE = (
+    "A diagnosis of few steps chose what to try; --plugin NAME tries one that it left out."
+)
+
 
 def render_tuned(result: TuneResult) -> RenderableType:
     """Return the whole page of a search."""
@@ -79,7 +83,7 @@ def _not_tried(result: TuneResult) -> Iterator[RenderableType]:
         by_reason.setdefault(one.reason, []).append(one.plugin)
     if by_reason:
         lines = (f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
-        yield section("Not tried", bullets(lines))
+        yield section("Not tried", bullets(lines), "", paragraph(NOT_TRIED_NOTE, "dim"))
 
 
 def _winner(result: TuneResult) -> Iterator[RenderableType]:

@@ -60,12 +60,7 @@ def with_scaled_step(
             "over several replicas tfopt cannot scale its loss for float16; scale it there, or "
             "take mixed_bfloat16"
         )
-    inner = options.wrap_train_step
-
-    def wrap(train_step: Callable[..., Any]) -> Callable[..., Any]:
-        return scaled_step(model, train_step if inner is None else inner(train_step))
-
-    return attrs.evolve(options, wrap_train_step=wrap)
+    return options.with_wrapped_step(lambda step: scaled_step(model, step))
 
 
 def prepare_scaling(model: Any, precision: PrecisionPolicy, replicas: int) -> None:

@@ -18,6 +18,7 @@ from tfopt_core.data.lower import lower_stages
 from tfopt_core.data.sampling import element_bytes, overhead_bytes, still
 from tfopt_core.errors import PluginRefused
 from tfopt_core.hooks import Machine
+from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.machine import usable_memory_bytes, used_memory_bytes
 from tfopt_core.hooks.probe import ProbedTraining
 from tfopt_core.hooks.stack import StackedPlugin
@@ -63,6 +64,16 @@ class ProcessProbe:
     def epochs(self) -> int:
         """How many epochs a run trains."""
         return self.job.epochs(self.workload)
+
+    @property
+    def conflicts(self) -> dict[str, str]:
+        """The plugins that others of the stack conflict with, each with the one that says so."""
+        others = (*self.job.plugins[: self.index], *self.job.plugins[self.index + 1 :])
+        return {
+            name: stacked.name
+            for stacked in others
+            for name in traits(stacked.name, type(stacked.plugin)).conflicts
+        }
 
     @property
     def steps_per_epoch(self) -> int | None:

@@ -220,6 +220,11 @@ class Processes:
 
         :param what: the work of the process, such as "the dry build".
         """
+        error = self._failure(outcome, what)
+        error.out_of_memory = outcome.out_of_memory
+        return error
+
+    def _failure(self, outcome: ProcessOutcome, what: str) -> TfoptError:
         failure = outcome.message
         if not isinstance(failure, Failure):
             return PreparationFailed(f"{what}: {outcome.cause}", last_words(outcome.output_tail))

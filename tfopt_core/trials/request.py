@@ -27,6 +27,8 @@ class Request:
     :param reading: the recipe as it was read, for the places of problems.
     :param save_to: where to save the best optimized model, None to save none.
     :param seed: the seed of order and runs, stored with the results; None draws one.
+    :param budget_share: the least share of `--budget` that the runs have; what chose the stack has
+        the rest.
     """
 
     recipe: Recipe
@@ -38,6 +40,7 @@ class Request:
     save_to: Path | None = None
     seed: int | None = None
     debug: bool = False
+    budget_share: float = 1.0
     observers: tuple[StackedPlugin, ...] = ()
 
     @property

@@ -13,7 +13,7 @@ from tfopt_core.hooks.installed.inspection import PluginInfo
 from tfopt_core.hooks.installed.suggest import LEAST_BOUND
 from tfopt_core.hooks.specs import OWNER_HOOK
 from tfopt_core.recipe import Objective
-from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.diagnosis import Diagnosed, StepPart
 from tfopt_core.records.tuning import NotTried
 
 
@@ -137,12 +137,21 @@ def _why_not(
     if not set(targets) & set(PARTS):
         return f"it is for {_listed(targets)}, which is no part of a step's time here"
     if bound < LEAST_BOUND:
-        return f"it is for {_listed(targets)}, which can gain {bound:.2f}x at most here"
+        most = f"it is for {_listed(targets)}, which can gain {bound:.2f}x at most here"
+        return "; ".join([most, *_spread(diagnosed, targets)])
     if info.traits.model_change == "replaces":
         return "it replaces the model; name it in the recipe, and it is tried"
     if info.name in proposing:
         return "it proposes nothing for this training"
     return ""
+
+
+def _spread(diagnosed: Diagnosed, targets: Sequence[str]) -> Iterator[str]:
+    """Yield how much the rounds of the diagnosis differ on each part of a step."""
+    for name in PARTS:
+        part: StepPart = getattr(diagnosed, name)
+        if name in targets and part.high > part.low:
+            yield f"{name} took {part.low:.0%} to {part.high:.0%} of a step in single rounds"
 
 
 def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> float:

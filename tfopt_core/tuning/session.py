@@ -232,7 +232,7 @@ class TuneSession:
         folder = self._request.folder.parent.parent / "runs"
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
         request = attrs.evolve(
-            self._request, recipe=recipe, plugins=plugins,
+            self._request, recipe=recipe, plugins=plugins, budget_share=LEAST_PROOF_SHARE,
             folder=folder / f"{stamp}-{self._request.folder.name[-4:]}",
         )  # fmt: skip
         self.observer(SearchPhase("fresh pairs of the winner against the baseline"))

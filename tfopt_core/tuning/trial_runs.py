@@ -243,7 +243,7 @@ def _decision_of(error: TfoptError) -> Decision:
     else:
         text = error.cause if isinstance(error, PreparationFailed) else str(error)
         reason = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    if "out of memory" in reason or "ResourceExhaustedError" in reason or "MemoryError" in reason:
+    if error.out_of_memory:
         return Decision(TrialOutcome.OUT_OF_MEMORY, reason)
     refused = isinstance(error, InputError)
     return Decision(TrialOutcome.REFUSED if refused else TrialOutcome.FAILED, reason)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from tfopt_core.hooks.machine import process_cpus
 from tfopt_core.records.counters import Counters
 
 # A counter of the kernel has at most 20 digits; longer numbers are ignored.
@@ -19,7 +20,8 @@ def read_counters(root: Path = Path("/")) -> Counters:
 
     :param root: where `proc` and `sys` lie.
     """
-    ticks = parse_cpu_ticks(_text(root / "proc/stat"), usable_cpus())
+    # what happens on the other CPUs of a large machine is no disturbance here
+    ticks = parse_cpu_ticks(_text(root / "proc/stat"), process_cpus())
     tick = 1 / os.sysconf("SC_CLK_TCK")
     groups = own_groups(_text(root / "proc/self/cgroup"), root / "sys/fs/cgroup")
     return Counters(
@@ -32,14 +34,6 @@ def read_counters(root: Path = Path("/")) -> Counters:
         thermal_throttles=_thermal_throttles(root / "sys/devices/system/cpu"),
         swapped_pages=parse_swapped_pages(_text(root / "proc/vmstat")),
     )
-
-
-def usable_cpus() -> frozenset[int] | None:
-    """Return the numbers of the CPUs that this process may use, None where unknown.
-
-    What happens on the other CPUs of a large machine is no disturbance here.
-    """
-    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 # Parsing

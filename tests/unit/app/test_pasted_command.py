@@ -84,7 +84,8 @@ def test_a_command_is_read_as_a_shell_reads_it(target, command):
         ("python -c 'import keras' train.py", "write the code into a file"),
         ("python", 'quote the whole command: tfopt apply "python train.py"'),
         ("python -m", '"python -m" names no module'),
-        ("A=1 python", '"python" starts no script'),
+        ("A=1 python", 'tfopt apply "A=1 python train.py"'),
+        ("A=1 python -m", "add one: A=1 python -m package.train"),
         ("uv run python train.py --a 'b c'", "write uv run tfopt apply"),
         ("time python train.py", '"time" is no Python interpreter'),
         ("python2 train.py", '"python2" is another interpreter'),
@@ -97,6 +98,17 @@ def test_what_needs_a_shell_or_another_interpreter_is_refused_by_name(target, me
         read_command(target)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("variables", ["A=1 B='x y'", "env A=1 B='x y'"])
+def test_what_is_proposed_for_a_launcher_keeps_the_variables_in_front_of_it(variables):
+    with pytest.raises(InputError) as error:
+        read_command(f"{variables} uv run python train.py --a 'b c'")
+    proposed = shlex.split(str(error.value).partition(", write ")[2])
+    assert proposed[:4] == ["uv", "run", "tfopt", "apply"]
+    assert read_command(proposed[4]) == ScriptCommand(
+        script="train.py", arguments=("--a", "b c"), environment={"A": "1", "B": "x y"}
+    )
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1)))

@@ -155,7 +155,7 @@ def world(tmp_path):
 
     def go(
         runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(),
-        first_verdict=None, **spec,
+        first_verdict=None, budget_share=1.0, **spec,
     ):  # fmt: skip
         recipe = Recipe(
             name="r",
@@ -171,6 +171,7 @@ def world(tmp_path):
             environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
             seed=1,
             save_to=save_to,
+            budget_share=budget_share,
         )
         events = []
         conduct = resume if resuming else measure
@@ -521,7 +522,12 @@ def test_where_four_pairs_do_not_fit_there_is_no_verdict_but_a_budget_that_would
     assert results.comparison.verdict == "none"
     assert results.comparison.speedup is None
     assert "four pairs take about 82 s" in results.comparison.statement
-    assert "--budget 2m would do" in results.comparison.statement
+    assert results.comparison.statement.endswith("--budget 2m would do")
+
+
+def test_the_budget_that_would_do_is_that_of_a_search_too_where_one_chose_the_stack(world):
+    results, _ = world(FakeRunner(), budget_seconds=30.0, length="full", budget_share=0.25)
+    assert results.comparison.statement.endswith("--budget 7m would do for the search too")
 
 
 def test_a_fixed_number_of_pairs_knows_no_budget(world):

@@ -179,6 +179,17 @@ def test_resolve_times_xla_against_the_same_loop_once(compiled: float, xla: bool
     assert len(probe.loops_asked) == 1
 
 
+def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
+    against = {"xla": "fused-recurrent"}
+    probe = FakeProbe(sizes={"train": (4.0, 100)}, conflicts=against)
+    assert Resident().resolve(probe).xla is False
+    assert probe.loops_asked == []
+    probe = FakeProbe(seconds={1: 1.0, 4: 0.5, 16: 0.5, 64: 0.5}, conflicts=against)
+    resolved = Chunked().resolve(probe)
+    assert (resolved.steps, resolved.xla) == (4, False)
+    assert not any(xla for asked in probe.loops_asked for _, _, xla in asked)
+
+
 # Suggestions
 
 DIAGNOSIS = Diagnosis(

@@ -132,6 +132,18 @@ def test_given_parts_are_kept_and_only_xla_is_timed() -> None:
         SplitBatch(parts=4).resolve(FakeProbe())
 
 
+def test_xla_is_not_timed_where_the_stack_conflicts_with_it() -> None:
+    probe = FakeProbe(seconds={0: 1.0, 1: 0.8}, conflicts={"xla": "fused-recurrent"})
+    assert SplitBatch().resolve(probe).parts == 2
+    assert [(one.parts, one.xla) for one in probe.loops_asked[0]] == [(1, False), (2, False)]
+    assert probe.notes == ['XLA was not timed: "fused-recurrent" conflicts with it']
+    nothing_open = FakeProbe(conflicts={"xla": "fused-recurrent"})
+    assert SplitBatch(parts=4).resolve(nothing_open).xla is False
+    assert nothing_open.loops_asked == []
+    named = FakeProbe(seconds={0: 1.0, 1: 0.5}, conflicts={"xla": "fused-recurrent"})
+    assert SplitBatch(xla=True).resolve(named).xla is True
+
+
 def test_one_part_replicas_and_gpus_leave_the_training_alone() -> None:
     options = TrainingOptions(optimizer="adam")
     for plugin, run in (

@@ -101,7 +101,7 @@ def test_before_the_first_run_the_view_says_what_is_under_way() -> None:
 def test_any_events_in_any_order_can_be_shown(events: list[Event], width: int) -> None:
     assert max(map(len, seen(*events, width=width).splitlines())) <= width
     stream = io.StringIO()
-    lines = PlainLines(make_console(width=width, file=stream, environ={}))
+    lines = PlainLines(make_console(width=width, file=stream, environ={}), lines_of)
     for event in events:
         lines(event)
     assert "\x1b" not in stream.getvalue()
@@ -163,7 +163,7 @@ def test_plain_lines_tell_each_run_once_and_no_progress() -> None:
 
 def test_plain_lines_are_not_wrapped() -> None:
     stream = io.StringIO()
-    PlainLines(make_console(width=20, file=stream, environ={}))(ENDED)
+    PlainLines(make_console(width=20, file=stream, environ={}), lines_of)(ENDED)
     assert stream.getvalue().count("\n") == 1
 
 

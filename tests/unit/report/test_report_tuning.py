@@ -9,8 +9,8 @@ from support.report_results import show
 from support.tuned import make_trial, make_tuned
 
 from tfopt_core.records.tuning import BoundStep, TrialOutcome
+from tfopt_core.report.live.display import PlainLines
 from tfopt_core.report.live.search import (
-    SearchLines,
     SearchState,
     after_search_event,
     make_search_observer,
@@ -29,6 +29,7 @@ def test_the_page_has_each_trial_the_proof_and_the_cost():
     assert "out of memory: it ran out" in page
     assert "prefetch taken out" in page
     assert "tpu: no TPU" in page
+    assert "--plugin NAME tries one that it left out" in page
     assert "80 trainings repay it" in page
     assert make_tuned().proof.comparison.headline in page
 
@@ -58,7 +59,7 @@ def test_the_json_has_the_trials_as_they_are():
 def test_piped_there_is_one_line_a_trial():
     stream = io.StringIO()
     observer = make_search_observer(make_console(file=stream, environ={}))
-    assert isinstance(observer, SearchLines)
+    assert isinstance(observer, PlainLines)
     with observer:
         observer(TrialBegun(action="add", plugin="xla", on=(), seconds_left=60.0))
         observer(PairDone(ratio=1.3, low=None, high=None, pairs=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from support.diagnosed import make_diagnosed
+from support.diagnosed import make_diagnosed, make_part
 from support.simulated_search import traits_of
 
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
@@ -59,6 +59,19 @@ def test_a_plugin_of_a_third_party_without_suggest_is_tried_by_its_targets():
 def test_a_plugin_that_proposes_nothing_here_is_not_tried():
     space = space_of(info("cache", targets=("input",)), proposing=["cache"])
     assert why_not(space) == {"cache": "it proposes nothing for this training"}
+
+
+def test_what_a_noisy_diagnosis_leaves_out_is_named_with_the_noise():
+    bounds = attrs.evolve(make_diagnosed().bounds, input=1.01)
+    diagnosed = make_diagnosed(bounds=bounds, input=make_part(0.01, 0.0, 0.2))
+    space = search_space(
+        diagnosed, [info("cache", targets=("input",))], proposing=frozenset(), own={},
+        objective="time", is_script=False,
+    )  # fmt: skip
+    assert why_not(space) == {
+        "cache": "it is for input, which can gain 1.01x at most here; "
+        "input took 0% to 20% of a step in single rounds"
+    }
 
 
 def test_the_recipes_own_plugins_come_first_with_their_settings():

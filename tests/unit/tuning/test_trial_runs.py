@@ -22,6 +22,11 @@ from tfopt_core.workers.task import PrepareTask
 
 OUT_OF_MEMORY = Failure(error="E", message="raised MemoryError", exit_code=3, out_of_memory=True)
 FAILED = Failure(error="E", message="raised ValueError", exit_code=3)
+FULL = Failure(error="E", message="the device has no room", exit_code=3, out_of_memory=True)
+NO_SUCH_DATA = Failure(
+    error="WorkloadError", message="the factory raised", exit_code=2, out_of_memory=True
+)
+OF_MEMORY = Failure(error="E", message='no layer is named "out of memory"', exit_code=3)
 REFUSED = Failure(error="InputError", message="no place for a cache", exit_code=2)
 
 
@@ -112,6 +117,9 @@ def test_pairs_share_a_seed_and_decide(trial_of):
         ({"applied": False}, TrialOutcome.NOT_APPLIED),
         ({"prepares": REFUSED}, TrialOutcome.REFUSED),
         ({"prepares": OUT_OF_MEMORY}, TrialOutcome.OUT_OF_MEMORY),
+        ({"prepares": FULL}, TrialOutcome.OUT_OF_MEMORY),
+        ({"prepares": NO_SUCH_DATA}, TrialOutcome.OUT_OF_MEMORY),
+        ({"prepares": OF_MEMORY}, TrialOutcome.FAILED),
         ({"with_": 20.0}, TrialOutcome.WORSE),
     ],
 )

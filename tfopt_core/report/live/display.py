@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Protocol, Self
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, Self, TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -31,17 +31,30 @@ PREPARING = "preparing: building the model and resolving the settings"
 CERTIFYING = "replaying fixed batches without and with the stack"
 
 
-class LiveObserver(Protocol):
-    """An observer that is entered before the measurement and exited after it."""
+AnyEvent = TypeVar("AnyEvent", contravariant=True)
 
-    def __call__(self, event: Event) -> None: ...
+
+class LiveObserver(Protocol[AnyEvent]):
+    """An observer that is entered before the measurement or search, and exited after it."""
+
+    def __call__(self, event: AnyEvent) -> None: ...
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
 
-def make_observer(console: Console, quiet: bool = False) -> LiveObserver:
+def make_observer(console: Console, quiet: bool = False) -> LiveObserver[Event]:
+    """Return the live view of a measurement, plain lines, or no output."""
+    return fitting_observer(console, quiet, LiveView, lines_of)
+
+
+def fitting_observer(
+    console: Console,
+    quiet: bool,
+    view: Callable[[Console], LiveObserver[AnyEvent]],
+    lines_of: Callable[[AnyEvent], Iterable[str]],
+) -> LiveObserver[AnyEvent]:
     """Return the live view, plain lines if the terminal cannot redraw, or no output.
 
     :param console: of standard error; standard output is for results.
@@ -49,14 +62,14 @@ def make_observer(console: Console, quiet: bool = False) -> LiveObserver:
     if quiet:
         return Silence()
     if console.is_terminal and not console.is_dumb_terminal:
-        return LiveView(console)
-    return PlainLines(console)
+        return view(console)
+    return PlainLines(console, lines_of)
 
 
 class Silence:
     """An observer that prints nothing."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Any) -> None:
         pass
 
     def __enter__(self) -> Self:
@@ -69,11 +82,11 @@ class Silence:
 class PlainLines(Silence):
     """Print one line for each event that matters, without progress."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, lines_of: Callable[[Any], Iterable[str]]) -> None:
+        self._console, self._lines_of = console, lines_of
 
-    def __call__(self, event: Event) -> None:
-        for line in lines_of(event):
+    def __call__(self, event: Any) -> None:
+        for line in self._lines_of(event):
             # log lines are not wrapped
             self._console.print(Text(line), soft_wrap=True)
 

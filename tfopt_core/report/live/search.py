@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol, Self
+from typing import Self
 
 import attrs
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.text import Text
 
-from tfopt_core.report.live.display import REDRAWS_PER_SECOND
+from tfopt_core.report.live.display import (
+    REDRAWS_PER_SECOND,
+    LiveObserver,
+    Silence,
+    fitting_observer,
+)
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import Page, indented, words
@@ -27,50 +31,12 @@ from tfopt_core.tuning.progress import (
 )
 
 
-class LiveSearch(Protocol):
-    """An observer that is entered before the search and exited after it."""
-
-    def __call__(self, event: SearchEvent) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
+def make_search_observer(console: Console, quiet: bool = False) -> LiveObserver[SearchEvent]:
+    """Return the live view of a search, plain lines, or no output."""
+    return fitting_observer(console, quiet, SearchView, search_lines)
 
 
-def make_search_observer(console: Console, quiet: bool = False) -> LiveSearch:
-    """Return the live view, plain lines if the terminal cannot redraw, or no output."""
-    if quiet:
-        return NoSearchLines()
-    if console.is_terminal and not console.is_dumb_terminal:
-        return SearchView(console)
-    return SearchLines(console)
-
-
-class NoSearchLines:
-    """An observer that prints nothing."""
-
-    def __call__(self, event: SearchEvent) -> None:
-        pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class SearchLines(NoSearchLines):
-    """Print what bounds a step, and one line for each trial."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def __call__(self, event: SearchEvent) -> None:
-        for line in search_lines(event):
-            self._console.print(Text(line), soft_wrap=True)
-
-
-class SearchView(NoSearchLines):
+class SearchView(Silence):
     """Show a few lines that are redrawn once a second; lines of finished trials stay."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:

@@ -17,6 +17,7 @@ from tfopt_core.training.distributed.empty_replicas import (
 from tfopt_core.training.distributed.optimizers import SharedOptimizers
 from tfopt_core.training.distributed.replicas import per_replica
 from tfopt_core.training.loops.graph_steps import no_logs, shapes_of_logs
+from tfopt_core.training.loops.plain import one_by_one
 from tfopt_core.training.loops.report import LoopReport
 
 
@@ -120,21 +121,7 @@ class ReplicatedFunction:
         import tensorflow as tf
 
         step = tf.function(self._evaluated, autograph=False, reduce_retracing=True)
-        spec = step.get_concrete_function(iterator.element_spec).structured_outputs
-
-        def body(made: Any, _: Any, logs: Any) -> Any:
-            batch = iterator.get_next_as_optional()
-            there = batch.has_value()
-            logs = tf.cond(there, lambda: step(batch.get_value()), lambda: logs)
-            return made + tf.cast(there, tf.int32), there, logs
-
-        made, _, logs = tf.while_loop(
-            lambda made, there, _: there & (made < self.steps),
-            body,
-            (tf.constant(0), tf.constant(True), no_logs(spec)),
-            shape_invariants=(tf.TensorShape([]), tf.TensorShape([]), shapes_of_logs(spec)),
-            parallel_iterations=1,
-        )
+        made, logs = one_by_one(iterator, step, self.steps)
         return made, self._of_all_replicas(logs)
 
     def _evaluated(self, batch: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import attrs
 
 from tfopt_core.data import DataPlan, dissect
-from tfopt_core.data.lower import lower, lower_stages
+from tfopt_core.data.lower import lower_stages
 from tfopt_core.errors import PluginError, WorkloadError, describe
 from tfopt_core.hooks import Change, PrecisionPolicy, RunContext
 from tfopt_core.hooks.stack import Stack
@@ -26,6 +26,7 @@ from tfopt_core.training.scripts.defaults import ScriptDefaults
 from tfopt_core.training.scripts.fit_data import FitData, ended_after, unchanged
 from tfopt_core.training.scripts.judged_metric import judged_metric
 from tfopt_core.training.scripts.limits import cut_in_words
+from tfopt_core.training.scripts.lowered_data import LoweredData
 from tfopt_core.training.scripts.shuffle_draws import ShuffleDraws
 from tfopt_core.training.scripts.stopping import stopping_after
 from tfopt_core.training.timed_function import TimedFunction
@@ -230,35 +231,6 @@ class FitWorkload(Workload):
             states={plugin: dict(state) for plugin, state in begun.states.items()},
             steps_per_epoch=self.data.steps_per_epoch(),
         )
-
-
-class LoweredData(Mapping[str, Any]):
-    """Data sets by split, each lowered on first access, since large arrays are copied.
-
-    :param on_change: called with the split and the data set of a plan that is not the script's.
-    """
-
-    def __init__(
-        self,
-        plans: Mapping[str, DataPlan],
-        before: Mapping[str, DataPlan],
-        on_change: Callable[[str, Any], None],
-    ) -> None:
-        self._plans, self._made = plans, dict[str, Any]()
-        self._before, self._on_change = before, on_change
-
-    def __getitem__(self, split: str) -> Any:
-        if split not in self._made:
-            self._made[split] = lower(self._plans[split])
-            if not unchanged(self._plans[split], self._before[split]):
-                self._on_change(split, self._made[split])
-        return self._made[split]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._plans)
-
-    def __len__(self) -> int:
-        return len(self._plans)
 
 
 def _with_precision(model: Any, precision: PrecisionPolicy, default: Any) -> tuple[str, ...]:

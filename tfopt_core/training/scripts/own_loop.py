@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.hooks import Finding
+from tfopt_core.training.scripts.loss_watch import LossWatch
 from tfopt_core.training.scripts.own_data import OwnData
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.scripts.update_clock import UpdateClock
@@ -44,7 +45,8 @@ class OwnLoop:
 
     :param clock: reads the updates and times them.
     :param data: the data sets over which the loop iterates.
-    :param variables: the ids of the variables that were updated.
+    :param losses: the losses that Python is given.
+    :param updated: the variables that were updated, by their ids.
     :param eager: the line of the first update that was made eagerly; None if all are in graphs.
     :param ended: when the script came to its end, in nanoseconds; None before.
     :param tapes: how often a `tf.GradientTape` was entered.
@@ -53,7 +55,8 @@ class OwnLoop:
     surface: Surface
     clock: UpdateClock = attrs.field(init=False)
     data: OwnData | None = None
-    variables: set[int] = attrs.field(factory=set)
+    losses: LossWatch = attrs.field(factory=LossWatch)
+    updated: dict[int, Any] = attrs.field(factory=dict)
     eager: CallSite | None = None
     by_train_on_batch: bool = False
     tapes: int = 0
@@ -71,12 +74,13 @@ class OwnLoop:
         return UpdateClock(self.count, lambda: self._traced)
 
     def install(self) -> None:
-        """Replace the calls of tf.function and the start of a gradient tape; watch updates."""
+        """Replace the calls of tf.function and of a gradient tape; watch updates."""
         import tensorflow as tf
 
         # the class of its functions has no public name
         function = type(tf.function(_nothing))
         call, enter = function.__call__, tf.GradientTape.__enter__
+        gradient = tf.GradientTape.gradient
 
         @functools.wraps(call)
         def watched_call(called: Any, *given: Any, **named: Any) -> Any:
@@ -101,10 +105,20 @@ class OwnLoop:
                 self._taped = self._taped or perf_counter_ns()
             return enter(tape)
 
+        @functools.wraps(gradient)
+        def watched_gradient(
+            tape: Any, target: Any, sources: Any, *given: Any, **named: Any
+        ) -> Any:
+            if tf.executing_eagerly() and not self.surface.within_fit and self._trains(sources):
+                self.losses.see_target(target)
+            return gradient(tape, target, sources, *given, **named)
+
+        watched_gradient = tf.autograph.experimental.do_not_convert(watched_gradient)
         self._replace(function, "__call__", watched_call)
         self._replace(tf.GradientTape, "__enter__", watched_enter)
-        self.surface.on_update = self._update
-        self._put_back.append(functools.partial(setattr, self.surface, "on_update", None))
+        self._replace(tf.GradientTape, "gradient", watched_gradient)
+        self._replace(self.surface, "on_update", self._update)
+        self._replace(self.surface, "on_logs", self.losses.see_logs)
 
     def remove(self) -> None:
         """Restore the methods."""
@@ -123,6 +137,11 @@ class OwnLoop:
     def count(self) -> int:
         """Return the updates of all optimizers since each was first seen."""
         return sum(_iterations(one) - before for one, before in self._optimizers.values())
+
+    @property
+    def variables(self) -> Set[int]:
+        """The ids of the variables that were updated."""
+        return self.updated.keys()
 
     @property
     def optimizers(self) -> tuple[str, ...]:
@@ -163,7 +182,7 @@ class OwnLoop:
         if id(optimizer) not in self._optimizers:
             self._optimizers[id(optimizer)] = (optimizer, _iterations(optimizer))
         if isinstance(variables, list | tuple):
-            self.variables.update(map(id, variables))
+            self.updated.update((id(one), one) for one in variables)
         inside = getattr(self._inside, "call", False)
         if self.clock.started is None:
             at = self._called if inside else self._taped or perf_counter_ns()
@@ -180,7 +199,12 @@ class OwnLoop:
             self.boundary()
         return result
 
-    def _replace(self, owner: type[Any], name: str, method: Any) -> None:
+    def _trains(self, sources: Any) -> bool:
+        """Return whether a gradient is that of variables that are trained, as far as is known."""
+        each = sources if isinstance(sources, list | tuple) else [sources]
+        return not self.updated or any(id(one) in self.updated for one in each)
+
+    def _replace(self, owner: Any, name: str, method: Any) -> None:
         self._put_back.append(functools.partial(setattr, owner, name, getattr(owner, name)))
         setattr(owner, name, method)
 

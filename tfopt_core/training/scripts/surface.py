@@ -25,6 +25,7 @@ class Surface:
 
     :param updates: how often an optimizer updated variables outside of `fit`, or was traced there.
     :param batches_alone: how often `train_on_batch` was called there.
+    :param on_logs: called with the results of `train_on_batch` outside of `fit`.
     :param on_update: carries out the updates outside of `fit`, those of `train_on_batch` too; None
         leaves them alone.
     """
@@ -34,6 +35,7 @@ class Surface:
     updates: int = 0
     batches_alone: int = 0
     on_update: OnUpdate | None = None
+    on_logs: Callable[[Any], None] = lambda logs: None
     threads: set[str] = attrs.field(factory=set)
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
     _fits: int = 0
@@ -81,9 +83,12 @@ class Surface:
             self.batches_alone += not self._fits
             self._alone += 1
             try:
-                return alone(model, *given, **named)
+                logs = alone(model, *given, **named)
             finally:
                 self._alone -= 1
+            if not self._fits:
+                self.on_logs(logs)
+            return logs
 
         @functools.wraps(apply)
         def counted_apply(optimizer: Any, *given: Any, **named: Any) -> Any:

@@ -149,12 +149,15 @@ class LoopOfScript:
 
         :param status: the script's exit status.
         """
-        clock, seconds = self.loop.clock, self.seconds
+        loop, clock, seconds = self.loop, self.loop.clock, self.seconds
         peak_rss, peak_device, used = peak_rss_bytes(), peak_device_bytes(), cpu_seconds()
+        models = trained_models(loop.variables)
+        # an optimizer may update the variables that it was built with
+        weights = [*loop.updated.values()] or [w for one in models for w in one.trainable_variables]
         outcome = FitOutcome(
             name=OWN_LOOP,
             blocks=tuple(clock.blocks),
-            trainable_parameters=sum(map(parameters, trained_models(self.loop.variables))),
+            trainable_parameters=sum(map(parameters, models)),
             epochs=1, planned_epochs=1, steps=clock.updates, steps_per_epoch=clock.updates,
             jit_compile=False, history={}, wall_seconds=seconds, setup_seconds=0.0,
             validation_seconds=(), epoch_begin_seconds=(0.0,), epoch_end_seconds=(seconds,),
@@ -163,6 +166,7 @@ class LoopOfScript:
         return RunReport(
             wall_seconds=seconds, peak_rss_bytes=peak_rss, peak_device_bytes=peak_device,
             cpu_seconds=used, effects=self.effects(), fits=(outcome,), exit_status=status,
+            diverged=loop.losses.why_diverged(weights, clock.updates),
         )  # fmt: skip
 
     def effects(self) -> dict[str, Any]:

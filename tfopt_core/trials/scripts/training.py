@@ -11,6 +11,7 @@ import attrs
 from tfopt_core.errors import WorkloadError, ran_out_of_memory
 from tfopt_core.records.run import RunReport
 from tfopt_core.training.scripts.limits import cut_in_words
+from tfopt_core.training.scripts.loss_watch import NOT_WATCHED
 from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.scripts.fits import report_of
 from tfopt_core.trials.scripts.run import ScriptRun
@@ -100,8 +101,11 @@ class ScriptTraining(ScriptRun[RunTask]):
         cut = cut_in_words(self.task.job.recipe.workload)
         if cut is not None and not self.task.measured and self.own is None:
             yield cut  # a measurement reports it itself
-        if not self.fits and (self.own is None or not self.own.loop.clock.updates):
+        loop = None if self.own is None else self.own.loop
+        if not self.fits and (loop is None or not loop.clock.updates):
             yield self.why_nothing(end)
+        if loop is not None and loop.clock.updates and not loop.losses.seen and self.task.measured:
+            yield NOT_WATCHED
         seeding = None if self.seeding is None else self.seeding.in_words()
         if seeding:
             yield seeding

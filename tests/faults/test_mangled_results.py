@@ -6,8 +6,8 @@ import json
 import sqlite3
 
 import pytest
-from hypothesis import given
-from support.cases import few_examples
+from hypothesis import given, settings
+from support.cases import THOROUGH_EXAMPLES, few_examples
 from support.in_process import tfopt_here
 from support.mangled import mangled
 from support.stored_measurements import FIRST, FIRST_RESULTS, SECOND_RESULTS, keep
@@ -18,7 +18,8 @@ from tfopt_core.report.results.as_json import to_json
 from tfopt_core.store.database import Store, store_path
 from tfopt_core.store.exported import read_results
 
-few = few_examples(100)
+# the same examples each time, but by tools/fuzz.py, which draws anew
+few = few_examples(20, derandomize=settings().max_examples <= THOROUGH_EXAMPLES)
 WHOLE = json.loads(json.dumps(to_json(FIRST_RESULTS)))
 # as the store has them: the measurement without its runs, and a run
 CONCLUDED = {key: value for key, value in WHOLE.items() if key != "runs"} | {"runs": []}

@@ -112,14 +112,14 @@ def _changes(upper: str, lower: str) -> Iterator[tuple[str, Change]]:
             yield from _changes(entry.path, below)
         elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
             yield _removed(below)
-        elif not os.path.lexists(below):
+        elif not (_is_folder(lower) and os.path.lexists(below)):
             yield below, "new"
         elif _is_folder(below):
             yield _removed(below)
             yield below, "new"
         elif _status(entry.path) != _status(below):
             yield below, "changed"
-    if _is_made_anew(upper):
+    if _is_made_anew(upper) and _is_folder(lower):
         yield from (_removed(entry.path) for entry in entries_of(lower) if entry.name not in seen)
 
 

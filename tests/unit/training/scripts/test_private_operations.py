@@ -6,10 +6,10 @@ import inspect
 import json
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from support import folder_operations
-from support.cases import few_examples
+from support.cases import THOROUGH_EXAMPLES, few_examples
 from support.folder_operations import PATHS, begin, carry_out, tree
 from support.private_run import WAYS, run_privately
 
@@ -39,6 +39,8 @@ print(json.dumps([carry_out(".", json.loads({operations!r})), tree(".")]))
     10,
     # shrinking takes minutes, since each example starts a process
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    # the same examples each time, but by tools/fuzz.py, which draws anew
+    derandomize=settings().max_examples <= THOROUGH_EXAMPLES,
     suppress_health_check=list(HealthCheck),
 )
 @example(operations=[("rmtree", "data"), ("link", "data", "./log")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.memory_group import memory_group
+from support.memory_group import GREEDY, memory_group
 from support.real_process import (
     environment,
     make_distribution,
@@ -60,23 +60,6 @@ def test_a_run_that_somebody_killed_is_possibly_out_of_memory_with_its_peak(tmp_
     assert unit in ("MiB", "GiB")
 
 
-# More than the addresses of a process: TensorFlow's own allocator fails.
-GREEDY = '''
-    import attrs
-    from tfopt_core import hookimpl
-
-    @attrs.frozen(kw_only=True, eq=False)
-    class Greedy:
-        """Takes a block of the device's memory that no device has."""
-
-        def math(self):
-            return "exact"
-
-        @hookimpl
-        def on_epoch_end(self):
-            import tensorflow as tf
-            tf.zeros([2**50], tf.uint8)
-'''
 RECIPE = """
     name = "greedy"
     [workload]

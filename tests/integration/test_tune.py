@@ -148,6 +148,7 @@ def check_proof_and_recipe(folder: Path, found: dict) -> None:
     assert [one["name"] for one in plan["plan"]["plugins"]] == stack
 
 
+@pytest.mark.promise(51, injected="SIGKILL of `tfopt tune` in the trial after its first")
 def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path):
     folder = project(tmp_path)
     with started("tune", "recipe.toml", *TRIED, cwd=folder, before=HASTY) as process:

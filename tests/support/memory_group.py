@@ -1,4 +1,4 @@
-"""A control group of Linux with a limit of memory, for a process that a test starts."""
+"""What has memory run out: a control group with a limit, and a plugin that takes too much."""
 
 from __future__ import annotations
 
@@ -15,6 +15,23 @@ import pytest
 from tfopt_core.workers.telemetry import own_groups
 
 MOUNT = Path("/sys/fs/cgroup")
+# More than the addresses of a process: TensorFlow's own allocator fails.
+GREEDY = '''
+    import attrs
+    from tfopt_core import hookimpl
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Greedy:
+        """Takes a block of the device's memory that no device has."""
+
+        def math(self):
+            return "exact"
+
+        @hookimpl
+        def on_epoch_end(self):
+            import tensorflow as tf
+            tf.zeros([2**50], tf.uint8)
+'''
 
 
 @contextlib.contextmanager

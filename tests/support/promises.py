@@ -214,4 +214,21 @@ PROMISES = {
         "any operation on the results' file fails, tears or is the last",
         "every run that was stored before can be read, the one under way is whole or not there",
     ),
+    50: Promise(
+        _MEASURING,
+        "a measured run of a script works with the files of its folder",
+        "it finds and changes them as it would unmeasured; the folder itself is left as it was, "
+        "and what the run wrote is told",
+    ),
+    51: Promise(
+        _DISK,
+        "kill -9 of `tfopt tune`, a disk that is full under its journal",
+        "its processes are gone; `tfopt tune --resume` makes the trial that was under way, and "
+        "keeps the others",
+    ),
+    52: Promise(
+        _MEASURING,
+        "memory runs out in a trial of `tfopt tune`",
+        "that plugin is left out with the reason, and the search goes on",
+    ),
 }

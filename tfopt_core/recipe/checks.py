@@ -54,7 +54,7 @@ def show(value: object) -> str:
     kind = _toml_type(value)
     if isinstance(value, str):
         short = value if len(value) <= _LONGEST_SHOWN else value[: _LONGEST_SHOWN - 3] + "..."
-        return f"{json.dumps(short, ensure_ascii=False)} ({kind})"
+        return f"{json.dumps(short, ensure_ascii=not short.isprintable())} ({kind})"
     if isinstance(value, bool):
         return f"{str(value).lower()} ({kind})"
     if isinstance(value, float) or (isinstance(value, int) and _fits(value)):

@@ -17,9 +17,14 @@ def join_path(prefix: str, rest: KeyPath) -> str:
         if isinstance(part, int):
             prefix += f"[{part}]"
         else:
-            word = part if _BARE_KEY.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+            word = part if _BARE_KEY.fullmatch(part) else _quoted(part)
             prefix = f"{prefix}.{word}" if prefix else word
     return prefix
+
+
+def _quoted(key: str) -> str:
+    # JSON's escapes are TOML's too, but JSON may hold a delete sign as it is
+    return json.dumps(key, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def split_path(path: str) -> KeyPath:

@@ -1,7 +1,8 @@
 """Keep each trial of a search on disk when it ends, and find those of earlier searches.
 
 A journal is a file of JSON lines, each written whole and flushed to the disk before the next trial
-begins, so a kill loses the trial under way. A torn last line is left out.
+begins, so a kill loses the trial under way. A torn last line is left out. Each line has a digest: a
+damaged one is left out too, and counted, so that what it held is made again and said.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
 
 JOURNAL_FILE = "journal.jsonl"
-VERSION = 1
+VERSION = 2
+# The key of a line's digest, which is over its other keys.
+DIGEST = "sha256"
 # What another search may take over: a failure may have been the machine's, so it is tried again.
 LASTING = frozenset(TrialOutcome) - {TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY}
 
@@ -36,6 +39,8 @@ class SearchRecord:
     :param facts: what the trials depend on: machine, versions, code, workload, objective.
     :param seconds: what its diagnoses and trials took.
     :param proof: the measurement of its winner, "" if there was none.
+    :param damaged: how many lines of its journal are left out, since they are not as they were
+        written. Without the first line, target and facts are empty.
     """
 
     id: str
@@ -47,6 +52,7 @@ class SearchRecord:
     resumed: int = 0
     ended: bool = False
     proof: str = ""
+    damaged: int = 0
 
 
 @attrs.define(eq=False)
@@ -143,7 +149,8 @@ class Journal:
 
         :raises StoreError: if it cannot be written.
         """
-        line = json.dumps(entry).encode() + b"\n"
+        plain = json.loads(json.dumps(entry))  # as it will be read
+        line = json.dumps({**plain, DIGEST: _digest(plain)}).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -161,8 +168,8 @@ class Journal:
 
 
 def read_searches(folder: Path) -> tuple[SearchRecord, ...]:
-    """Return the searches below a folder, the newest first; those that cannot be read are left
-    out, since each can be made again."""
+    """Return the searches below a folder, the newest first; those of another version of the
+    journal are left out, since each can be made again."""
     found = []
     for path in sorted(folder.glob(f"*/{JOURNAL_FILE}"), reverse=True):
         record = _read(path)
@@ -171,15 +178,30 @@ def read_searches(folder: Path) -> tuple[SearchRecord, ...]:
     return tuple(found)
 
 
+def damage_in_words(searches: Iterable[SearchRecord]) -> tuple[str, ...]:
+    """Return a sentence on each search of which lines are damaged."""
+    return tuple(
+        f'{one.damaged} line{"s" * (one.damaged > 1)} in the journal of the search "{one.id}" '
+        f"{'are' if one.damaged > 1 else 'is'} damaged and left out; what stood there is made again"
+        for one in searches
+        if one.damaged
+    )
+
+
 def _read(path: Path) -> SearchRecord | None:
-    entries = list(_entries(path))
-    begin = entries[0].get("begin") if entries else None
-    if not isinstance(begin, dict) or begin.get("version") != VERSION:
-        return None
+    """Return the search of a journal; None if it holds no line, or is of another version."""
     trials, looks, seconds, resumed, proof, ended = {}, {}, 0.0, 0, "", False
-    try:
-        for entry in entries[1:]:
-            match entry:
+    target, facts = "", dict[str, str]()
+    lines, damaged = _lines(path), 0
+    if not lines:
+        return None
+    for line in lines:
+        try:
+            match _entry(line):
+                case {"begin": dict(begin)}:
+                    if begin["version"] != VERSION:
+                        return None
+                    target, facts = str(begin["target"]), dict(begin["facts"])
                 case {"trial": dict(data)}:
                     key = data.pop("key")
                     trial = _converter.structure(data, StackTrial)
@@ -192,27 +214,36 @@ def _read(path: Path) -> SearchRecord | None:
                     resumed += 1
                 case {"end": {"proof": str(proof)}}:
                     ended = True
-        return SearchRecord(
-            id=path.parent.name, target=str(begin["target"]), facts=dict(begin["facts"]),
-            trials=trials, looks=looks, seconds=seconds, resumed=resumed, ended=ended, proof=proof,
-        )  # fmt: skip
-    except Exception:  # a file may hold anything in place of a number or a table
-        return None
+        except Exception:  # a line may hold anything in place of a number or a table
+            damaged += 1
+    return SearchRecord(
+        id=path.parent.name, target=target, facts=facts, trials=trials, looks=looks,
+        seconds=seconds, resumed=resumed, ended=ended, proof=proof, damaged=damaged,
+    )  # fmt: skip
 
 
-def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a journal, up to the first line that is torn."""
+def _lines(path: Path) -> list[bytes]:
+    """Return the lines of a journal without a torn last one; none if it cannot be read."""
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        return path.read_bytes().split(b"\n")[:-1]
     except OSError:
-        return
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            return
-        if isinstance(entry, dict):
-            yield entry
+        return []
+
+
+def _entry(line: bytes) -> dict[str, Any]:
+    """Return what was written as this line.
+
+    :raises ValueError: if it is not as it was written.
+    """
+    entry = json.loads(line)
+    if not isinstance(entry, dict):
+        raise ValueError("it is no table")
+    begin = entry.get("begin")
+    if isinstance(begin, dict) and begin.get("version", VERSION) != VERSION:
+        return entry  # another version may have no digest, or another one
+    if entry.pop(DIGEST, None) != _digest(entry):
+        raise ValueError("it is not what was written")
+    return entry
 
 
 def _end_of_whole_lines(descriptor: int) -> int:

@@ -31,7 +31,7 @@ from tfopt_core.store.lock import held
 from tfopt_core.training.holdout import with_holdout
 from tfopt_core.trials.request import Request
 from tfopt_core.tuning.candidates import proposing_plugins, search_space
-from tfopt_core.tuning.journal import Journal, SearchRecord, read_searches
+from tfopt_core.tuning.journal import Journal, SearchRecord, damage_in_words, read_searches
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, proof_recipe, proved
 from tfopt_core.tuning.search import GreedySearch, SearchLook
@@ -84,6 +84,7 @@ class TuneSession:
     _baseline: str = ""
     _earlier_seconds: float = 0.0
     _begun: float = 0.0
+    _damage: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         self._request = self.asked.request
@@ -136,11 +137,10 @@ class TuneSession:
     def _journal(self, facts: Mapping[str, str], stopped: SearchRecord | None) -> Journal:
         """Return the journal of a new search, or of the stopped one, which this process holds."""
         folder = self._request.folder
-        earlier = tuple(
-            one
-            for one in read_searches(folder.parent)
-            if one.facts == facts and one.trials and one.id != folder.name and not self.asked.fresh
-        )
+        searches = () if self.asked.fresh else read_searches(folder.parent)
+        usable = [one for one in searches if one.facts in (facts, {})]
+        self._damage = damage_in_words(usable)
+        earlier = tuple(one for one in usable if one.trials and one.facts and one.id != folder.name)
         if stopped is None:
             return Journal.begin(folder, self.asked.target, facts, earlier)
         return Journal.resume(folder, stopped, earlier)
@@ -259,7 +259,7 @@ class TuneSession:
             resumed=journal.own.resumed + self.asked.resuming,
             interrupted=search.interrupted,
             why_ended=search.why_ended,
-            warnings=tuple(search.warnings),
+            warnings=(*self._damage, *search.warnings),
         )
 
 
@@ -288,8 +288,11 @@ def _newest_stopped(
                 f"{'; '.join(changes)}; undo that, or search anew without --resume"
             )
         return one
+    unknown = [f'"{one.id}"' for one in searches if not one.target]
+    damaged = f"; what {', '.join(unknown)} searched for is damaged" if unknown else ""
     raise InputError(
-        f'there is nothing to resume: no search of "{target}" was stopped; leave out --resume'
+        f'there is nothing to resume: no search of "{target}" was stopped{damaged}; leave out '
+        "--resume"
     )
 
 

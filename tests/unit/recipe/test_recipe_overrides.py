@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from tfopt_core.recipe import Reading
+from tfopt_core.errors import Problem
+from tfopt_core.recipe import Reading, read_recipe
+from tfopt_core.recipe.paths import join_path
 
 Read = Callable[..., Reading]
 Complaints = Callable[..., list[str]]
@@ -139,3 +143,54 @@ def test_bad_overrides_are_reported_beside_a_broken_file(complaints: Complaints)
     first, second = complaints("a =\n", "measure")
     assert first.startswith("recipe.toml:1:")
     assert second.startswith("--set measure: ")
+
+
+# Paths of a recipe and others, and what may stand behind them.
+paths = st.sampled_from([
+    "name", "extends", "workload", "workload.epochs", "workload.options", "workload.options.x",
+    "workload.args", "workload.factory", "plugins", "plugins.cache", "plugins.cache.storage",
+    "plugins.cache.enabled", "plugins.off.x", "plugins.off.enabled", "plugins.'a.b'.c", "measure",
+    "measure.pairs", "measure.quality", "measure.quality.metric", "measure.target.at_least", "tune",
+    "tune.budget", "", ".", "a..b", '"', "a#b", "a[0]", "a.b.c.d.e.f",
+])  # fmt: skip
+values = st.one_of(
+    st.text("01ae.-+_=[]{}\"'#\\\n, ", max_size=12),
+    st.sampled_from(
+        ["4", "true", "nan", "1e999", "[[[]]]", "{ a = { b = 1 } }", "{}", "-0", "9" * 40]
+    ),
+    st.text(st.characters(), max_size=6),  # a shell hands over what is no UTF-8 as surrogates
+)
+
+
+@example(["workload=\x85"])  # a sign that ends a line for some
+@given(st.lists(st.builds("{}={}".format, paths, values) | st.text(st.characters()), max_size=4))
+def test_no_override_makes_reading_raise(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "overridden.toml"
+    path.write_text(RECIPE, encoding="utf-8")
+    reading = read_recipe(path, texts, shipped={})
+    assert all(isinstance(problem, Problem) for problem in reading.problems)
+    assert reading.recipe is not None or reading.problems
+    for problem in reading.problems:
+        assert len(str(problem).splitlines()) == 1, problem
+    if reading.recipe is not None:
+        assert len(reading.recipe.sha256()) == 64
+
+
+@example("\x7f", 0)  # which JSON does not escape
+@given(
+    st.text(st.characters(codec="utf-8"), max_size=8).filter(
+        lambda key: key not in ("use", "enabled")
+    ),
+    st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.text("ab cé'=", max_size=8),
+)
+def test_whatever_key_is_set_arrives_with_its_value(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: Any
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "set.toml"
+    path.write_text(RECIPE, encoding="utf-8")
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower()
+    where = join_path("", ("plugins", "cache", key))
+    recipe = read_recipe(path, [f"{where}={text}"], shipped={}).require()
+    assert recipe.plugins[1].settings == {"storage": "ram"} | {key: value}

@@ -11,6 +11,7 @@ import pytest
 import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.mangled import mangled_recipes
 
 from tfopt_core.errors import Problem, RecipeError
 from tfopt_core.recipe import (
@@ -423,6 +424,23 @@ def test_no_data_makes_reading_raise(
     reading = read_recipe(path, ["measure.pairs=4", "plugins.x.y=1"], shipped={})
     assert all(isinstance(problem, Problem) for problem in reading.problems)
     assert reading.recipe is not None or reading.problems
+
+
+@given(mangled_recipes(FULL))
+def test_a_mangled_recipe_gives_problems_with_lines_that_are_there(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "mangled.toml"
+    path.write_bytes(text.encode("utf-8"))
+    reading = read_recipe(path, shipped={})
+    assert reading.recipe is not None or reading.problems
+    for problem in reading.problems:
+        assert 0 <= problem.line <= text.count("\n") + 1, problem
+        assert len(str(problem).splitlines()) == 1, problem
+    if not reading.problems:
+        again = path.with_name("again.toml")
+        again.write_text(tomlkit.dumps(reading.require().to_dict()), encoding="utf-8")
+        assert read_recipe(again, shipped={}).require().sha256() == reading.require().sha256()
 
 
 def test_importing_recipes_imports_no_heavy_library() -> None:

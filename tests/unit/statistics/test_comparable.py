@@ -54,6 +54,7 @@ def judged_by(metric):
         (make_measured("b", FAST, recipe=workload(options={})), "other workload: options"),
         (make_measured("b", FAST, recipe=workload(epochs=3)), "epochs is 2 in A and 3 in B"),
         (make_measured("b", FAST, recipe=workload(batch_size=64)), "batch_size is 32 in A and 64"),
+        (make_measured("b", FAST, recipe=workload(batch_size=8)), "batch_size is 32 in A and 8"),
         (with_fits(epochs=3), "epochs of the baseline's trainings is 2 in A and 3 in B"),
         (with_fits(steps=99), "steps of the baseline's trainings is 100 in A and 99 in B"),
         (with_fits(trainable_parameters=11), "trainable_parameters of the baseline's trainings"),

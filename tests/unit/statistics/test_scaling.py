@@ -58,6 +58,9 @@ def test_the_part_of_the_plugin_that_brings_the_replicas_is_taken_where_it_is_kn
     rows = (left_out("other", 1.9), left_out("spread", 1.1))
     found = scaling(runs, compared(2.0), rows)
     assert (found.plugin, found.speedup) == ("spread", 1.1)
+    runs += [make_run("without late", n, 9.0) for n in range(4)]
+    found = scaling(runs, compared(2.0), (*rows, left_out("late", 1.3)))
+    assert (found.plugin, found.speedup) == ("spread", 1.1)
 
 
 def test_communication_is_a_share_of_the_median_step():

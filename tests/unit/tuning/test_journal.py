@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import random
+from types import SimpleNamespace
+
 import pytest
+from support.failing_disk import Killed
 from support.simulated_search import plugin
 
-from tfopt_core.errors import StoreError
+from tfopt_core.errors import InputError, StoreError
 from tfopt_core.records.tuning import StackTrial, TrialOutcome
-from tfopt_core.tuning.journal import JOURNAL_FILE, Journal, read_searches
+from tfopt_core.tuning import journal as journals
+from tfopt_core.tuning.journal import JOURNAL_FILE, Journal, damage_in_words, read_searches
+from tfopt_core.tuning.session import _newest_stopped
 
 
 def trial(name: str, outcome: TrialOutcome = TrialOutcome.NO_GAIN) -> StackTrial:
@@ -66,11 +74,108 @@ def test_the_end_and_its_proof_are_kept(journal, tmp_path):
     assert (record.ended, record.proof) == (True, "20261123-120000-abcd")
 
 
-@pytest.mark.parametrize("text", ["", "[]\n", "{}\n", '{"begin": {"version": 99}}\n', "\x00\n"])
-def test_a_file_that_is_no_journal_is_left_out(text, tmp_path):
+@pytest.mark.parametrize("text", ["", '{"begin": {"version": 99}}\n'])
+def test_a_journal_without_a_line_or_of_another_version_is_left_out(text, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / JOURNAL_FILE).write_text(text)
     assert read_searches(tmp_path) == ()
+
+
+@pytest.mark.promise(41, injected="files that are no journal of a search")
+@pytest.mark.parametrize("text", ["[]\n", "{}\n", "\x00\n", '{"trial": {"key": "a"}}\n'])
+def test_a_file_that_is_no_journal_gives_no_trial_and_is_said_to_be_damaged(text, tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / JOURNAL_FILE).write_text(text)
+    [record] = read_searches(tmp_path)
+    assert (record.target, record.trials, record.damaged) == ("", {}, 1)
+    with pytest.raises(InputError, match='what "b" searched for is damaged; leave out --resume'):
+        _newest_stopped([record], "train.py", {})
+
+
+@pytest.mark.promise(41, injected="bits of a search's journal flipped, at drawn places")
+def test_a_damaged_line_loses_its_trial_alone_and_is_said(journal, tmp_path):
+    path, chance = tmp_path / "a" / JOURNAL_FILE, random.Random(9)
+    whole, written = path.read_bytes(), [trial("cache"), trial("xla")]
+    for _ in range(60):
+        damaged = bytearray(whole)
+        place = chance.randrange(len(whole) - 1)
+        damaged[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        [record] = read_searches(tmp_path)
+        assert 1 <= record.damaged <= 2  # a line that was cut in two is two
+        assert "journal of the search" in damage_in_words([record])[0]
+        number = whole[:place].count(b"\n")
+        assert list(record.trials.values()) == [
+            one for line, one in enumerate(written, 1)
+            # two lines that were made one are lost together
+            if line != number and not (damaged[place] != whole[place] == 10 and line == number + 1)
+        ]  # fmt: skip
+
+
+def test_a_figure_that_was_edited_is_no_result_and_the_trial_is_made_and_kept_again(
+    journal, tmp_path
+):
+    path = tmp_path / "a" / JOURNAL_FILE
+    path.write_text(path.read_text().replace('"seconds": 2.0', '"seconds": 3.0', 1))
+    [record] = read_searches(tmp_path)
+    assert [one.plugin for one in record.trials.values()] == ["xla"]
+    again = Journal.resume(tmp_path / "a", record)
+    assert again.kept(key_of(trial("cache"))) is None
+    again.add(key_of(trial("cache")), trial("cache"))
+    [record] = read_searches(tmp_path)
+    assert {one.plugin for one in record.trials.values()} == {"cache", "xla"}
+
+
+def failing_os(at: int, error: BaseException) -> SimpleNamespace:
+    """The functions of `os`, of which the n-th that changes a file fails, after half of it."""
+    count = 0
+
+    def step(function, *given, half=None):
+        nonlocal count
+        count += 1
+        if count == at or (isinstance(error, Killed) and count > at):
+            if half is not None and count == at:
+                function(given[0], half)
+            raise error
+        return function(*given)
+
+    return SimpleNamespace(**{
+        **vars(os),
+        "ftruncate": lambda *given: step(os.ftruncate, *given),
+        "write": lambda file, data: step(os.write, file, data, half=data[: len(data) // 2]),
+        "fsync": lambda *given: step(os.fsync, *given),
+    })  # fmt: skip
+
+
+@pytest.mark.promise(51, injected="each operation on the journal fails, tears or is the last")
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
+def test_whichever_operation_fails_the_trials_before_are_kept(tmp_path, monkeypatch, error):
+    names, at, completed = ("cache", "xla", "prefetch"), 0, False
+    while not completed:
+        at += 1
+        folder, kept = tmp_path / str(at) / "a", []
+        with monkeypatch.context() as patch:
+            patch.setattr(journals, "os", failing_os(at, error))
+            try:
+                made = Journal.begin(folder, "train.py", {})
+                for name in names:
+                    made.add(key_of(trial(name)), trial(name))
+                    kept.append(name)
+                completed = True
+            except (StoreError, Killed):
+                pass
+        found = read_searches(folder.parent)
+        read = [one.plugin for record in found for one in record.trials.values()]
+        assert read[: len(kept)] == kept
+        assert len(read) <= len(kept) + 1
+        assert [record.damaged for record in found] in ([], [0])
+        for record in found:  # and whoever resumes it adds to it
+            again = Journal.resume(folder, record)
+            again.add(key_of(trial("late")), trial("late"))
+            [record] = read_searches(folder.parent)
+            assert [*record.trials.values()][-1] == trial("late")
+            assert record.damaged == 0
+    assert at == 4 * 3 + 1  # to cut off, to write and to sync each of four lines, and none of these
 
 
 def test_a_journal_that_cannot_be_written_names_the_file(tmp_path):

@@ -60,6 +60,7 @@ def test_what_bounds_a_stack_is_looked_at_again_and_may_bring_new_candidates(tmp
     assert [bound.stack for bound in search.bounds][:2] == [(), ("a",)]
 
 
+@pytest.mark.promise(52, injected="trials that run out of memory, fail or are refused, simulated")
 @pytest.mark.parametrize(
     "outcome",
     [TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY, TrialOutcome.REFUSED,

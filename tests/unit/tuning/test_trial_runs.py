@@ -108,6 +108,7 @@ def test_pairs_share_a_seed_and_decide(trial_of):
     assert [variant for variant, _ in first] == [variant for variant, _ in reversed(second)]
 
 
+@pytest.mark.promise(52, injected="a dry build and runs that end for want of memory")
 @pytest.mark.parametrize(
     ("how", "ends"),
     [

@@ -107,14 +107,19 @@ def _changes(upper: str, lower: str) -> Iterator[tuple[str, Change]]:
         seen.add(entry.name)
         below, status = f"{lower}/{entry.name}", entry.stat(follow_symlinks=False)
         if entry.is_dir(follow_symlinks=False):
+            if os.path.lexists(below) and not _is_folder(below):
+                yield _removed(below)  # a folder took the place of a file
             yield from _changes(entry.path, below)
         elif stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
             yield _removed(below)
-        elif not os.path.lexists(below):
+        elif not (_is_folder(lower) and os.path.lexists(below)):
+            yield below, "new"
+        elif _is_folder(below):
+            yield _removed(below)
             yield below, "new"
         elif _status(entry.path) != _status(below):
             yield below, "changed"
-    if _is_made_anew(upper):
+    if _is_made_anew(upper) and _is_folder(lower):
         yield from (_removed(entry.path) for entry in entries_of(lower) if entry.name not in seen)
 
 
@@ -127,8 +132,11 @@ def _is_made_anew(upper: str) -> bool:
 
 
 def _removed(path: str) -> tuple[str, Change]:
-    is_folder = os.path.isdir(path) and not os.path.islink(path)
-    return f"{path}/" if is_folder else path, "removed"
+    return f"{path}/" if _is_folder(path) else path, "removed"
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _status(path: str) -> tuple[int, int]:

@@ -1,0 +1,69 @@
+"""`tfopt tune`: memory runs out in a trial, and a journal is damaged between two searches."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.forked_command import HASTY
+from support.memory_group import GREEDY
+from support.real_process import make_distribution, tfopt, tiny_project
+
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+
+SEARCH = ("tune", "recipe.toml", "--plugin", "greedy", "--plugin", "prefetch", "--budget", "2m")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A project, and a folder with a plugin that takes more memory than there is."""
+    site = make_distribution(
+        tmp_path_factory.mktemp("site"), "greedy", {"greedy": "greedy_module:Greedy"},
+        greedy_module=GREEDY,
+    )  # fmt: skip
+    return tiny_project(tmp_path_factory.mktemp("project")), site
+
+
+@pytest.fixture(scope="module")
+def found(place):
+    return search(*place)
+
+
+def search(project, site):
+    """The results of a search."""
+    done = tfopt(*SEARCH, "--json", "found.json", cwd=project, site=site, before=HASTY)
+    assert done.code == 0, done.err
+    assert "Traceback" not in done.out + done.err
+    return json.loads((project / "found.json").read_text())
+
+
+def trial_of(found, plugin):
+    return next(one for one in found["trials"] if one["plugin"] == plugin)
+
+
+@pytest.mark.promise(52, injected="a tensor in a trial that TensorFlow's allocator has no room for")
+def test_memory_that_runs_out_in_a_trial_ends_that_trial_and_others_are_made(found):
+    assert trial_of(found, "greedy")["outcome"] == "out of memory"
+    assert "greedy" not in [one["name"] for one in found["stack"]]
+    assert trial_of(found, "prefetch")["outcome"] not in ("out of memory", "failed")
+
+
+@pytest.mark.promise(41, injected="a figure in the journal of a search is edited")
+def test_what_of_a_journal_is_damaged_is_said_and_made_again(place, found):
+    project, site = place
+    [journal] = project.glob(".tfopt/tune/*/journal.jsonl")
+    lines = journal.read_text().splitlines(keepends=True)
+    number = next(
+        n for n, line in enumerate(lines)
+        if line.startswith('{"trial"') and '"plugin": "prefetch"' in line
+    )  # fmt: skip
+    assert '"pairs": ' in lines[number]
+    lines[number] = lines[number].replace('"pairs": ', '"pairs": 9')
+    journal.write_text("".join(lines))
+    second = search(project, site)
+    assert trial_of(second, "prefetch")["kept_from"] == ""
+    assert second["begun_from"] == [found["id"]]  # its diagnosis is whole
+    assert second["warnings"] == [
+        f'1 line in the journal of the search "{found["id"]}" is damaged and left out; what stood '
+        "there is made again"
+    ]

@@ -18,12 +18,16 @@ from cattrs import Converter
 
 from tfopt_core.errors import StoreError
 from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.settings_search import EarnedValue, SettingsOutcome, SettingsTrial
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
 
 JOURNAL_FILE = "journal.jsonl"
 VERSION = 1
 # What another search may take over: a failure may have been the machine's, so it is tried again.
 LASTING = frozenset(TrialOutcome) - {TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY}
+LASTING_SETTINGS = frozenset(SettingsOutcome) - {
+    SettingsOutcome.FAILED, SettingsOutcome.OUT_OF_MEMORY,
+}  # fmt: skip
 
 _converter = Converter()
 
@@ -43,6 +47,8 @@ class SearchRecord:
     facts: Mapping[str, str]
     trials: Mapping[str, StackTrial]
     looks: Mapping[str, Diagnosed]
+    settings: tuple[SettingsTrial, ...] = ()
+    earned: Mapping[str, EarnedValue] = attrs.field(factory=dict)
     seconds: float = 0.0
     resumed: int = 0
     ended: bool = False
@@ -131,6 +137,33 @@ class Journal:
         look = {"key": _digest(_plain(stack)), "diagnosed": _converter.unstructure(diagnosed)}
         self.write_entry({"look": look})
 
+    def settings(self, place: str) -> Iterator[SettingsTrial]:
+        """Yield the trials of settings that were made at a place: this search's, then others'."""
+        yield from (one for one in self.own.settings if one.place == place)
+        for record in self.earlier:
+            for trial in record.settings:
+                if trial.place == place and trial.outcome in LASTING_SETTINGS:
+                    self.begun_from[record.id] = None
+                    yield attrs.evolve(trial, kept_from=trial.kept_from or record.id)
+
+    def add_settings(self, trial: SettingsTrial) -> None:
+        """Write a trial of settings.
+
+        :raises StoreError: if it cannot be written.
+        """
+        self.write_entry({"settings": _converter.unstructure(trial)})
+
+    def earned(self, key: str) -> EarnedValue | None:
+        """Return what a value earned in this search before it was stopped, None if unknown."""
+        return self.own.earned.get(key)
+
+    def add_earned(self, key: str, earned: EarnedValue) -> None:
+        """Write what a value earned.
+
+        :raises StoreError: if it cannot be written.
+        """
+        self.write_entry({"earned": {"of": key, "value": _converter.unstructure(earned)}})
+
     def end(self, proof: str) -> None:
         """Note that the search is over.
 
@@ -177,6 +210,8 @@ def _read(path: Path) -> SearchRecord | None:
     if not isinstance(begin, dict) or begin.get("version") != VERSION:
         return None
     trials, looks, seconds, resumed, proof, ended = {}, {}, 0.0, 0, "", False
+    settings: list[SettingsTrial] = []
+    earned: dict[str, EarnedValue] = {}
     try:
         for entry in entries[1:]:
             match entry:
@@ -188,13 +223,20 @@ def _read(path: Path) -> SearchRecord | None:
                 case {"look": {"key": key, "diagnosed": data}}:
                     looks[key] = _converter.structure(data, Diagnosed)
                     seconds += looks[key].seconds
+                case {"settings": dict(data)}:
+                    settings.append(_converter.structure(data, SettingsTrial))
+                    seconds += settings[-1].seconds
+                case {"earned": {"of": str(key), "value": data}}:
+                    earned[key] = _converter.structure(data, EarnedValue)
+                    seconds += earned[key].seconds
                 case {"resumed": _}:
                     resumed += 1
                 case {"end": {"proof": str(proof)}}:
                     ended = True
         return SearchRecord(
             id=path.parent.name, target=str(begin["target"]), facts=dict(begin["facts"]),
-            trials=trials, looks=looks, seconds=seconds, resumed=resumed, ended=ended, proof=proof,
+            trials=trials, looks=looks, settings=tuple(settings), earned=earned, seconds=seconds,
+            resumed=resumed, ended=ended, proof=proof,
         )  # fmt: skip
     except Exception:  # a file may hold anything in place of a number or a table
         return None
@@ -226,6 +268,11 @@ def _end_of_whole_lines(descriptor: int) -> int:
             return start + newline + 1
         size = start
     return 0
+
+
+def place_of(stack: tuple[TunedPlugin, ...], *more: Any) -> str:
+    """Return the key of what settings are searched on: equal keys mean the same training."""
+    return _digest([_plain(stack), *more])
 
 
 def _plain(stack: tuple[TunedPlugin, ...]) -> list[Any]:

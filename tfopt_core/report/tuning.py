@@ -125,7 +125,7 @@ def _settings(result: TuneResult) -> Iterator[RenderableType]:
     lines += [f"{one.key} put back: {one.reason}" for one in found.earned if not one.stays]
     if lines:
         yield section("Best values", bullets(lines))
-    if found.statement:
+    if found.statement and found.statement not in result.statement:
         yield paragraph(found.statement)
     if found.proof is not None:
         yield section("Fresh pairs", paragraph(found.proof.statement, "bold"))
@@ -138,7 +138,8 @@ def _figure_name(result: TuneResult) -> str:
 
 
 def _winner(result: TuneResult) -> Iterator[RenderableType]:
-    if not result.stack:
+    as_it_was = result.settings is not None and not result.settings.best
+    if not result.stack or (result.objective == "quality" and as_it_was):
         return
     lines = (
         f"{one.name}: {settings}" if (settings := settings_in_words(one.settings)) else one.name

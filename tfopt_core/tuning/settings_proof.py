@@ -24,7 +24,7 @@ from tfopt_core.statistics.intervals import (
 from tfopt_core.statistics.judgement import Judgement, verdict_on_interval
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.trials.request import Request
-from tfopt_core.tuning.settings_runs import SettingsRunner, Trained
+from tfopt_core.tuning.settings_runs import SettingsRunner, TrialTraining
 from tfopt_core.tuning.stacks import Stack
 from tfopt_core.tuning.trial_runs import NoFigure
 
@@ -53,7 +53,7 @@ def prove(
     :param runner: that reads quality on the validation data.
     :param baseline: the stack of the untuned training.
     """
-    begun, made = runner.now(), list[tuple[Trained, Trained]]()
+    begun, made = runner.now(), list[tuple[TrialTraining, TrialTraining]]()
     samples: list[ProofPair] = []
     try:
         sides = (runner.prepared({}, baseline), runner.prepared(values))
@@ -78,10 +78,10 @@ def prove(
 
 def _pair(
     runner: SettingsRunner, sides: tuple[Request, Request], schedule: Schedule, number: int
-) -> tuple[ProofPair, tuple[Trained, Trained] | None]:
+) -> tuple[ProofPair, tuple[TrialTraining, TrialTraining] | None]:
     """Return the figures of a pair, and its trainings if both ended well."""
     turns = schedule.turns(number, baseline_and_full(sides[1].plugins))
-    trained: list[Trained | None] = [None, None]
+    trained: list[TrialTraining | None] = [None, None]
     failure = ""
     for turn in turns:
         side = int(turn.variant.name != BASELINE)
@@ -106,7 +106,7 @@ def _pair(
     return sample, (untuned, tuned)
 
 
-def _in_time(untuned: Trained, tuned: Trained, sign: float) -> float:
+def _in_time(untuned: TrialTraining, tuned: TrialTraining, sign: float) -> float:
     """Return the metric of the tuned training in the time of the untuned one.
 
     One that ended no epoch by then counts with the worst metric of the pair: to leave it out would
@@ -118,7 +118,9 @@ def _in_time(untuned: Trained, tuned: Trained, sign: float) -> float:
 
 
 def _judged(
-    runner: SettingsRunner, made: Sequence[tuple[Trained, Trained]], samples: Sequence[ProofPair]
+    runner: SettingsRunner,
+    made: Sequence[tuple[TrialTraining, TrialTraining]],
+    samples: Sequence[ProofPair],
 ) -> SettingsProof:
     failures = [one.failure for one in samples if one.failure]
     if len(failures) > MOST_FAILURES or len(made) < MINIMUM_PAIRS:

@@ -56,7 +56,7 @@ class Judged:
 
 
 @attrs.frozen
-class Trained:
+class TrialTraining:
     """A training that ended well: its run, and of each epoch when it ended and its metric.
 
     The seconds count from the process' set-up of TensorFlow.
@@ -144,7 +144,7 @@ class SettingsRunner:
     def train(
         self, request: Request, seed: int, *, place: int = 0, allowed: float | None = None,
         on_epoch: OnEpoch | None = None,
-    ) -> Trained:  # fmt: skip
+    ) -> TrialTraining:  # fmt: skip
         """Train once.
 
         :param place: tells the runs of one request apart.
@@ -178,7 +178,7 @@ class SettingsRunner:
             Turn(place, 0, variant, seed), f"{request.folder.name}-{place}", tell,
             longest_seconds=None if self.judged.trains_whole else RUN_SECONDS,
         )  # fmt: skip
-        trained = Trained(run, tuple(epochs))
+        trained = TrialTraining(run, tuple(epochs))
         if late and not run.ok:
             return trained
         if pruned and not run.ok:
@@ -250,7 +250,7 @@ class SettingsRunner:
             trial = attrs.evolve(trial, outcome=outcome, reason=decision.reason)
         return attrs.evolve(trial, seconds=self.now() - begun)
 
-    def gain(self, with_: Trained, without: Trained, allowed: float | None) -> float:
+    def gain(self, with_: TrialTraining, without: TrialTraining, allowed: float | None) -> float:
         """Return ln(figure without / with), or the difference in quality with less without.
 
         :raises NoFigure: if a figure is missing.
@@ -273,7 +273,7 @@ class SettingsRunner:
         return {one.plugin for one in self.space if one.plugin}
 
     def _figure(
-        self, trained: Trained, untuned: Request, seed: int, allowed: float | None
+        self, trained: TrialTraining, untuned: Request, seed: int, allowed: float | None
     ) -> float:
         """Return the figure of a trial, by a run of the untuned training for a ratio."""
         if allowed is not None:
@@ -290,7 +290,7 @@ class SettingsRunner:
 class Pruned(NoFigure):
     """A training that was ended since others were better after as many epochs."""
 
-    def __init__(self, trained: Trained) -> None:
+    def __init__(self, trained: TrialTraining) -> None:
         super().__init__(TrialOutcome.FAILED, cause_of(trained.run))
         self.trained = trained
 
@@ -299,5 +299,5 @@ class _Missed(Exception):
     """A training that ended well and has no figure; the message says why."""
 
 
-def _metrics(trained: Trained) -> tuple[float, ...]:
+def _metrics(trained: TrialTraining) -> tuple[float, ...]:
     return tuple(metric for _, metric in trained.epochs if math.isfinite(metric))

@@ -70,6 +70,17 @@ def test_the_page_has_each_trial_of_settings_and_their_proof():
     assert to_json(result)["settings"]["trials"][1]["outcome"] == "pruned"
 
 
+def test_values_that_are_no_better_are_said_once_and_no_stack_is_called_the_best():
+    nothing = "none of the values is better"
+    result = make_tuned(
+        settings=attrs.evolve(SETTINGS, best={}, proof=None, statement=nothing),
+        objective="quality", proof=None, statement=f"nothing helps here: {nothing}",
+    )  # fmt: skip
+    page = " ".join(show(render_tuned(result), width=120).split())
+    assert page.count(nothing) == 1
+    assert "Best stack" not in page
+
+
 def test_a_trial_of_settings_is_one_line_and_moves_the_live_view_on():
     event = SettingsTrialEnded(trial=SETTINGS.trials[1], number=2, planned=9, seconds_left=50.0)
     [line] = search_lines(event)

@@ -111,7 +111,7 @@ def make_runner(
             factory="train.py:build", epochs=EPOCHS, options={"learning_rate": 0.001, "units": 32}
         ),
         measure=MeasureSpec(target=TargetSpec(metric="val_accuracy", at_least=0.74)),
-        tune=TuneSpec(objective=objective, options=options), path=folder / "recipe.toml",
+        tune=TuneSpec(objective=objective, options=options, trials=10), path=folder / "recipe.toml",
     )  # fmt: skip
     request = Request(
         recipe=recipe, plugins=(), machine=make_machine(), folder=folder / "search", environment={}

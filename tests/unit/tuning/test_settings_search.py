@@ -87,7 +87,7 @@ def test_a_pair_has_one_seed_and_the_ratio_is_that_of_the_untuned_to_its_own(tmp
 @pytest.mark.parametrize("pruner", ["median", "successive-halving", "hyperband"])
 def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
     search = make_value_search(
-        SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, pruner=pruner, planned=25,
+        SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, pruner=pruner, planned=16,
         sampler="random",
     )  # fmt: skip
     search.go()
@@ -174,7 +174,7 @@ def test_ctrl_c_keeps_the_best_and_a_resume_makes_the_rest(tmp_path):
 
 def test_a_second_search_begins_from_the_first_and_makes_its_own_trials(tmp_path):
     options = {"learning_rate": RATES, "units": [16, 7]}
-    make_value_search(SimulatedTrainings(), tmp_path, options).go()
+    make_value_search(SimulatedTrainings(), tmp_path, options, planned=6).go()
     [record] = read_searches(tmp_path)
     journal = Journal.begin(tmp_path / "second", "here", {"CPU": "one"}, (record,))
     second = make_value_search(SimulatedTrainings(), tmp_path, options, journal=journal, planned=3)

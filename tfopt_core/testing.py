@@ -25,6 +25,8 @@ from tfopt_core.hooks import Machine, RunContext
 from tfopt_core.hooks.card import card, math_of, traits
 from tfopt_core.hooks.contract import check_class, check_hooks, implementations
 from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.installed.declared_range import declared_range
+from tfopt_core.hooks.installed.settings import field_types
 from tfopt_core.hooks.markers import hookimpl
 from tfopt_core.hooks.specs import VALUE_HOOKS
 from tfopt_core.hooks.stack import Stack, StackedPlugin
@@ -132,11 +134,13 @@ def check_plugin(name: str, plugin_class: type[Any], **settings: Any) -> None:
         raise PluginDefinitionError(name, "has no docstring; its first line is its summary")
     if said.missing:
         raise PluginDefinitionError(name, f"its card lacks: {', '.join(said.missing)}")
+    types = field_types(plugin_class)
     for attribute in attrs.fields(plugin_class):
         if not attribute.metadata.get("help"):
             raise PluginDefinitionError(
                 name, f'the setting "{attribute.name}" has no help; add metadata={{"help": "..."}}'
             )
+        declared_range(name, attribute, types[attribute.name])
     # a run's process gets the plugin through a pipe
     if (
         StackedPlugin(name, pickle.loads(pickle.dumps(plugin))).settings

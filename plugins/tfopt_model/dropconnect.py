@@ -124,7 +124,10 @@ class DropConnect:
     rate: float = field(
         default=0.5,
         validator=[validators.gt(0), validators.lt(1)],
-        metadata={"help": "The probability that a weight is dropped, above 0 and below 1."},
+        metadata={
+            "help": "The probability that a weight is dropped, above 0 and below 1.",
+            "search": {"low": 0.1, "high": 0.7},
+        },
     )
     masks: Literal["example", "batch"] = field(
         default="example",

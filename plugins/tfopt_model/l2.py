@@ -84,7 +84,10 @@ class L2:
     strength: float = field(
         default=1e-4,
         validator=validators.gt(0),
-        metadata={"help": "What the sum of squares of each kernel is multiplied by, above 0."},
+        metadata={
+            "help": "What the sum of squares of each kernel is multiplied by, above 0.",
+            "search": {"low": 1e-6, "high": 1e-2, "log": True},
+        },
     )
 
     def math(self) -> Literal["changes"]:

@@ -53,7 +53,10 @@ class GradientAccumulation:
     steps: int = field(
         default=4,
         validator=validators.ge(2),
-        metadata={"help": "Into how many parts a batch is divided, at least 2."},
+        metadata={
+            "help": "Into how many parts a batch is divided, at least 2.",
+            "search": [2, 4, 8],
+        },
     )
 
     def math(self) -> Literal["rounding"]:

@@ -77,7 +77,10 @@ class LrSchedule:
     peak: float | None = field(
         default=None,
         validator=validators.optional(validators.gt(0)),
-        metadata={"help": "The highest learning rate; left out, the optimizer's own."},
+        metadata={
+            "help": "The highest learning rate; left out, the optimizer's own.",
+            "search": {"low": 1e-4, "high": 1e-1, "log": True},
+        },
     )
     warmup_epochs: float = field(
         default=0.0,

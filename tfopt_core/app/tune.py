@@ -10,10 +10,16 @@ import attrs
 from tfopt_core.app.command_request import make_request, new_id, seconds_of
 from tfopt_core.errors import InputError, RecipeError, did_you_mean
 from tfopt_core.files import write_text
-from tfopt_core.recipe import Objective, TuneSpec, shipped_recipes
+from tfopt_core.recipe import TuneSpec, shipped_recipes
+from tfopt_core.recipe.model import TuneObjective
+from tfopt_core.recipe.ranges import Choices
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tfopt_core.app.view import View
+    from tfopt_core.errors import Problem
+    from tfopt_core.recipe import Reading, Recipe
     from tfopt_core.records.tuning import TuneResult
     from tfopt_core.trials.request import Request
 
@@ -69,6 +75,10 @@ def tune(options: TuneOptions, view: View) -> TuneResult:
     )  # fmt: skip
     spec = request.recipe.tune or TuneSpec()
     objective = objective_of(request)
+    if spec.searches_settings or objective == "quality":
+        from tfopt_core.tuning.study import check_optuna
+
+        check_optuna()
     budget = spec.budget_seconds if given is None else given
     path = options.write_to or winner_path(request)
     check_free(path)
@@ -122,33 +132,59 @@ def written(result: TuneResult, request: Request, path: Path) -> TuneResult:
     return attrs.evolve(result, written=str(path))
 
 
-def objective_of(request: Request) -> Objective:
+def objective_of(request: Request) -> TuneObjective:
     """Return what is searched for.
 
     :raises RecipeError: for an objective that this search cannot have.
     """
     recipe, reading = request.recipe, request.reading
-    asked = (recipe.tune.objective if recipe.tune else None) or recipe.measure.objective
-    for objective in get_args(Objective):
-        if asked == objective != "time-to-target":
-            return objective  # type: ignore[no-any-return]
-    if asked == "quality":
-        why = (
-            "only settings and options can be searched for quality, and this version of tfopt "
-            "searches stacks"
-        )
-        raise RecipeError([reading.problem("tune.objective", why, 'use "time" or "memory"')])
-    if recipe.measure.target is None:
+    spec = recipe.tune or TuneSpec()
+    asked = spec.objective or recipe.measure.objective
+    objective: TuneObjective = next(one for one in get_args(TuneObjective) if one == asked)
+    if problems := list(settings_problems(recipe, objective, reading)):
+        raise RecipeError(problems)
+    if objective in ("time", "memory"):
+        return objective
+    if objective == "time-to-target" and recipe.measure.target is None:
         why = '"time-to-target" needs a target, and there is none'
         mend = 'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }'
         raise RecipeError([reading.problem("tune.objective", why, mend)])
     if recipe.workload.is_script:
         why = (
-            "a search by time to a target reads a part of the training data that is set aside, and "
+            f'a search by "{objective}" reads a part of the training data that is set aside, and '
             "a script keeps its data to itself"
         )
         raise RecipeError([reading.problem("tune.objective", why, "write a factory for it")])
-    return "time-to-target"
+    return objective
+
+
+def settings_problems(
+    recipe: Recipe, objective: TuneObjective, reading: Reading
+) -> Iterator[Problem]:
+    """Yield what is wrong with the search of settings that a recipe asks for."""
+    spec = recipe.tune or TuneSpec()
+    if spec.options and recipe.workload.is_script:
+        why = "options are arguments of a factory, and a script has none"
+        yield reading.problem("tune.options", why, "write a factory for it, or remove them")
+    elif objective in ("time", "memory"):
+        if spec.options:
+            why = (
+                f'options of the workload change the training, and objective = "{objective}" '
+                "compares trainings that learn alike"
+            )
+            yield reading.problem("tune.options", why, _LEARNING)
+        if spec.pruner not in (None, "none"):
+            why = f'a pruner ends trainings by quality, and objective = "{objective}" reads none'
+            yield reading.problem("tune.pruner", why, "remove it")
+    size = spec.ranges.get("batch_size")
+    ends = () if size is None else size.values if isinstance(size, Choices) else (size.low,)
+    whole = isinstance(size, Choices) or size is None or size.whole
+    if not whole or any(type(one) is not int or one < 1 for one in ends):
+        why = "a batch size is a whole number of at least 1"
+        yield reading.problem("tune.options.batch_size", why, "write [32, 64, 128], for example")
+
+
+_LEARNING = 'set objective = "time-to-target" with a measure.target, or objective = "quality"'
 
 
 def winner_path(request: Request) -> Path:

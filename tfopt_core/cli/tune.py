@@ -43,6 +43,9 @@ def tune(quiet: bool, **options: Any) -> int:
     short runs with and without it; plugins that do not earn their place are taken out again. Only
     fresh runs of the winner against the baseline give the gain that is printed. The winner's
     recipe goes to NAME.tuned.toml. A second search begins from the trials of the first.
+
+    With sampler, pruner, trials or options in [tune], the settings of the plugins that stay and
+    the workload's options are searched too, by Optuna: pip install 'tfopt[tune]'.
     """
     from tfopt_core.app.tune import TuneOptions
     from tfopt_core.app.tune import tune as search

@@ -13,6 +13,7 @@ import attrs
 from tfopt_core.errors import Problem
 from tfopt_core.recipe import checks
 from tfopt_core.recipe.checks import Fault
+from tfopt_core.recipe.ranges import SearchRange, search_range, search_ranges
 from tfopt_core.recipe.shipped import folder_of
 from tfopt_core.recipe.table import Checked, Nested, Table, exactly_one, to_json
 from tfopt_core.recipe.tree import Place
@@ -240,17 +241,21 @@ class MeasureSpec(Table):
     )
 
 
-# What the search of settings and options will read; until it is there, none is ignored silently.
-SETTINGS_KEYS = ("sampler", "pruner", "trials", "options")
 # What `tfopt tune` may search for; the last one only together with settings.
 TUNE_OBJECTIVES = (*get_args(Objective), "quality")
+TuneObjective = Literal["time", "memory", "time-to-target", "quality"]
+# How settings and options are drawn, and when a training that learns badly is ended.
+SAMPLERS = ("tpe", "random", "qmc")
+PRUNERS = ("median", "successive-halving", "hyperband", "none")
+DEFAULT_SAMPLER, DEFAULT_PRUNER, DEFAULT_TRIALS = "tpe", "median", 20
 
 
 @attrs.frozen
 class TuneSpec(Table):
     """How `tfopt tune` searches. `budget_seconds` is the TOML key `budget`.
 
-    An `objective` of None is that of the measurement.
+    An `objective` of None is that of the measurement. `sampler`, `pruner`, `trials` and `options`
+    are of the search of settings; one of them asks for it, and None means the default.
     """
 
     objective: str | None = attrs.field(
@@ -259,24 +264,23 @@ class TuneSpec(Table):
     budget_seconds: float = attrs.field(
         default=900.0, validator=Checked(checks.duration, key="budget"), converter=_as_float
     )
-    sampler: str | None = attrs.field(default=None, validator=Checked(checks.word))
-    pruner: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    sampler: str | None = attrs.field(default=None, validator=Checked(checks.choice(*SAMPLERS)))
+    pruner: str | None = attrs.field(default=None, validator=Checked(checks.choice(*PRUNERS)))
     trials: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
     options: Mapping[str, Any] = attrs.field(
-        factory=dict, validator=Checked(checks.free_table), hash=False
+        factory=dict, validator=Checked(search_ranges), hash=False
     )
 
-    @classmethod
-    def rules(cls, given: Set[str]) -> Iterable[Fault]:
-        """Yield a fault for each key of the search of settings, which is not there yet."""
-        for key in SETTINGS_KEYS:
-            if key in given:
-                yield Fault(
-                    "this is for the search of settings and options, which this version of tfopt "
-                    "does not have: it searches stacks",
-                    "remove it",
-                    at=(key,),
-                )
+    @property
+    def searches_settings(self) -> bool:
+        """Whether settings are searched besides stacks."""
+        given = (self.sampler, self.pruner, self.trials)
+        return bool(self.options) or any(one is not None for one in given)
+
+    @property
+    def ranges(self) -> dict[str, SearchRange]:
+        """The range of each option."""
+        return {name: search_range(value) for name, value in self.options.items()}
 
 
 @attrs.frozen

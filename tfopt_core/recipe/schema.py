@@ -20,6 +20,7 @@ from tfopt_core.recipe.model import (
     WorkloadSpec,
 )
 from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.ranges import search_ranges
 from tfopt_core.recipe.table import Checked, Nested, Table, keys_of
 
 Schema = dict[str, Any]
@@ -68,10 +69,10 @@ DESCRIPTIONS = {
     "tune": "How `tfopt tune` searches.",
     "tune.objective": "What is searched for; that of the measurement by default.",
     "tune.budget": 'Approximate time of the search and its proof: "15m", "1h", or seconds.',
-    "tune.sampler": "For the search of settings, which is not there yet: refused.",
-    "tune.pruner": "For the search of settings, which is not there yet: refused.",
-    "tune.trials": "For the search of settings, which is not there yet: refused.",
-    "tune.options": "For the search of options, which is not there yet: refused.",
+    "tune.sampler": "Optuna's sampler of settings and options; tpe by default.",
+    "tune.pruner": "Optuna's pruner, which ends a training that learns badly; median by default.",
+    "tune.trials": "How many settings to try at most; 20 by default.",
+    "tune.options": "The workload's options to search, each with its range; batch_size too.",
 }
 
 # Keys of which a table has exactly one.
@@ -80,6 +81,25 @@ _ALTERNATIVES: Mapping[type[Table], Sequence[str]] = {
     TargetSpec: TARGET_BOUNDS,
 }
 _DURATION = r"^ *(\d+(\.\d+)?h)? ?(\d+(\.\d+)?m)? ?(\d+(\.\d+)?s)? *$"
+_CHOICES: Schema = {
+    "anyOf": [
+        {"type": "array", "minItems": 2, "uniqueItems": True, "items": {"type": kind}}
+        for kind in ("number", "string", "boolean")
+    ]
+}
+_BETWEEN: Schema = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["low", "high"],
+    "properties": {
+        "low": {"description": "The smallest number; whole ones if both ends are.",
+                "type": "number"},
+        "high": {"description": "The largest number.", "type": "number"},
+        "log": {"description": "Whether to draw on a log scale.", "type": "boolean"},
+        "step": {"description": "The distance of the numbers, from low.", "type": "number",
+                 "exclusiveMinimum": 0},
+    },
+}  # fmt: skip
 _CHECKS: Mapping[Callable[[object], Any], Schema] = {
     checks.text: {"type": "string"},
     checks.word: {"type": "string", "pattern": r"\S"},
@@ -93,6 +113,7 @@ _CHECKS: Mapping[Callable[[object], Any], Schema] = {
         "additionalProperties": {"type": "string"},
         "propertyNames": {"not": {"enum": sorted(checks.INTERPRETER_VARIABLES)}},
     },
+    search_ranges: {"type": "object", "additionalProperties": {"anyOf": [_CHOICES, _BETWEEN]}},
     checks.duration: {
         "anyOf": [
             {"type": "string", "minLength": 2, "pattern": _DURATION},

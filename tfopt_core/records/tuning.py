@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import attrs
 
-from tfopt_core.recipe import Objective
+from tfopt_core.recipe.model import TuneObjective
 from tfopt_core.records.results import Results
+from tfopt_core.records.settings_search import SettingsSearch
 
 SCHEMA_VERSION = 1
 
@@ -105,8 +106,10 @@ class BoundStep:
 class TuneResult:
     """A whole search, as `tfopt tune --json` writes it.
 
-    `stack` is the best that the search found; `proof` is the measurement of it by fresh pairs, from
-    which alone a gain is printed: None if nothing was found, or the search was interrupted before.
+    `stack` is the best that the search found, with the best `settings` if those were searched;
+    changed options of the workload stand in `settings`, with a proof of their own. `proof` is the
+    measurement of the stack by fresh pairs, from which alone a gain is printed: None if nothing was
+    found, or the search was interrupted before.
     `search_seconds` is what the search took, without the fresh pairs, and `proof_seconds` what
     those took. `repaid_after` is the number of trainings of this length after which both are
     repaid, None without a shown gain; `saved_seconds` is what each saves. `written` is the recipe's
@@ -120,13 +123,14 @@ class TuneResult:
     recipe: str
     workload: str
     baseline: str = ""
-    objective: Objective = "time"
+    objective: TuneObjective = "time"
     budget_seconds: float
     machine: Mapping[str, Any]
     bounds: tuple[BoundStep, ...] = ()
     trials: tuple[StackTrial, ...] = ()
     not_tried: tuple[NotTried, ...] = ()
     stack: tuple[TunedPlugin, ...] = ()
+    settings: SettingsSearch | None = None
     proof: Results | None = None
     search_seconds: float = 0.0
     proof_seconds: float = 0.0
@@ -140,3 +144,8 @@ class TuneResult:
     interrupted: bool = False
     why_ended: str = ""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def tuned_options(self) -> dict[str, Any]:
+        """The options of the workload that the search has changed, by their names."""
+        return {} if self.settings is None else self.settings.options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -87,7 +88,8 @@ def _settings(settings: Sequence[Setting]) -> RenderableType:
 
 def _setting(row: Setting) -> tuple[RenderableType, ...]:
     value = "required" if row.default is None else f"default {row.default}"
-    head = words(f"{row.type}, {value}", "dim")
+    searched = "" if row.search is None else f"; `tfopt tune` searches {json.dumps(row.search)}"
+    head = words(f"{row.type}, {value}{searched}", "dim")
     return words(row.name), Group(head, words(row.help)) if row.help else head
 
 

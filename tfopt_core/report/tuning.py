@@ -12,12 +12,23 @@ from tfopt_core.records.tuning import StackTrial, TuneResult
 from tfopt_core.report.results.outcome import render_verdict
 from tfopt_core.report.results.summary import machine_in_words
 from tfopt_core.report.style.layout import Page, bullets, facts, indented, paragraph, section, words
-from tfopt_core.report.style.trials import OUTCOME_COLORS, short_figures
+from tfopt_core.report.style.trials import (
+    OUTCOME_COLORS,
+    SETTINGS_COLORS,
+    settings_figure,
+    short_figures,
+    value_in_words,
+    values_in_words,
+)
 from tfopt_core.report.style.vocabulary import settings_in_words
 
 NOTE = (
     "80% intervals. Figures of the search choose; as the largest of many they are larger than the "
     "truth, so none of them is a gain."
+)
+SETTINGS_NOTE = (
+    "A figure is of one pair, or one training in the untuned one's time; figures choose, and none "
+    "of them is a gain."
 )
 
 NOT_TRIED_NOTE = (
@@ -33,6 +44,7 @@ def render_tuned(result: TuneResult) -> RenderableType:
         *((section("Trials", _trials(result.trials), "", paragraph(NOTE, "dim")),)
           if result.trials else ()),
         *_not_tried(result),
+        *_settings(result),
         *_winner(result),
         *_proof(result),
         *((section("Warnings", bullets(result.warnings)),) if result.warnings else ()),
@@ -86,8 +98,52 @@ def _not_tried(result: TuneResult) -> Iterator[RenderableType]:
         yield section("Not tried", bullets(lines), "", paragraph(NOT_TRIED_NOTE, "dim"))
 
 
+def _settings(result: TuneResult) -> Iterator[RenderableType]:
+    """Yield the trials of settings, the best values with what each earned, and their proof."""
+    found = result.settings
+    if found is None:
+        return
+    if found.trials:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+        for name in ("values", _figure_name(result), "outcome"):
+            table.add_column(name, overflow="fold")
+        for trial in found.trials:
+            outcome = f"{trial.outcome}: {trial.reason}" if trial.reason else str(trial.outcome)
+            table.add_row(
+                words(values_in_words(trial.values)),
+                words(settings_figure(trial) or "-"),
+                words(outcome, SETTINGS_COLORS[trial.outcome]),
+            )  # fmt: skip
+        how = f"sampler {found.sampler}, {found.planned} trials at most"
+        if result.objective in ("time-to-target", "quality"):
+            how += f", pruner {found.pruner} by {found.metric} of a part of the training data"
+        yield section("Settings", table, "", paragraph(f"{how}. {SETTINGS_NOTE}", "dim"))
+    earned = {one.key: one for one in found.earned if one.stays}
+    lines = [
+        f"{values_in_words({key: value})}"
+        + (f" in place of {value_in_words(before)}" if before is not None else "")
+        + (f": {earned[key].reason}" if key in earned else "")
+        for key, value in found.best.items()
+        for before in (found.untuned.get(key),)
+    ]
+    lines += [f"{one.key} put back: {one.reason}" for one in found.earned if not one.stays]
+    if lines:
+        yield section("Best values", bullets(lines))
+    if found.statement and found.statement not in result.statement:
+        yield paragraph(found.statement)
+    if found.proof is not None:
+        yield section("Fresh pairs", paragraph(found.proof.statement, "bold"))
+
+
+def _figure_name(result: TuneResult) -> str:
+    if result.objective == "quality":
+        return result.settings.metric if result.settings else "quality"
+    return "figure"
+
+
 def _winner(result: TuneResult) -> Iterator[RenderableType]:
-    if not result.stack:
+    as_it_was = result.settings is not None and not result.settings.best
+    if not result.stack or (result.objective == "quality" and as_it_was):
         return
     lines = (
         f"{one.name}: {settings}" if (settings := settings_in_words(one.settings)) else one.name
@@ -109,7 +165,10 @@ def _closing(result: TuneResult) -> Iterator[RenderableType]:
     if result.statement:
         yield paragraph(result.statement)
     if result.written:
-        yield words(f"recipe: {result.written}   (tfopt apply {result.written} measures it again)")
+        use = f"tfopt apply {result.written} measures it again"
+        if result.tuned_options:
+            use = f"tfopt train {result.written} trains with it"
+        yield words(f"recipe: {result.written}   ({use})")
     elif result.why_not_written:
         yield paragraph(f"no recipe was written: {result.why_not_written}")
     yield words(f"kept as {result.id}", "dim")

@@ -19,6 +19,7 @@ from cattrs import Converter
 
 from tfopt_core.errors import StoreError
 from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.settings_search import EarnedValue, SettingsOutcome, SettingsTrial
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
 
 JOURNAL_FILE = "journal.jsonl"
@@ -27,6 +28,9 @@ VERSION = 2
 DIGEST = "sha256"
 # What another search may take over: a failure may have been the machine's, so it is tried again.
 LASTING = frozenset(TrialOutcome) - {TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY}
+LASTING_SETTINGS = frozenset(SettingsOutcome) - {
+    SettingsOutcome.FAILED, SettingsOutcome.OUT_OF_MEMORY,
+}  # fmt: skip
 
 _converter = Converter()
 
@@ -48,6 +52,8 @@ class SearchRecord:
     facts: Mapping[str, str]
     trials: Mapping[str, StackTrial]
     looks: Mapping[str, Diagnosed]
+    settings: tuple[SettingsTrial, ...] = ()
+    earned: Mapping[str, EarnedValue] = attrs.field(factory=dict)
     seconds: float = 0.0
     resumed: int = 0
     ended: bool = False
@@ -137,6 +143,33 @@ class Journal:
         look = {"key": _digest(_plain(stack)), "diagnosed": _converter.unstructure(diagnosed)}
         self.write_entry({"look": look})
 
+    def settings(self, place: str) -> Iterator[SettingsTrial]:
+        """Yield the trials of settings that were made at a place: this search's, then others'."""
+        yield from (one for one in self.own.settings if one.place == place)
+        for record in self.earlier:
+            for trial in record.settings:
+                if trial.place == place and trial.outcome in LASTING_SETTINGS:
+                    self.begun_from[record.id] = None
+                    yield attrs.evolve(trial, kept_from=trial.kept_from or record.id)
+
+    def add_settings(self, trial: SettingsTrial) -> None:
+        """Write a trial of settings.
+
+        :raises StoreError: if it cannot be written.
+        """
+        self.write_entry({"settings": _converter.unstructure(trial)})
+
+    def earned(self, key: str) -> EarnedValue | None:
+        """Return what a value earned in this search before it was stopped, None if unknown."""
+        return self.own.earned.get(key)
+
+    def add_earned(self, key: str, earned: EarnedValue) -> None:
+        """Write what a value earned.
+
+        :raises StoreError: if it cannot be written.
+        """
+        self.write_entry({"earned": {"of": key, "value": _converter.unstructure(earned)}})
+
     def end(self, proof: str) -> None:
         """Note that the search is over.
 
@@ -191,6 +224,8 @@ def damage_in_words(searches: Iterable[SearchRecord]) -> tuple[str, ...]:
 def _read(path: Path) -> SearchRecord | None:
     """Return the search of a journal; None if it holds no line, or is of another version."""
     trials, looks, seconds, resumed, proof, ended = {}, {}, 0.0, 0, "", False
+    settings: list[SettingsTrial] = []
+    earned: dict[str, EarnedValue] = {}
     target, facts = "", dict[str, str]()
     lines, damaged = _lines(path), 0
     if not lines:
@@ -210,6 +245,12 @@ def _read(path: Path) -> SearchRecord | None:
                 case {"look": {"key": key, "diagnosed": data}}:
                     looks[key] = _converter.structure(data, Diagnosed)
                     seconds += looks[key].seconds
+                case {"settings": dict(data)}:
+                    settings.append(_converter.structure(data, SettingsTrial))
+                    seconds += settings[-1].seconds
+                case {"earned": {"of": str(key), "value": data}}:
+                    earned[key] = _converter.structure(data, EarnedValue)
+                    seconds += earned[key].seconds
                 case {"resumed": _}:
                     resumed += 1
                 case {"end": {"proof": str(proof)}}:
@@ -218,7 +259,8 @@ def _read(path: Path) -> SearchRecord | None:
             damaged += 1
     return SearchRecord(
         id=path.parent.name, target=target, facts=facts, trials=trials, looks=looks,
-        seconds=seconds, resumed=resumed, ended=ended, proof=proof, damaged=damaged,
+        settings=tuple(settings), earned=earned, seconds=seconds, resumed=resumed, ended=ended,
+        proof=proof, damaged=damaged,
     )  # fmt: skip
 
 
@@ -257,6 +299,11 @@ def _end_of_whole_lines(descriptor: int) -> int:
             return start + newline + 1
         size = start
     return 0
+
+
+def place_of(stack: tuple[TunedPlugin, ...], *more: Any) -> str:
+    """Return the key of what settings are searched on: equal keys mean the same training."""
+    return _digest([_plain(stack), *more])
 
 
 def _plain(stack: tuple[TunedPlugin, ...]) -> list[Any]:

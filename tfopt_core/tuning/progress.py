@@ -6,6 +6,7 @@ from typing import Protocol
 
 import attrs
 
+from tfopt_core.records.settings_search import SettingsTrial
 from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial
 
 
@@ -57,7 +58,19 @@ class TrialEnded:
     seconds_left: float
 
 
-SearchEvent = SearchPhase | BoundsFound | TrialBegun | PairDone | TrialEnded
+@attrs.frozen(kw_only=True)
+class SettingsTrialEnded:
+    """A trial of settings is over, and kept in the journal: the `number`th of `planned`."""
+
+    trial: SettingsTrial
+    number: int
+    planned: int
+    seconds_left: float
+
+
+SearchEvent = (
+    SearchPhase | BoundsFound | TrialBegun | PairDone | TrialEnded | SettingsTrialEnded
+)  # fmt: skip
 
 
 class SearchObserver(Protocol):

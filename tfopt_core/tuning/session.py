@@ -23,8 +23,9 @@ from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.session import measure
 from tfopt_core.recipe import Objective
+from tfopt_core.recipe.model import TuneObjective
 from tfopt_core.records.results import Results
-from tfopt_core.records.tuning import BoundStep, TuneResult
+from tfopt_core.records.tuning import BoundStep, TunedPlugin, TuneResult
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.database import Store
 from tfopt_core.store.lock import held
@@ -35,9 +36,13 @@ from tfopt_core.tuning.journal import Journal, SearchRecord, damage_in_words, re
 from tfopt_core.tuning.progress import SearchObserver, SearchPhase
 from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, proof_recipe, proved
 from tfopt_core.tuning.search import GreedySearch, SearchLook
+from tfopt_core.tuning.settings_session import SettingsSession
 from tfopt_core.tuning.stacks import Stack
-from tfopt_core.tuning.trial_runs import ProcessDeadline, TrialRunner
+from tfopt_core.tuning.trial_runs import ProcessDeadline, TrialRunner, stacked
 from tfopt_core.workers.spawn import Runner
+
+# The part of its budget that the search of stacks has where settings are searched after it.
+STACKS_SHARE = 0.6
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +61,7 @@ class TuneRequest:
     request: Request
     target: str
     own: Mapping[str, Mapping[str, Any]]
-    objective: Objective
+    objective: TuneObjective
     budget: float
     installed: tuple[PluginInfo, ...]
     proof_path: Path
@@ -101,16 +106,27 @@ class TuneSession:
         with held(self._request.folder):
             journal = self._journal(facts, stopped)
             search = self._search(journal)
-            search.go()
-            searched = self._elapsed()
-            result = self._result(search, journal, searched)
+            if self.asked.objective == "quality":
+                search.best = self._own_stack()
+            else:
+                search.go()
+            settings = self._settings(journal, search.best)
+            result = self._result(search, journal, self._elapsed())
             if search.interrupted:
                 return result
-            if not search.best:
+            if settings is not None:
+                result = settings.searched(result)
+                result = settings.proved(result)
+                if result.interrupted:
+                    return result
+                if result.tuned_options or self.asked.objective == "quality":
+                    journal.end("")
+                    return result
+            if not result.stack:
                 journal.end("")
                 return attrs.evolve(result, statement=_nothing(search))
             try:
-                proof = self._proof(search.best, self.asked.budget - searched)
+                proof = self._proof(result.stack, self.asked.budget - self._elapsed())
             except KeyboardInterrupt:
                 return attrs.evolve(
                     result, interrupted=True,
@@ -167,11 +183,14 @@ class TuneSession:
     def _search(self, journal: Journal) -> GreedySearch:
         installed = self.asked.installed
         searched = self._request
-        if self.asked.objective == "time-to-target":
+        objective: Objective = "time" if self.asked.objective == "quality" else self.asked.objective
+        spec = self._request.recipe.tune
+        share = STACKS_SHARE if spec is not None and spec.searches_settings else 1.0
+        if objective == "time-to-target":
             # the target steers the search, so it is read on data that no verdict uses
             searched = attrs.evolve(searched, recipe=with_holdout(searched.recipe))
         attempt = TrialRunner(
-            request=searched, runner=self.runner, objective=self.asked.objective,
+            request=searched, runner=self.runner, objective=objective,
             deadline=self.deadline, seed=_seed_of(journal.own.id), now=self.now,
         )  # fmt: skip
         proposing = proposing_plugins(installed)
@@ -180,7 +199,7 @@ class TuneSession:
             diagnosed = journal.looked(stack)
             if diagnosed is None:
                 request = attrs.evolve(
-                    searched, plugins=attempt.stacked(stack),
+                    searched, plugins=stacked(stack),
                     folder=searched.folder / "diagnosis",
                 )  # fmt: skip
                 self.observer(SearchPhase("diagnosing what bounds a step"))
@@ -201,16 +220,36 @@ class TuneSession:
             )
             space = search_space(
                 diagnosed, installed, proposing=proposing, own=self.asked.own,
-                objective=self.asked.objective, only=self.asked.only,
+                objective=objective, only=self.asked.only,
                 is_script=self._request.recipe.workload.is_script,
             )  # fmt: skip
             return SearchLook(bound, space)
 
         return GreedySearch(
             look=look, attempt=attempt, journal=journal, elapsed=self._elapsed,
-            budget=self.asked.budget, observer=self.observer,
+            budget=share * self.asked.budget, observer=self.observer,
             known={one.name: one.traits for one in installed if one.traits is not None},
             owners=frozenset(one.name for one in installed if OWNER_HOOK in one.hooks),
+        )  # fmt: skip
+
+    # Settings
+
+    def _own_stack(self) -> Stack:
+        """Return the stack of the recipe, whose settings are searched by quality."""
+        return tuple(
+            TunedPlugin(name=name, settings=settings) for name, settings in self.asked.own.items()
+        )
+
+    def _settings(self, journal: Journal, stack: Stack) -> SettingsSession | None:
+        """Return the search of settings that the recipe asks for, None if it asks for none."""
+        asked, spec = self.asked, self._request.recipe.tune
+        if spec is None or not (spec.searches_settings or asked.objective == "quality"):
+            return None
+        return SettingsSession(
+            request=self._request, objective=asked.objective, stack=stack, own=asked.own,
+            installed=asked.installed, runner=self.runner, deadline=self.deadline,
+            journal=journal, elapsed=self._elapsed, budget=asked.budget,
+            seed=_seed_of(journal.own.id), observer=self.observer, now=self.now,
         )  # fmt: skip
 
     def _elapsed(self) -> float:
@@ -221,14 +260,12 @@ class TuneSession:
     def _proof(self, stack: Stack, seconds: float) -> Results:
         """Measure the winner against the baseline by pairs that the search has not seen."""
         asked = self.asked
+        assert asked.objective != "quality"  # its values are proved by pairs of their own
         recipe = proof_recipe(
             self._request.recipe, stack, objective=asked.objective, path=asked.proof_path,
             seconds=max(seconds, LEAST_PROOF_SHARE * asked.budget),
         )  # fmt: skip
-        plugins = TrialRunner(
-            request=self._request, runner=self.runner, objective=asked.objective,
-            deadline=self.deadline, seed=0,
-        ).stacked(stack)  # fmt: skip
+        plugins = stacked(stack)
         folder = self._request.folder.parent.parent / "runs"
         stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
         request = attrs.evolve(

@@ -14,7 +14,7 @@ from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptE
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import StackedPlugin
-from tfopt_core.recipe import Objective, PluginEntry
+from tfopt_core.recipe import Objective, PluginEntry, TargetSpec
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
 from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
@@ -35,8 +35,8 @@ RUN_SECONDS = 6.0
 PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
 
 
-class _Ended(Exception):
-    """A trial without a ratio: its outcome and the reason."""
+class NoFigure(Exception):
+    """A trial without a figure: its outcome and the reason."""
 
     def __init__(self, outcome: TrialOutcome, reason: str) -> None:
         super().__init__(reason)
@@ -53,17 +53,24 @@ class ProcessDeadline:
     seconds: float
     now: Callable[[], float] = time.monotonic
     _end: float = math.inf
+    _reason: str | None = None
 
     def begin(self) -> None:
         """Note that a process begins."""
-        self._end = self.now() + self.seconds
+        self._end, self._reason = self.now() + self.seconds, None
 
     def lift(self) -> None:
         """Note that what follows may take as long as it takes."""
-        self._end = math.inf
+        self._end, self._reason = math.inf, None
+
+    def end(self, reason: str) -> None:
+        """End the current process for another reason."""
+        self._reason = reason
 
     def __call__(self) -> str | None:
         """Return why to end the process, None if it may go on."""
+        if self._reason is not None:
+            return self._reason
         return f"it took more than {self.seconds:.0f} s" if self.now() > self._end else None
 
 
@@ -98,10 +105,10 @@ class TrialRunner:
             request, resolved = self._prepared(plan)
             trial = attrs.evolve(trial, stack=resolved)
             decision = self._pairs(plan, request, log_ratios, on_pair)
-        except _Ended as ended:
+        except NoFigure as ended:
             decision = Decision(ended.outcome, ended.reason)
         except TfoptError as error:
-            decision = _decision_of(error)
+            decision = decision_of(error)
         assert decision.outcome is not None
         if log_ratios:
             found = contrasted(log_ratios)
@@ -113,26 +120,15 @@ class TrialRunner:
             trial, outcome=decision.outcome, reason=decision.reason, seconds=self.now() - begun
         )
 
-    def stacked(self, stack: Stack) -> tuple[StackedPlugin, ...]:
-        """Return the configured plugins of a stack.
-
-        :raises InputError: with the first problem of a setting, or between plugins.
-        """
-        entries = [PluginEntry(one.name, dict(one.settings)) for one in stack]
-        plugins, problems = assemble(entries)
-        if problems:
-            raise InputError(problems[0].message)
-        return plugins
-
     def _prepared(self, plan: TrialPlan) -> tuple[Request, Stack]:
         """Make the dry build of the side with the plugin. Return its request, and its stack."""
         folder = self.request.folder / f"trial-{self._number:03d}"
-        request = attrs.evolve(self.request, plugins=self.stacked(plan.stack), folder=folder)
+        request = attrs.evolve(self.request, plugins=stacked(plan.stack), folder=folder)
         self.deadline.begin()
         prepared, request = prepare(request, self.runner)
         why_not = prepared.not_applied.get(plan.plugin)
         if why_not is not None:
-            raise _Ended(TrialOutcome.NOT_APPLIED, why_not)
+            raise NoFigure(TrialOutcome.NOT_APPLIED, why_not)
         stack = tuple(
             TunedPlugin(name=one.name, settings=plain(one.settings)) for one in request.plugins
         )
@@ -142,7 +138,7 @@ class TrialRunner:
         self, plan: TrialPlan, request: Request, log_ratios: list[float], on_pair: OnPair
     ) -> Decision:
         """Make pairs of runs until they decide; ABBA or BAAB, drawn anew for each two."""
-        rest = self.stacked(plan.without)
+        rest = stacked(plan.without)
         sides = (
             Variant(f"without {plan.plugin}" if rest else BASELINE, rest),
             Variant(FULL, request.plugins),
@@ -161,7 +157,8 @@ class TrialRunner:
             fits = _fitting(plan, without, with_)
             if fits is not None:
                 return fits
-            log_ratios.append(self._log_ratio(without, with_))
+            target = self.request.recipe.measure.target
+            log_ratios.append(log_ratio(self.objective, target, without, with_))
             on_pair(log_ratios)
             decision = plan.decide(log_ratios)
             if decision.outcome is not None:
@@ -176,27 +173,43 @@ class TrialRunner:
             longest_seconds=None if to_target else RUN_SECONDS,
         )  # fmt: skip
 
-    def _log_ratio(self, without: RunResult, with_: RunResult) -> float:
-        """Return ln(figure without the plugin / with it) of a pair.
 
-        :raises _Ended: if a figure is missing.
-        """
-        if self.objective == "memory":
-            before, after = _peaks(without, with_)
-        else:
-            figures = compared_seconds([Pair(without, with_)], self._judgement(without, with_))
-            if isinstance(figures, str):
-                raise _Ended(TrialOutcome.FAILED, figures)
-            (before,), (after,) = figures
-        return math.log(before / after)
+def stacked(stack: Stack) -> tuple[StackedPlugin, ...]:
+    """Return the configured plugins of a stack.
 
-    def _judgement(self, *runs: RunResult) -> Judgement:
-        return Judgement(
-            metric="", direction="max", tolerance=None, examples=None, math="exact",
-            target=self.request.recipe.measure.target, sequential=False, objective=self.objective,
-            projected=any(not run.complete for run in runs),
-            per_step=any(not_projected(run) is not None for run in runs),
-        )  # fmt: skip
+    :raises InputError: with the first problem of a setting, or between plugins.
+    """
+    entries = [PluginEntry(one.name, dict(one.settings)) for one in stack]
+    plugins, problems = assemble(entries)
+    if problems:
+        raise InputError(problems[0].message)
+    return plugins
+
+
+def log_ratio(
+    objective: Objective, target: TargetSpec | None, without: RunResult, with_: RunResult
+) -> float:
+    """Return ln(figure without / figure with) of a pair of runs that ended well.
+
+    :raises NoFigure: if a figure is missing.
+    """
+    if objective == "memory":
+        before, after = _peaks(without, with_)
+    else:
+        judgement = _judgement(objective, target, without, with_)
+        figures = compared_seconds([Pair(without, with_)], judgement)
+        if isinstance(figures, str):
+            raise NoFigure(TrialOutcome.FAILED, figures)
+        (before,), (after,) = figures
+    return math.log(before / after)
+
+
+def _judgement(objective: Objective, target: TargetSpec | None, *runs: RunResult) -> Judgement:
+    return Judgement(
+        metric="", direction="max", tolerance=None, examples=None, math="exact", target=target,
+        sequential=False, objective=objective, projected=any(not run.complete for run in runs),
+        per_step=any(not_projected(run) is not None for run in runs),
+    )  # fmt: skip
 
 
 def process_seconds(budget: float) -> float:
@@ -207,20 +220,20 @@ def process_seconds(budget: float) -> float:
 def _fitting(plan: TrialPlan, without: RunResult, with_: RunResult) -> Decision | None:
     """Return the decision on a pair of which a run does not count; None if both do.
 
-    :raises _Ended: if the plugin took no effect, or a run failed.
+    :raises NoFigure: if the plugin took no effect, or a run failed.
     """
     if not with_.ok:
         outcome = TrialOutcome.OUT_OF_MEMORY if with_.out_of_memory else TrialOutcome.FAILED
-        raise _Ended(outcome, _cause(with_))
+        raise NoFigure(outcome, cause_of(with_))
     effect = with_.effects.get(plan.plugin)
     if effect is not None and not effect.applied:
-        raise _Ended(TrialOutcome.NOT_APPLIED, effect.detail)
+        raise NoFigure(TrialOutcome.NOT_APPLIED, effect.detail)
     if without.ok:
         return None
     if without.out_of_memory:
         outcome = TrialOutcome.IN if plan.action == "add" else TrialOutcome.STAYS
         return Decision(outcome, "it fits into memory, and does not without it")
-    raise _Ended(TrialOutcome.FAILED, f"the run without it failed: {_cause(without)}")
+    raise NoFigure(TrialOutcome.FAILED, f"the run without it failed: {cause_of(without)}")
 
 
 def _peaks(without: RunResult, with_: RunResult) -> tuple[float, float]:
@@ -228,15 +241,16 @@ def _peaks(without: RunResult, with_: RunResult) -> tuple[float, float]:
         before, after = getattr(without, figure), getattr(with_, figure)
         if before and after:
             return before, after
-    raise _Ended(TrialOutcome.FAILED, "the peak memory of its runs is not known")
+    raise NoFigure(TrialOutcome.FAILED, "the peak memory of its runs is not known")
 
 
-def _cause(run: RunResult) -> str:
+def cause_of(run: RunResult) -> str:
+    """Return the first line of why a run failed."""
     lines: Mapping[Any, None] = dict.fromkeys((run.error or "").strip().splitlines())
     return next(iter(lines), "no cause is known")
 
 
-def _decision_of(error: TfoptError) -> Decision:
+def decision_of(error: TfoptError) -> Decision:
     """Return the outcome of a trial whose dry build ended with this error."""
     if isinstance(error, RecipeError):
         reason = error.problems[0].message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 from tfopt_core.diagnosis.recipe_seal import sealed
 from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.paths import split_path
 from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
 from tfopt_core.records.tuning import StackTrial, TrialOutcome, TuneResult
 from tfopt_core.records.verdict import Verdict
+from tfopt_core.tuning.tunables import with_tuned_options
 
 # A winner that its fresh pairs refute is no recipe.
 REFUTED = frozenset({
@@ -22,6 +25,13 @@ REFUTED = frozenset({
 
 def why_not_written(result: TuneResult) -> str:
     """Return why the winner gets no recipe; empty if it gets one."""
+    found = result.settings
+    if found is not None and (found.options or result.objective == "quality"):
+        if not found.best:
+            return "nothing that was tried helps here"
+        if found.proof is not None and not (found.proof.confirmed or found.proof.interrupted):
+            return f"the fresh pairs do not confirm the search: {found.proof.statement}"
+        return ""
     if not result.stack:
         return "nothing that was tried helps here"
     if result.proof is not None and result.proof.comparison.verdict in REFUTED:
@@ -42,23 +52,49 @@ def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
         if one.plugin not in in_stack and one.outcome is not TrialOutcome.STAYS
     }
     measure = recipe.measure.to_dict()
-    measure["objective"] = result.objective
+    if result.objective != "quality":
+        measure["objective"] = result.objective
     if measure.get("pairs", "auto") != "auto":
         measure.pop("budget", None)  # a fixed number of pairs takes as long as it takes
     text = recipe_text(
         name=recipe.name,
         description=f"The best stack that `tfopt tune` found for {result.workload}.",
-        workload=workload_table(recipe, folder),
+        workload=workload_table(with_tuned_options(recipe, result.tuned_options), folder),
         plugins=[
-            *(PlannedPlugin(one.name, one.settings, why_in(one.name, result))
-              for one in result.stack),
+            *(PlannedPlugin(
+                one.name, one.settings,
+                " ".join((why_in(one.name, result), *earned_words(result, "plugins", one.name))),
+              ) for one in result.stack),
             *(PlannedPlugin(one.plugin, {}, f"{_label(one)}: {_reason(one)}", enabled=False)
               for one in left_out.values()),
         ],
         measure=measure,
         heading=list(_heading(result)),
+        notes=_notes(result),
     )  # fmt: skip
     return sealed(text)
+
+
+def _notes(result: TuneResult) -> dict[str, str]:
+    words = list(earned_words(result, "options"))
+    return {"workload": " ".join(words)} if words else {}
+
+
+def earned_words(result: TuneResult, *path: str) -> Iterator[str]:
+    """Yield a sentence for each changed value below a key: what it replaces, and has earned."""
+    found = result.settings
+    if found is None:
+        return
+    earned = {one.key: one for one in found.earned}
+    for key, value in found.best.items():
+        parts = split_path(key)
+        if parts[: len(path)] != path:
+            continue
+        untuned = found.untuned.get(key)
+        before = "" if untuned is None else f", in place of {json.dumps(untuned)}"
+        one = earned.get(key)
+        figure = f": {one.reason}" if one is not None else ", proved by the fresh pairs alone"
+        yield f"{parts[-1]} = {json.dumps(value)}{before}{figure}."
 
 
 def why_in(plugin: str, result: TuneResult) -> str:
@@ -99,14 +135,21 @@ def _moved(place: str, here: Path, there: Path) -> str:
 
 
 def _heading(result: TuneResult) -> Iterator[str]:
+    again = "" if result.tuned_options else "Measure it again with `tfopt apply` and this file; "
     yield (
         f"Found by `tfopt tune` ({result.id}) on {_machine(result.machine)}; on another machine "
-        "another stack may be best. Measure it again with `tfopt apply` and this file; every line "
-        "may be changed."
+        f"another stack may be best. {again or 'Train with `tfopt train` and this file; '}every "
+        "line may be changed."
     )
     yield ""
-    proof = result.proof
-    if proof is None or proof.interrupted:
+    proof, found = result.proof, result.settings
+    if found is not None and found.best and found.proof is not None and found.proof.confirmed:
+        yield f"By fresh pairs of the recipe as it was and this one: {found.proof.statement}."
+        yield (
+            "`tfopt apply` compares this training without and with the plugins; the options of the "
+            "workload stand on both sides there."
+        )
+    elif proof is None or proof.interrupted:
         yield "Not proved: interrupted before the fresh pairs were done, so no gain is known."
     else:
         yield f"By fresh pairs, measured as {proof.id}: {proof.comparison.headline}."

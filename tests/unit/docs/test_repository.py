@@ -85,8 +85,8 @@ def test_the_extras_dev_and_all_install_those_for_developers_and_those_for_users
     for name in ("dev", "all"):
         [listed] = extras.pop(name)
         installed[name] = set(listed.removeprefix("tfopt[").removesuffix("]").split(","))
-    # a report's page is tested too
-    assert installed == {"dev": DEVELOPMENT | {"report"}, "all": set(extras) - DEVELOPMENT}
+    # a report's page and the search of settings are tested too
+    assert installed == {"dev": DEVELOPMENT | {"report", "tune"}, "all": set(extras) - DEVELOPMENT}
 
 
 def test_the_extra_for_gpus_installs_the_tensorflow_that_tfopt_requires(

@@ -8,6 +8,12 @@ import attrs
 from support.report_results import show
 from support.tuned import make_trial, make_tuned
 
+from tfopt_core.records.settings_search import (
+    SettingsOutcome,
+    SettingsProof,
+    SettingsSearch,
+    SettingsTrial,
+)
 from tfopt_core.records.tuning import BoundStep, TrialOutcome
 from tfopt_core.report.live.display import PlainLines
 from tfopt_core.report.live.search import (
@@ -15,12 +21,19 @@ from tfopt_core.report.live.search import (
     after_search_event,
     make_search_observer,
     render_search,
+    search_lines,
 )
 from tfopt_core.report.results.as_json import to_json
 from tfopt_core.report.style.console import make_console
-from tfopt_core.report.style.trials import OUTCOME_COLORS
+from tfopt_core.report.style.trials import OUTCOME_COLORS, SETTINGS_COLORS
 from tfopt_core.report.tuning import render_tuned
-from tfopt_core.tuning.progress import BoundsFound, PairDone, TrialBegun, TrialEnded
+from tfopt_core.tuning.progress import (
+    BoundsFound,
+    PairDone,
+    SettingsTrialEnded,
+    TrialBegun,
+    TrialEnded,
+)
 
 
 def test_the_page_has_each_trial_the_proof_and_the_cost():
@@ -32,6 +45,49 @@ def test_the_page_has_each_trial_the_proof_and_the_cost():
     assert "--plugin NAME tries one that it left out" in page
     assert "80 trainings repay it" in page
     assert make_tuned().proof.comparison.headline in page
+
+
+SETTINGS = SettingsSearch(
+    sampler="random", pruner="median", planned=9, metric="val_accuracy",
+    untuned={"options.units": 8}, best={"options.units": 16},
+    trials=(
+        SettingsTrial(values={}, outcome=SettingsOutcome.MEASURED, figure=-0.5, quality=0.5),
+        SettingsTrial(
+            values={"options.units": 16, "plugins.l2.strength": 1e-5},
+            outcome=SettingsOutcome.PRUNED, reason="it learned worse",
+        ),
+    ),
+    proof=SettingsProof(confirmed=True, statement="better, 0.7 against 0.5", pairs=()),
+)  # fmt: skip
+
+
+def test_the_page_has_each_trial_of_settings_and_their_proof():
+    result = make_tuned(settings=SETTINGS, objective="quality", proof=None)
+    page = " ".join(show(render_tuned(result), width=120).split())
+    assert "untuned 0.5 measured" in page
+    assert "units 16, l2.strength 1e-05 - pruned: it learned worse" in page
+    assert "units 16 in place of 8" in page
+    assert "better, 0.7 against 0.5" in page
+    assert to_json(result)["settings"]["trials"][1]["outcome"] == "pruned"
+
+
+def test_values_that_are_no_better_are_said_once_and_no_stack_is_called_the_best():
+    nothing = "none of the values is better"
+    result = make_tuned(
+        settings=attrs.evolve(SETTINGS, best={}, proof=None, statement=nothing),
+        objective="quality", proof=None, statement=f"nothing helps here: {nothing}",
+    )  # fmt: skip
+    page = " ".join(show(render_tuned(result), width=120).split())
+    assert page.count(nothing) == 1
+    assert "Best stack" not in page
+
+
+def test_a_trial_of_settings_is_one_line_and_moves_the_live_view_on():
+    event = SettingsTrialEnded(trial=SETTINGS.trials[1], number=2, planned=9, seconds_left=50.0)
+    [line] = search_lines(event)
+    assert line.startswith("trial 2 of 9, units 16, l2.strength 1e-05: pruned")
+    assert "50 s left" in line
+    assert after_search_event(SearchState(), event, now=1.0).tried == 1
 
 
 def test_no_figure_of_the_search_is_called_a_gain():
@@ -47,6 +103,7 @@ def test_a_search_that_begins_from_another_says_so():
 
 def test_every_outcome_has_a_color():
     assert set(OUTCOME_COLORS) == set(TrialOutcome)
+    assert set(SETTINGS_COLORS) == set(SettingsOutcome)
 
 
 def test_the_json_has_the_trials_as_they_are():

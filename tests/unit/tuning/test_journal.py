@@ -12,6 +12,7 @@ from support.failing_disk import Killed
 from support.simulated_search import plugin
 
 from tfopt_core.errors import InputError, StoreError
+from tfopt_core.records.settings_search import EarnedValue, SettingsOutcome, SettingsTrial
 from tfopt_core.records.tuning import StackTrial, TrialOutcome
 from tfopt_core.tuning import journal as journals
 from tfopt_core.tuning.journal import JOURNAL_FILE, Journal, damage_in_words, read_searches
@@ -35,6 +36,25 @@ def journal(tmp_path):
     for name in ("cache", "xla"):
         made.add(key_of(trial(name)), trial(name))
     return made
+
+
+def test_trials_of_settings_are_read_back_as_they_were_written(journal, tmp_path):
+    made = SettingsTrial(
+        values={"options.units": 16, "options.act": "relu"}, outcome=SettingsOutcome.MEASURED,
+        figure=1.25, epochs=(0.5, 0.75), seconds=3.0, place="here",
+    )  # fmt: skip
+    earned = EarnedValue(
+        key="options.units", value=16, untuned=None, stays=True, reason="1.2x", seconds=1.0
+    )
+    journal.add_settings(made)
+    journal.add_earned("place", earned)
+    [record] = read_searches(tmp_path)
+    assert (record.settings, record.earned) == ((made,), {"place": earned})
+    assert record.seconds == 8.0
+    resumed = Journal.resume(tmp_path / "a", record)
+    assert list(resumed.settings("here")) == [made]
+    assert list(resumed.settings("there")) == []
+    assert resumed.earned("place") == earned
 
 
 def test_trials_are_read_back_as_they_were_written(journal, tmp_path):

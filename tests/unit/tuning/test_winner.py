@@ -11,6 +11,7 @@ from support.tuned import make_tuned
 
 from tfopt_core.diagnosis.recipe_seal import is_unchanged
 from tfopt_core.recipe import MeasureSpec, Recipe, WorkloadSpec, read_recipe
+from tfopt_core.records.settings_search import EarnedValue, SettingsProof, SettingsSearch
 from tfopt_core.records.verdict import Verdict
 from tfopt_core.tuning.repayment import trainings_to_repay
 from tfopt_core.tuning.winner import why_not_written, winner_text
@@ -34,6 +35,39 @@ def test_the_winner_can_be_read_and_says_why_each_plugin_is_in(tmp_path):
     assert "no gain" in text
     assert "A CPU" in text
     assert is_unchanged(text)
+
+
+SETTINGS = SettingsSearch(
+    sampler="tpe", pruner="none", planned=5, untuned={"options.units": 8},
+    best={"options.units": 16, "options.batch_size": 64, "plugins.xla.jit": False},
+    earned=(
+        EarnedValue(key="options.units", value=16, untuned=8, stays=True, reason="1.20x with it"),
+    ),
+    proof=SettingsProof(confirmed=True, statement="reached sooner, 1.4x", pairs=()),
+)  # fmt: skip
+
+
+def test_tuned_options_stand_in_the_workload_with_what_each_earned(tmp_path):
+    result = make_tuned(settings=SETTINGS, proof=None, objective="time-to-target")
+    assert why_not_written(result) == ""
+    text = winner_text(result, recipe(tmp_path), tmp_path)
+    data = tomllib.loads(text)
+    assert data["workload"]["options"] == {"units": 16}
+    assert data["workload"]["batch_size"] == 64
+    flat = " ".join(text.replace("#", " ").split())
+    assert "units = 16, in place of 8: 1.20x with it." in flat
+    assert "jit = false, proved by the fresh pairs alone." in flat
+    assert "reached sooner, 1.4x" in flat
+    assert "Not proved" not in flat
+
+
+def test_options_that_the_fresh_pairs_refute_get_no_recipe():
+    refuted = SettingsProof(confirmed=False, statement="inconclusive", pairs=())
+    found = attrs.evolve(SETTINGS, proof=refuted)
+    assert "inconclusive" in why_not_written(make_tuned(settings=found, proof=None))
+    nothing = attrs.evolve(SETTINGS, best={}, proof=None)
+    why = why_not_written(make_tuned(settings=nothing, proof=None, objective="quality"))
+    assert why == "nothing that was tried helps here"
 
 
 def test_what_was_tried_and_left_out_stands_in_it_switched_off(tmp_path):

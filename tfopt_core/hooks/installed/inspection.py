@@ -16,6 +16,7 @@ import attrs
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.card import Traits, card, math_of, traits
 from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.installed.declared_range import declared_range
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.json_types import setting_schema
 from tfopt_core.hooks.installed.settings import expectation, field_types
@@ -26,13 +27,15 @@ TIME_LIMIT_SECONDS = 30.0
 @attrs.frozen(kw_only=True)
 class Setting:
     """One TOML key of a plugin: its type in words, its default in TOML, its help, and its JSON
-    Schema. A `default` of None means that the key is required."""
+    Schema. A `default` of None means that the key is required. `search` is the range that
+    `tfopt tune` may search, None for none."""
 
     name: str
     type: str
     default: str | None
     help: str
     schema: dict[str, Any] = attrs.field(factory=dict)
+    search: Any = None
 
 
 @attrs.frozen(kw_only=True)
@@ -134,6 +137,7 @@ def describe_plugin(name: str, plugin_class: type[Any]) -> PluginInfo:
                 default=_default(attribute.default),
                 help=str(attribute.metadata.get("help", "")),
                 schema=setting_schema(attribute, types[attribute.name]),
+                search=declared_range(name, attribute, types[attribute.name]),
             )
             for attribute in attrs.fields(plugin_class)
         ),

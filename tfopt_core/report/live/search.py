@@ -19,13 +19,20 @@ from tfopt_core.report.live.display import (
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import Page, indented, words
-from tfopt_core.report.style.trials import OUTCOME_COLORS, trial_in_words
+from tfopt_core.report.style.trials import (
+    OUTCOME_COLORS,
+    SETTINGS_COLORS,
+    settings_figure,
+    trial_in_words,
+    values_in_words,
+)
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.tuning.progress import (
     BoundsFound,
     PairDone,
     SearchEvent,
     SearchPhase,
+    SettingsTrialEnded,
     TrialBegun,
     TrialEnded,
 )
@@ -49,6 +56,9 @@ class SearchView(Silence):
         if isinstance(event, TrialEnded):
             color = OUTCOME_COLORS[event.trial.outcome]
             self._console.print(words(trial_in_words(event.trial), color))
+        if isinstance(event, SettingsTrialEnded):
+            color = SETTINGS_COLORS[event.trial.outcome]
+            self._console.print(words(settings_trial_in_words(event), color))
         # the fresh pairs have a view of their own
         if isinstance(event, SearchPhase) and event.text.startswith("fresh pairs"):
             self._stop()
@@ -101,7 +111,7 @@ def after_search_event(state: SearchState, event: SearchEvent, now: float) -> Se
             return attrs.evolve(state, trial=event, pair=None, ends_at=now + event.seconds_left)
         case PairDone():
             return attrs.evolve(state, pair=event)
-        case TrialEnded():
+        case TrialEnded() | SettingsTrialEnded():
             return attrs.evolve(
                 state, trial=None, pair=None, tried=state.tried + 1, phase="choosing the next",
                 ends_at=now + event.seconds_left,
@@ -142,6 +152,20 @@ def search_lines(event: SearchEvent) -> Iterator[str]:
         case TrialEnded():
             left = seconds_in_words(event.seconds_left)
             yield plain(f"{trial_in_words(event.trial)}; {left} left to search")
+        case SettingsTrialEnded():
+            left = seconds_in_words(event.seconds_left)
+            yield plain(f"{settings_trial_in_words(event)}; {left} left to search")
+
+
+def settings_trial_in_words(event: SettingsTrialEnded) -> str:
+    """Return a trial of settings as one line: its place, its values, its figure, its outcome."""
+    trial = event.trial
+    outcome = f"{trial.outcome}: {trial.reason}" if trial.reason else str(trial.outcome)
+    figure = settings_figure(trial)
+    return (
+        f"trial {event.number} of {event.planned}, {values_in_words(trial.values)}: "
+        f"{figure or outcome}"
+    )
 
 
 def _pair(pair: PairDone) -> str:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tfopt_core.records.settings_search import SettingsOutcome, SettingsTrial
 from tfopt_core.records.tuning import StackTrial, TrialOutcome
 from tfopt_core.report.style import units
 
@@ -10,6 +15,11 @@ OUTCOME_COLORS = {
     TrialOutcome.IN: "green", TrialOutcome.STAYS: "green", TrialOutcome.NO_GAIN: "",
     TrialOutcome.WORSE: "", TrialOutcome.DROPPED: "", TrialOutcome.NOT_APPLIED: "yellow",
     TrialOutcome.REFUSED: "yellow", TrialOutcome.FAILED: "red", TrialOutcome.OUT_OF_MEMORY: "red",
+}  # fmt: skip
+SETTINGS_COLORS = {
+    SettingsOutcome.MEASURED: "", SettingsOutcome.PRUNED: "", SettingsOutcome.MISSED: "",
+    SettingsOutcome.NOT_APPLIED: "yellow", SettingsOutcome.REFUSED: "yellow",
+    SettingsOutcome.FAILED: "red", SettingsOutcome.OUT_OF_MEMORY: "red",
 }  # fmt: skip
 
 
@@ -48,3 +58,26 @@ def short_figures(trial: StackTrial) -> str:
         return f"{units.ratio_text(trial.ratio)}, 1 pair"
     figures = units.ratio_with_interval(trial.ratio, trial.low, trial.high)
     return f"{figures}, {trial.pairs} pairs"
+
+
+def settings_figure(trial: SettingsTrial) -> str:
+    """Return `1.25x`, or the metric of quality, of one pair or training; "" for none."""
+    if trial.figure is None:
+        return ""
+    if trial.quality is not None:
+        return f"{trial.quality:.4g}"
+    return units.ratio_text(trial.figure)
+
+
+def values_in_words(values: Mapping[str, Any]) -> str:
+    """Return `learning_rate 0.001, l2.strength 1e-05`; "untuned" for none."""
+    words = (
+        f"{key.removeprefix('options.').removeprefix('plugins.')} {value_in_words(value)}"
+        for key, value in values.items()
+    )
+    return ", ".join(words) or "untuned"
+
+
+def value_in_words(value: Any) -> str:
+    """Return a value of TOML, a number to three digits."""
+    return f"{value:.3g}" if isinstance(value, float) else json.dumps(value)

@@ -1,0 +1,145 @@
+"""Trainings whose quality and time follow from their options, made by no process."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import attrs
+
+from support.measure_runs import make_outcome
+from support.report_results import make_prepared
+from tfopt_core.recipe import MeasureSpec, Recipe, TargetSpec, TuneSpec, WorkloadSpec
+from tfopt_core.records.dry_build import PluginPlan
+from tfopt_core.records.messages import EpochDone, Failure, ProcessStarted
+from tfopt_core.records.run import RunReport
+from tfopt_core.testing import make_machine
+from tfopt_core.training.holdout import PLACE
+from tfopt_core.trials.request import Request
+from tfopt_core.tuning.journal import Journal
+from tfopt_core.tuning.settings_runs import Judged, SettingsRunner
+from tfopt_core.tuning.settings_search import ValueSearch
+from tfopt_core.tuning.study import Study
+from tfopt_core.tuning.trial_runs import ProcessDeadline
+from tfopt_core.tuning.tunables import tunables
+from tfopt_core.workers.spawn import ProcessOutcome
+from tfopt_core.workers.task import PrepareTask
+
+RATES = {"low": 1e-4, "high": 1.0, "log": True}
+EPOCHS = 6
+
+
+@attrs.define(eq=False)
+class SimulatedTrainings:
+    """Trains in no time: best at a learning rate of 0.01, slower with more units.
+
+    A training with 7 units fails, one with 9 runs out of memory, one with 11 never ends an epoch
+    in time.
+
+    :param math: what its plugins do to the training; their setting "steps" makes it slower.
+    :param interrupt_at: the number of the run in which Ctrl-C is pressed; None for never.
+    """
+
+    interrupt_at: int | None = None
+    math: str = "rounding"
+    now: float = 0.0
+    runs: list[tuple[dict, bool, int]] = attrs.field(factory=list)
+    deadline: ProcessDeadline = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.deadline = ProcessDeadline(1e6, now=lambda: self.now)
+
+    def __call__(self, task, environment, tell) -> ProcessOutcome:
+        """Answer as a worker process does."""
+        if isinstance(task, PrepareTask):
+            return _answered(self._prepared(task))
+        spec = task.job.recipe.workload
+        aside = spec.factory == PLACE
+        options = dict(spec.options["workload"].get("options", {}) if aside else spec.options)
+        self.runs.append((options, aside, task.job.seed))
+        if self.interrupt_at is not None and len(self.runs) > self.interrupt_at:
+            raise KeyboardInterrupt
+        units = options.get("units", 32)
+        if units in (7, 9):
+            return _answered(Failure(
+                error="E", message="raised ValueError: 7 units", exit_code=3,
+                out_of_memory=units == 9,
+            ))  # fmt: skip
+        tell(ProcessStarted())
+        return self._trained(task, options, units, tell)
+
+    def _prepared(self, task):
+        plans = tuple(
+            PluginPlan(
+                name=one.name, settings=one.settings, asked=one.settings, math=self.math,
+                summary="", changes=(),
+            )
+            for one in task.job.plugins
+        )  # fmt: skip
+        return make_prepared(plugins=plans, metrics=("val_accuracy",))
+
+    def _trained(self, task, options: dict, units: int, tell) -> ProcessOutcome:
+        begun, values, ends = self.now, [], []
+        off = abs(math.log10(options.get("learning_rate", 0.001)) + 2)
+        for epoch in range(EPOCHS):
+            # runs differ a little
+            steps = sum(one.settings.get("steps", 0) for one in task.job.plugins)
+            self.now += 100.0 if units == 11 else 1 + units / 64 + len(self.runs) % 5 / 500
+            self.now += steps / 4
+            values.append((0.95 - 0.15 * off) * (1 - 0.5 ** (epoch + 1)))
+            ends.append(self.now - begun)
+            tell(EpochDone(epoch, {"val_accuracy": values[-1]}))
+            if self.deadline() is not None:
+                return ProcessOutcome(
+                    message=None, cause=self.deadline(), seconds=ends[-1], output_path=None,
+                    output_tail="",
+                )  # fmt: skip
+        fit = make_outcome(
+            wall_seconds=ends[-1], epochs=EPOCHS, planned_epochs=EPOCHS,
+            epoch_end_seconds=tuple(ends), epoch_begin_seconds=(0.0, *ends[:-1]),
+            history={"val_accuracy": tuple(values)},
+        )  # fmt: skip
+        return _answered(RunReport(wall_seconds=ends[-1], fits=(fit,)), ends[-1])
+
+
+def make_runner(
+    trainings: SimulatedTrainings, folder: Path, options: dict, objective="quality", aside=True
+) -> SettingsRunner:
+    """A runner over these ranges of the workload's options."""
+    recipe = Recipe(
+        name="r", workload=WorkloadSpec(
+            factory="train.py:build", epochs=EPOCHS, options={"learning_rate": 0.001, "units": 32}
+        ),
+        measure=MeasureSpec(target=TargetSpec(metric="val_accuracy", at_least=0.74)),
+        tune=TuneSpec(objective=objective, options=options, trials=10), path=folder / "recipe.toml",
+    )  # fmt: skip
+    request = Request(
+        recipe=recipe, plugins=(), machine=make_machine(), folder=folder / "search", environment={}
+    )
+    return SettingsRunner(
+        request=request, runner=trainings, aside=aside, now=lambda: trainings.now,
+        judged=Judged(objective=objective, metric="val_accuracy", sign=1.0), stack=(),
+        deadline=trainings.deadline, space=tunables(recipe, (), (), {}),
+    )  # fmt: skip
+
+
+def make_value_search(
+    trainings: SimulatedTrainings, folder: Path, options: dict, *, objective="quality",
+    planned=12, pruner="none", sampler="tpe", journal: Journal | None = None, budget=1e6,
+    observer=lambda event: None,
+) -> ValueSearch:  # fmt: skip
+    """A search of these ranges."""
+    runner = make_runner(trainings, folder, options, objective)
+    if journal is None:
+        journal = Journal.begin(folder / "search", "here", {"CPU": "one"})
+    return ValueSearch(
+        runner=runner, study=Study(runner.space, sampler=sampler, pruner=pruner, seed=3),
+        journal=journal, elapsed=lambda: trainings.now, budget=budget, planned=planned, seed=3,
+        observer=observer,
+    )  # fmt: skip
+
+
+def _answered(message, seconds=1.0) -> ProcessOutcome:
+    return ProcessOutcome(
+        message=message, cause=None, seconds=seconds, output_path=None, output_tail=""
+    )

@@ -1,0 +1,68 @@
+"""What `tfopt tune` refuses to search settings for, before anything runs."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tfopt_core.app.tune import objective_of
+from tfopt_core.errors import InputError, RecipeError
+from tfopt_core.recipe import read_recipe
+from tfopt_core.tuning.study import check_optuna
+
+FACTORY, SCRIPT = 'factory = "train.py:build"', 'script = "train.py"'
+TARGET = '[measure]\ntarget = { metric = "val_accuracy", at_least = 0.9 }\n'
+RATES = "options = { rate = { low = 1e-4, high = 1e-2 } }"
+
+
+def request_of(tmp_path, workload, tune, measure=""):
+    path = tmp_path / "recipe.toml"
+    path.write_text(f"[workload]\n{workload}\n{measure}[tune]\n{tune}\n")
+    reading = read_recipe(path)
+    return SimpleNamespace(recipe=reading.require(), reading=reading)
+
+
+@pytest.mark.parametrize(
+    ("workload", "tune", "path", "mend"),
+    [
+        (FACTORY, RATES, "tune.options", 'objective = "time-to-target"'),
+        (FACTORY, f'objective = "memory"\n{RATES}', "tune.options", 'or objective = "quality"'),
+        (FACTORY, 'pruner = "median"', "tune.pruner", "remove it"),
+        (SCRIPT, f'objective = "quality"\n{RATES}', "tune.options", "write a factory"),
+        (SCRIPT, 'objective = "quality"', "tune.objective", "write a factory"),
+        (FACTORY, 'objective = "time-to-target"', "tune.objective", "target = {"),
+        (FACTORY, 'objective = "quality"\noptions = { batch_size = [0, 8] }',
+         "tune.options.batch_size", "[32, 64, 128]"),
+        (FACTORY, 'objective = "quality"\noptions = { batch_size = { low = 1.5, high = 8 } }',
+         "tune.options.batch_size", "[32, 64, 128]"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_searched_is_an_error_at_its_key_with_the_mend(
+    workload, tune, path, mend, tmp_path
+):
+    with pytest.raises(RecipeError) as caught:
+        objective_of(request_of(tmp_path, workload, tune))
+    [problem] = caught.value.problems
+    assert problem.path == path
+    assert mend in problem.mend
+
+
+@pytest.mark.parametrize(
+    ("tune", "objective"),
+    [
+        ("trials = 3", "time"),
+        ('pruner = "none"', "time"),
+        (f'objective = "quality"\n{RATES}', "quality"),
+        (f'objective = "time-to-target"\n{RATES}', "time-to-target"),
+    ],
+)
+def test_what_can_be_searched_is_accepted(tune, objective, tmp_path):
+    assert objective_of(request_of(tmp_path, FACTORY, tune, TARGET)) == objective
+
+
+def test_without_optuna_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(InputError, match=r"pip install 'tfopt\[tune\]'"):
+        check_optuna()

@@ -1,0 +1,285 @@
+"""The search of options against simulated trainings: what it finds, lists, keeps and proves."""
+
+from __future__ import annotations
+
+import pytest
+from support.simulated_search import plugin
+from support.simulated_settings import (
+    EPOCHS,
+    RATES,
+    SimulatedTrainings,
+    make_runner,
+    make_value_search,
+)
+
+from tfopt_core.errors import TfoptError
+from tfopt_core.hooks.installed.discovery import find, registrations
+from tfopt_core.hooks.installed.inspection import describe_plugin
+from tfopt_core.records.settings_search import SettingsOutcome
+from tfopt_core.tuning.journal import Journal, read_searches
+from tfopt_core.tuning.progress import SettingsTrialEnded
+from tfopt_core.tuning.settings_proof import pairs_within, prove
+from tfopt_core.tuning.study import Study
+from tfopt_core.tuning.tunables import tunables
+
+pytest.importorskip("optuna", reason="the tune extra is not installed")
+
+
+@pytest.mark.parametrize("objective", ["quality", "time-to-target"])
+def test_a_better_learning_rate_is_found_and_reads_only_the_part_set_aside(objective, tmp_path):
+    trainings = SimulatedTrainings()
+    search = make_value_search(
+        trainings, tmp_path, {"learning_rate": RATES}, objective=objective, planned=15
+    )
+    search.go()
+    assert 0.002 < search.best["options.learning_rate"] < 0.05
+    assert all(aside for _, aside, _ in trainings.runs)
+    values = [one.values for one in search.trials if one.values]
+    assert len(values) == 15
+    # the untuned values are tried first
+    assert values[0] == {"options.learning_rate": 0.001}
+
+
+def test_for_quality_all_have_the_time_of_the_untuned_training(tmp_path):
+    trainings = SimulatedTrainings()
+    # four times the units take longer, and the learning rate is the same
+    search = make_value_search(trainings, tmp_path, {"units": [32, 128]}, planned=4)
+    search.go()
+    untuned, *others = search.trials
+    assert untuned.values == {}
+    [slow] = [one for one in others if one.values["options.units"] == 128]
+    assert slow.outcome is SettingsOutcome.MEASURED
+    assert len(slow.epochs) < EPOCHS
+    assert slow.figure < untuned.figure
+    assert search.best == {}
+
+
+def test_a_training_that_ends_no_epoch_in_time_or_misses_the_target_is_no_winner(tmp_path):
+    search = make_value_search(SimulatedTrainings(), tmp_path / "a", {"units": [32, 11]}, planned=4)
+    search.go()
+    [late] = [one for one in search.trials if one.values.get("options.units") == 11]
+    assert late.outcome is SettingsOutcome.MISSED
+    assert "no epoch ended" in late.reason
+    missing = make_value_search(
+        SimulatedTrainings(), tmp_path / "b", {"learning_rate": [0.001, 1.0]},
+        objective="time-to-target", planned=4,
+    )  # fmt: skip
+    missing.go()
+    [missed] = [one for one in missing.trials if one.values == {"options.learning_rate": 1.0}]
+    assert missed.outcome is SettingsOutcome.MISSED
+    assert missed.reason == "it never reached the target"
+    assert missing.best == {}
+
+
+def test_a_pair_has_one_seed_and_the_ratio_is_that_of_the_untuned_to_its_own(tmp_path):
+    trainings = SimulatedTrainings()
+    search = make_value_search(
+        trainings, tmp_path, {"learning_rate": [0.001, 0.01]}, objective="time-to-target"
+    )
+    search.go()
+    seeds = [seed for _, _, seed in trainings.runs]
+    assert seeds[::2] == seeds[1::2]
+    [better] = [one for one in search.trials if one.values["options.learning_rate"] == 0.01]
+    # by the simulation: the target after 4 epochs without, 3 with
+    assert better.figure == pytest.approx(4 / 3, rel=0.02)
+
+
+@pytest.mark.parametrize("pruner", ["median", "successive-halving", "hyperband"])
+def test_a_training_that_learns_worse_is_ended_early(pruner, tmp_path):
+    search = make_value_search(
+        SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, pruner=pruner, planned=16,
+        sampler="random",
+    )  # fmt: skip
+    search.go()
+    pruned = [one for one in search.trials if one.outcome is SettingsOutcome.PRUNED]
+    assert pruned
+    assert all(1 <= len(one.epochs) < EPOCHS and one.figure is None for one in pruned)
+    assert all("worse than others" in one.reason for one in pruned)
+    assert search.best
+
+
+def test_without_a_pruner_every_training_ends(tmp_path):
+    search = make_value_search(SimulatedTrainings(), tmp_path, {"learning_rate": RATES})
+    search.go()
+    assert {one.outcome for one in search.trials} == {SettingsOutcome.MEASURED}
+
+
+@pytest.mark.parametrize(
+    ("units", "outcome"), [(7, SettingsOutcome.FAILED), (9, SettingsOutcome.OUT_OF_MEMORY)]
+)
+def test_a_failure_is_a_row_with_its_reason_and_the_search_goes_on(units, outcome, tmp_path):
+    ended = []
+    search = make_value_search(
+        SimulatedTrainings(), tmp_path, {"units": [units, 16, 32]}, observer=ended.append
+    )
+    search.go()
+    [failed] = [one for one in search.trials if one.outcome is outcome]
+    assert failed.values == {"options.units": units}
+    assert failed.reason == "raised ValueError: 7 units"
+    tried = {one.values.get("options.units") for one in search.trials}
+    assert tried == {None, units, 16, 32}
+    lines = [one for one in ended if isinstance(one, SettingsTrialEnded)]
+    assert [one.number for one in lines] == [1, 2, 3]
+
+
+def test_few_values_are_tried_once_each(tmp_path):
+    trainings = SimulatedTrainings()
+    search = make_value_search(trainings, tmp_path, {"units": [16, 32]}, planned=50)
+    search.go()
+    assert len(search.trials) == 3
+    assert "not tried" in search.why_ended
+
+
+def test_what_earns_nothing_is_put_back(tmp_path):
+    # by the simulation, units do nothing but make steps slower
+    search = make_value_search(
+        SimulatedTrainings(), tmp_path, {"learning_rate": RATES, "units": [40, 48]}, planned=15
+    )
+    search.go()
+    by_key = {one.key: one for one in search.earned}
+    assert by_key["options.learning_rate"].stays
+    assert by_key["options.learning_rate"].untuned == 0.001
+    assert by_key["options.learning_rate"].figure > 0
+    assert not by_key["options.units"].stays
+    assert set(search.best) == {"options.learning_rate"}
+    # after a stop they are not asked again
+    [record] = read_searches(tmp_path)
+    trainings = SimulatedTrainings()
+    again = make_value_search(
+        trainings, tmp_path, {"learning_rate": RATES, "units": [40, 48]}, planned=15,
+        journal=Journal.resume(tmp_path / "search", record),
+    )  # fmt: skip
+    again.go()
+    assert trainings.runs == []
+    assert (again.best, again.earned) == (search.best, search.earned)
+
+
+def test_ctrl_c_keeps_the_best_and_a_resume_makes_the_rest(tmp_path):
+    options = {"learning_rate": RATES}
+    stopped = make_value_search(SimulatedTrainings(interrupt_at=8), tmp_path, options)
+    stopped.go()
+    assert stopped.interrupted
+    assert "--resume" in stopped.why_ended
+    assert stopped.best
+    [record] = read_searches(tmp_path)
+    assert list(record.settings) == stopped.trials
+    trainings = SimulatedTrainings()
+    journal = Journal.resume(tmp_path / "search", record)
+    resumed = make_value_search(trainings, tmp_path, options, journal=journal)
+    resumed.go()
+    assert resumed.trials[: len(stopped.trials)] == stopped.trials
+    assert len(trainings.runs) == 12 - 7
+    assert not resumed.interrupted
+
+
+def test_a_second_search_begins_from_the_first_and_makes_its_own_trials(tmp_path):
+    options = {"learning_rate": RATES, "units": [16, 7]}
+    make_value_search(SimulatedTrainings(), tmp_path, options, planned=6).go()
+    [record] = read_searches(tmp_path)
+    journal = Journal.begin(tmp_path / "second", "here", {"CPU": "one"}, (record,))
+    second = make_value_search(SimulatedTrainings(), tmp_path, options, journal=journal, planned=3)
+    second.go()
+    kept = [one for one in second.trials if one.kept_from]
+    assert {one.kept_from for one in kept} == {record.id}
+    # what failed may have been the machine's doing
+    assert all(one.outcome is SettingsOutcome.MEASURED for one in kept)
+    assert len([one for one in second.trials if not one.kept_from]) == 3
+    assert list(journal.begun_from) == [record.id]
+
+
+def test_the_budget_ends_it_and_says_so(tmp_path):
+    search = make_value_search(
+        SimulatedTrainings(), tmp_path, {"learning_rate": RATES}, budget=60.0
+    )
+    search.go()
+    assert len(search.trials) < 12
+    assert "--budget" in search.why_ended
+
+
+def settings_of_a_plugin(trainings, folder):
+    """A search by time over the parts of a batch, which stands at 4."""
+    search = make_value_search(trainings, folder, {}, objective="time")
+    runner = search.runner
+    info = describe_plugin(
+        "gradient-accumulation", find("gradient-accumulation", registrations()).load()
+    )
+    runner.stack = (plugin("gradient-accumulation", steps=4),)
+    runner.space = tunables(runner.request.recipe, runner.stack, (info,), {})
+    search.study = Study(runner.space, sampler="tpe", pruner="none", seed=3)
+    return search
+
+
+def test_by_time_the_settings_of_a_plugin_are_searched_on_all_of_the_data(tmp_path):
+    trainings = SimulatedTrainings()
+    search = settings_of_a_plugin(trainings, tmp_path)
+    search.runner.aside = False
+    search.go()
+    [key] = [one.key for one in search.runner.space]
+    by_steps = {one.values[key]: one.figure for one in search.trials}
+    assert by_steps[2] > by_steps[4] > by_steps[8]
+    assert search.best == {key: 2}
+    assert not any(aside for _, aside, _ in trainings.runs)
+
+
+def test_by_time_a_plugin_that_changes_the_training_is_refused(tmp_path):
+    trainings = SimulatedTrainings(math="changes")
+    search = settings_of_a_plugin(trainings, tmp_path)
+    with pytest.raises(TfoptError, match=r"changes the training, which .time. may not"):
+        search.go()
+    assert trainings.runs == []
+
+
+# The proof
+
+
+@pytest.mark.parametrize("objective", ["quality", "time-to-target"])
+def test_fresh_pairs_confirm_a_gain_on_the_validation_data(objective, tmp_path):
+    trainings = SimulatedTrainings()
+    options = {"learning_rate": RATES}
+    runner = make_runner(trainings, tmp_path, options, objective, aside=False)
+    proof = prove(runner, {"options.learning_rate": 0.01}, baseline=(), pairs=5, seed=1)
+    assert proof.confirmed
+    assert len(proof.pairs) == 5
+    assert proof.low <= proof.figure <= proof.high
+    assert "95% interval" in proof.statement
+    assert not any(aside for _, aside, _ in trainings.runs)
+    assert {options["learning_rate"] for options, _, _ in trainings.runs} == {0.001, 0.01}
+
+
+@pytest.mark.parametrize("objective", ["quality", "time-to-target"])
+def test_fresh_pairs_do_not_confirm_what_is_no_better(objective, tmp_path):
+    options = {"learning_rate": RATES}
+    runner = make_runner(SimulatedTrainings(), tmp_path, options, objective, aside=False)
+    proof = prove(runner, {"options.learning_rate": 0.0009}, baseline=(), pairs=4, seed=1)
+    assert not proof.confirmed
+    assert len(proof.pairs) == 4
+
+
+def test_a_training_that_ends_no_epoch_in_time_counts_as_the_worst_of_its_pair(tmp_path):
+    runner = make_runner(SimulatedTrainings(), tmp_path, {"units": [11, 32]}, aside=False)
+    proof = prove(runner, {"options.units": 11}, baseline=(), pairs=4, seed=1)
+    assert not proof.confirmed
+    assert proof.figure < 0
+    assert "worse" in proof.statement
+    assert not any(one.failure for one in proof.pairs)
+
+
+def test_a_training_that_fails_voids_the_proof(tmp_path):
+    runner = make_runner(SimulatedTrainings(), tmp_path, {"units": [7, 32]}, aside=False)
+    proof = prove(runner, {"options.units": 7}, baseline=(), pairs=4, seed=1)
+    assert not proof.confirmed
+    assert proof.statement.startswith("void: 4 of 4 pairs failed: the tuned training failed")
+    assert all(one.failure for one in proof.pairs)
+
+
+def test_an_interrupted_proof_confirms_nothing(tmp_path):
+    trainings = SimulatedTrainings(interrupt_at=5)
+    runner = make_runner(trainings, tmp_path, {"learning_rate": RATES}, aside=False)
+    proof = prove(runner, {"options.learning_rate": 0.01}, baseline=(), pairs=4, seed=1)
+    assert proof.interrupted
+    assert not proof.confirmed
+    assert len(proof.pairs) == 2
+
+
+def test_pairs_are_as_many_as_the_time_holds():
+    assert [pairs_within(seconds, 10.0) for seconds in (5.0, 75.0, 900.0)] == [4, 7, 12]

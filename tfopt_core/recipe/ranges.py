@@ -1,0 +1,153 @@
+"""Ranges that a search draws values from, as recipes and plugins write them.
+
+`[32, 64, 128]` are choices, `{ low = 1e-4, high = 1e-2, log = true }` are the numbers between two
+ends, whole ones if both ends are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import did_you_mean
+from tfopt_core.recipe import checks
+from tfopt_core.recipe.checks import Fault, Invalid, expected, show
+
+Value = bool | int | float | str
+
+RANGE_KEYS = ("low", "high", "log", "step")
+_EXAMPLES = "write { low = 1e-4, high = 1e-2, log = true } or choices such as [32, 64, 128]"
+
+
+@attrs.frozen
+class Choices:
+    """Some values of one kind, at least two."""
+
+    values: tuple[Value, ...]
+
+    def holds(self, value: object) -> bool:
+        """Return whether a value is one of the choices."""
+        return any(value == one and type(value) is type(one) for one in self.values)
+
+
+@attrs.frozen
+class Between:
+    """The numbers from `low` to `high`, both included: on a log scale, or each `step` from low."""
+
+    low: int | float
+    high: int | float
+    log: bool = False
+    step: int | float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole ones."""
+        return all(isinstance(one, int) for one in (self.low, self.high, self.step or 1))
+
+    def holds(self, value: object) -> bool:
+        """Return whether a value is one of the numbers."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if not self.low <= value <= self.high or (self.whole and not isinstance(value, int)):
+            return False
+        if self.step is None:
+            return True
+        steps = (value - self.low) / self.step
+        return abs(steps - round(steps)) < 1e-9 * max(1.0, abs(steps))
+
+
+SearchRange = Choices | Between
+
+
+def search_range(value: object) -> SearchRange:
+    """Return the range that an array or a table of TOML means.
+
+    :raises Invalid: with all of its faults.
+    """
+    if isinstance(value, list | tuple):
+        faults = tuple(_faults_of_choices(value))
+    elif isinstance(value, Mapping):
+        faults = tuple(_faults_of_ends(value))
+    else:
+        raise expected("an array of choices or a table with low and high", value, _EXAMPLES)
+    if faults:
+        raise Invalid(*faults)
+    return Between(**value) if isinstance(value, Mapping) else Choices(tuple(value))
+
+
+def search_ranges(value: object) -> dict[str, Any]:
+    """Return a table of ranges as it is given, once each of them means something.
+
+    :raises Invalid: with all faults, each at its range.
+    """
+    if not isinstance(value, Mapping):
+        raise expected("a table", value)
+    faults = []
+    for key, one in value.items():
+        try:
+            search_range(one)
+        except Invalid as invalid:
+            faults += [attrs.evolve(fault, at=(key, *fault.at)) for fault in invalid.faults]
+    if faults:
+        raise Invalid(*faults)
+    return dict(value)
+
+
+def _faults_of_choices(values: list[Any] | tuple[Any, ...]) -> Iterator[Fault]:
+    if unfit := tuple(checks.unfit_values(values)):
+        yield from unfit
+        return
+    kinds = set()
+    for index, one in enumerate(values):
+        if not isinstance(one, bool | int | float | str):
+            message = f"expected a number, a string or a boolean, got {show(one)}"
+            yield Fault(message, at=(index,))
+        else:
+            kinds.add(type(one) if isinstance(one, bool | str) else float)
+    if len(kinds) > 1:
+        yield Fault("the choices are of several kinds", "give numbers, strings or booleans alone")
+    elif any(one in values[:index] for index, one in enumerate(values)):
+        yield Fault("a choice stands twice", "name each once")
+    elif len(values) < 2:
+        what = "an empty range" if not values else "one choice"
+        yield Fault(f"{what} leaves nothing to search", "give two choices at least")
+
+
+def _faults_of_ends(table: Mapping[str, Any]) -> Iterator[Fault]:
+    for key in table:
+        if key not in RANGE_KEYS:
+            hint = did_you_mean(key, RANGE_KEYS) or f"a range has {', '.join(RANGE_KEYS)}"
+            yield Fault("unknown key", hint, at=(key,))
+    for key in ("low", "high"):
+        if key not in table:
+            yield Fault(f'"{key}" is missing', _EXAMPLES)
+    numbers = {}
+    for key in ("low", "high", "step"):
+        if key in table:
+            try:
+                checks.number(table[key])
+                numbers[key] = table[key]
+            except Invalid as invalid:
+                yield from (attrs.evolve(fault, at=(key,)) for fault in invalid.faults)
+    log = table.get("log", False)
+    if not isinstance(log, bool):
+        yield Fault(f"expected a boolean (true or false), got {show(log)}", at=("log",))
+        log = False
+    if not {"low", "high"} <= numbers.keys():
+        return
+    low, high, step = numbers["low"], numbers["high"], numbers.get("step")
+    if low >= high:
+        yield Fault(f"low ({low}) is not below high ({high})", "give the smaller number as low")
+    if log and low <= 0:
+        yield Fault(f"a log scale begins above 0, and low is {low}", "raise low, or remove log")
+    if step is None:
+        return
+    if log:
+        yield Fault("a log scale has no step", "remove step or log", at=("step",))
+    elif step <= 0 or (low < high and step > high - low):
+        yield Fault(
+            f"a step of {step} makes no second value from {low} to {high}",
+            "give a step above 0 that is no larger than the range", at=("step",),
+        )  # fmt: skip

@@ -1,0 +1,176 @@
+"""Prove the best values by fresh pairs: new seeds, whole trainings, data that no search read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from tfopt_core.errors import TfoptError
+from tfopt_core.measurement.schedule import Schedule, baseline_and_full
+from tfopt_core.records.settings_search import ProofPair, SettingsProof, Values
+from tfopt_core.records.variants import BASELINE
+from tfopt_core.records.verdict import Verdict
+from tfopt_core.statistics.figures import compared_seconds
+from tfopt_core.statistics.intervals import (
+    FIXED_LEVEL,
+    MINIMUM_PAIRS,
+    SUSPICIOUS_DEVIATION,
+    log_ratios,
+    speedup_interval,
+    t_interval,
+)
+from tfopt_core.statistics.judgement import Judgement, verdict_on_interval
+from tfopt_core.statistics.pairs import Pair
+from tfopt_core.trials.request import Request
+from tfopt_core.tuning.settings_runs import SettingsRunner, TrialTraining
+from tfopt_core.tuning.stacks import Stack
+from tfopt_core.tuning.trial_runs import NoFigure
+
+MOST_PAIRS = 12
+# A training that fails now and then is no better one, however good it is else.
+MOST_FAILURES = 1
+_SHOWN = {
+    Verdict.FASTER: "reached sooner", Verdict.SLOWER: "reached later",
+    Verdict.NO_DIFFERENCE: "no measurable difference", Verdict.INCONCLUSIVE: "inconclusive",
+}  # fmt: skip
+
+
+def pairs_within(seconds: float, pair_seconds: float) -> int:
+    """Return how many pairs to make: what the time holds, between 4 and 12. Fixed beforehand."""
+    return min(MOST_PAIRS, max(MINIMUM_PAIRS, int(seconds // max(pair_seconds, 0.001))))
+
+
+def prove(
+    runner: SettingsRunner, values: Values, *, baseline: Stack, pairs: int, seed: int,
+    on_pair: Callable[[int], None] = lambda pair: None,
+) -> SettingsProof:  # fmt: skip
+    """Make fresh pairs of the untuned and the tuned training. Return what they show.
+
+    Ctrl-C ends it: the pairs so far are kept, and nothing is confirmed.
+
+    :param runner: that reads quality on the validation data.
+    :param baseline: the stack of the untuned training.
+    """
+    begun, made = runner.now(), list[tuple[TrialTraining, TrialTraining]]()
+    samples: list[ProofPair] = []
+    try:
+        sides = (runner.prepared({}, baseline), runner.prepared(values))
+        for number in range(pairs):
+            sample, trained = _pair(runner, sides, Schedule(seed), number)
+            samples.append(sample)
+            if trained is not None:
+                made.append(trained)
+            on_pair(number + 1)
+    except (NoFigure, TfoptError) as error:
+        proof = _void(f"a training cannot be built: {error}")
+    except KeyboardInterrupt:
+        interrupted = _void(f"interrupted after {len(samples)} of {pairs} pairs")
+        proof = attrs.evolve(interrupted, interrupted=True)
+    else:
+        proof = _judged(runner, made, samples)
+        if proof.figure is not None and len(made) < len(samples):
+            failure = next(one.failure for one in samples if one.failure)
+            proof = attrs.evolve(proof, statement=f"{proof.statement}; in one more, {failure}")
+    return attrs.evolve(proof, pairs=tuple(samples), seconds=runner.now() - begun)
+
+
+def _pair(
+    runner: SettingsRunner, sides: tuple[Request, Request], schedule: Schedule, number: int
+) -> tuple[ProofPair, tuple[TrialTraining, TrialTraining] | None]:
+    """Return the figures of a pair, and its trainings if both ended well."""
+    turns = schedule.turns(number, baseline_and_full(sides[1].plugins))
+    trained: list[TrialTraining | None] = [None, None]
+    failure = ""
+    for turn in turns:
+        side = int(turn.variant.name != BASELINE)
+        try:
+            trained[side] = runner.train(sides[side], turn.seed, place=number)
+        except NoFigure as error:
+            name = ("untuned", "tuned")[side]
+            failure = f"the {name} training failed: {error}"
+    untuned, tuned = trained
+    if untuned is None or tuned is None:
+        return ProofPair(seed=turns[0].seed, untuned=None, tuned=None, failure=failure), None
+    if runner.judged.objective != "quality":
+        seconds = [one.run.fit.seconds_to_target for one in (untuned, tuned)]
+        sample = ProofPair(seed=turns[0].seed, untuned=seconds[0], tuned=seconds[1])
+        return sample, (untuned, tuned)
+    try:
+        figures = untuned.within(math.inf), _in_time(untuned, tuned, runner.judged.sign)
+    except NoFigure as error:
+        failure = f"no figure of quality: {error}"
+        return ProofPair(seed=turns[0].seed, untuned=None, tuned=None, failure=failure), None
+    sample = ProofPair(seed=turns[0].seed, untuned=figures[0], tuned=figures[1])
+    return sample, (untuned, tuned)
+
+
+def _in_time(untuned: TrialTraining, tuned: TrialTraining, sign: float) -> float:
+    """Return the metric of the tuned training in the time of the untuned one.
+
+    One that ended no epoch by then counts with the worst metric of the pair: to leave it out would
+    be to its favor.
+    """
+    if tuned.epochs[0][0] > untuned.seconds:
+        return min((one.worst(sign) for one in (untuned, tuned)), key=lambda one: sign * one)
+    return tuned.within(untuned.seconds)
+
+
+def _judged(
+    runner: SettingsRunner,
+    made: Sequence[tuple[TrialTraining, TrialTraining]],
+    samples: Sequence[ProofPair],
+) -> SettingsProof:
+    failures = [one.failure for one in samples if one.failure]
+    if len(failures) > MOST_FAILURES or len(made) < MINIMUM_PAIRS:
+        return _void(f"{len(failures)} of {len(samples)} pairs failed: {failures[0]}")
+    if runner.judged.objective == "quality":
+        return _of_quality(runner, [one for one in samples if not one.failure])
+    pairs = [Pair(untuned.run, tuned.run) for untuned, tuned in made]
+    target = runner.request.recipe.measure.target
+    judgement = Judgement(
+        metric=runner.judged.metric, direction="max", tolerance=None, examples=None,
+        math="changes", target=target, sequential=False, objective="time-to-target",
+    )  # fmt: skip
+    figures = compared_seconds(pairs, judgement)
+    if isinstance(figures, str):
+        return _void(figures.removeprefix("void: "))
+    interval = t_interval(log_ratios(*figures), FIXED_LEVEL)
+    if interval.deviation < SUSPICIOUS_DEVIATION:
+        return _void("suspiciously identical timings")
+    ratio, low, high = speedup_interval(interval)
+    verdict = verdict_on_interval(low, high, len(pairs))
+    ends = f"{ratio:.2f}x (95% interval {low:.2f} to {high:.2f}, {len(pairs)} pairs)"
+    return SettingsProof(
+        confirmed=verdict is Verdict.FASTER, pairs=(), figure=ratio, low=low, high=high,
+        confidence=interval.confidence,
+        statement=f"the target in {runner.judged.metric}: {_SHOWN[verdict]}, {ends}",
+    )  # fmt: skip
+
+
+def _of_quality(runner: SettingsRunner, samples: Sequence[ProofPair]) -> SettingsProof:
+    known = [
+        (one.untuned, one.tuned)
+        for one in samples
+        if one.untuned is not None and one.tuned is not None
+    ]
+    differences = [runner.judged.sign * (tuned - untuned) for untuned, tuned in known]
+    interval = t_interval(differences, FIXED_LEVEL)
+    before, after = (math.fsum(side) / len(known) for side in zip(*known, strict=True))
+    shown = "no difference is shown"
+    if interval.excludes_no_difference:
+        shown = "better" if interval.low > 0 else "worse"
+    return SettingsProof(
+        confirmed=interval.low > 0, pairs=(), figure=interval.mean, low=interval.low,
+        high=interval.high, confidence=interval.confidence,
+        statement=(
+            f"{runner.judged.metric} in the untuned training's time: {shown}, {after:.4g} against "
+            f"{before:.4g}, a difference of {interval.mean:+.4g} (95% interval {interval.low:+.4g} "
+            f"to {interval.high:+.4g}, {len(known)} pairs; above 0 is better)"
+        ),
+    )  # fmt: skip
+
+
+def _void(why: str) -> SettingsProof:
+    return SettingsProof(confirmed=False, statement=f"void: {why}", pairs=())

@@ -1,0 +1,229 @@
+"""Search values of settings and options: trials by Optuna, then what each value earned."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import TfoptError
+from tfopt_core.records.settings_search import (
+    EarnedValue,
+    SettingsOutcome,
+    SettingsTrial,
+    Values,
+)
+from tfopt_core.tuning.contrast import LEAST_RATIO
+from tfopt_core.tuning.journal import Journal, place_of
+from tfopt_core.tuning.progress import SearchObserver, SearchPhase, SettingsTrialEnded
+from tfopt_core.tuning.settings_runs import SettingsRunner
+from tfopt_core.tuning.study import Asked, Study
+from tfopt_core.tuning.trial_runs import NoFigure, decision_of
+from tfopt_core.tuning.tunables import changed
+
+# The parts of the whole budget after which no trial of settings begins, and no pair that asks what
+# a value earned; the rest is for the fresh pairs.
+TRIALS_SHARE, EARNED_SHARE = 0.6, 0.7
+# Pairs of the best values with and without one of them.
+EARNED_PAIRS = 2
+# A sampler that proposes what was tried so many times in a row has nothing new.
+MOST_REPEATS = 20
+
+
+@attrs.define(kw_only=True, eq=False)
+class ValueSearch:
+    """The search of settings of one command. After `go`, `best` are the values that it found.
+
+    :param study: proposes values and prunes.
+    :param elapsed: returns the seconds that the whole search has taken.
+    :param planned: how many trials to make at most, those before a resume among them.
+    """
+
+    runner: SettingsRunner
+    study: Study
+    journal: Journal
+    elapsed: Callable[[], float]
+    budget: float
+    planned: int
+    seed: int
+    observer: SearchObserver = lambda event: None
+    trials: list[SettingsTrial] = attrs.field(factory=list)
+    earned: list[EarnedValue] = attrs.field(factory=list)
+    best: dict[str, Any] = attrs.field(factory=dict)
+    allowed: float | None = None
+    interrupted: bool = False
+    why_ended: str = ""
+    _place: str = ""
+
+    def go(self) -> None:
+        """Search until all trials are made, the budget's part is used up, or Ctrl-C.
+
+        :raises TfoptError: if the untuned training fails.
+        """
+        runner = self.runner
+        # trials of another metric or another untuned value compare with none of these
+        self._place = place_of(
+            runner.stack, runner.judged.metric, [one.untuned for one in runner.space]
+        )
+        try:
+            self._try()
+            self._ask_what_each_earned()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.why_ended = "interrupted; --resume goes on with the search"
+            self.best = self.best or self._best_values()
+
+    # Trials
+
+    def _try(self) -> None:
+        kept = list(self.journal.settings(self._place))
+        made = sum(not one.kept_from for one in kept if one.values)
+        if self.runner.judged.objective == "quality":
+            self._know_the_time([one for one in kept if not one.values])
+        known: dict[str, SettingsTrial] = {}
+        for trial in kept:
+            if trial.values and self.study.add(trial):
+                known[_key(trial.values)] = trial
+                self.trials.append(trial)
+        if not known:
+            self.study.begin_with({one.key: one.untuned for one in self.runner.space})
+        untuned = None
+        repeats = 0
+        while made < self.planned:
+            self.why_ended = self._why_stop(TRIALS_SHARE)
+            if self.why_ended:
+                break
+            asked = self.study.ask()
+            before = known.get(_key(asked.values))
+            if before is not None:
+                self.study.tell(asked, before)
+                repeats += 1
+                if repeats >= MOST_REPEATS:
+                    self.why_ended = "the sampler proposes no values that were not tried"
+                    break
+                continue
+            repeats = 0
+            untuned = untuned or self._untuned_request()
+            trial = self._made(asked, untuned)
+            self.study.tell(asked, trial)
+            known[_key(trial.values)] = trial
+            made += 1
+            left = max(0.0, TRIALS_SHARE * self.budget - self.elapsed())
+            self.observer(
+                SettingsTrialEnded(
+                    trial=trial, number=made, planned=self.planned, seconds_left=left,
+                )
+            )  # fmt: skip
+        self.best = self._best_values()
+
+    def _know_the_time(self, kept: Sequence[SettingsTrial]) -> None:
+        """Train without any value, for the time and the quality of all trials."""
+        if kept:
+            trial = kept[0]
+        else:
+            self.observer(SearchPhase("training without any changed value", minor=True))
+            trial = attrs.evolve(self.runner.untuned(self._seed("untuned")), place=self._place)
+            self.journal.add_settings(trial)
+        self.trials.append(trial)
+        self.allowed = trial.allowed_seconds
+
+    def _untuned_request(self) -> Any:
+        try:
+            return self.runner.prepared({})
+        except NoFigure as error:
+            raise TfoptError(f"the training without any changed value fails: {error}") from None
+
+    def _made(self, asked: Asked, untuned: Any) -> SettingsTrial:
+        whole = self.runner.judged.trains_whole
+        trial = self.runner.attempt(
+            asked.values, self._seed(_key(asked.values)), untuned=untuned, allowed=self.allowed,
+            on_epoch=asked.report if whole else None,
+        )  # fmt: skip
+        trial = attrs.evolve(trial, place=self._place)
+        self.journal.add_settings(trial)
+        self.trials.append(trial)
+        return trial
+
+    def _best_values(self) -> dict[str, Any]:
+        """Return the changed values of the best trial, none if no trial is better than none."""
+        measured = [
+            one for one in self.trials
+            if one.values and one.outcome is SettingsOutcome.MEASURED and one.figure is not None
+        ]  # fmt: skip
+        if not measured:
+            return {}
+        best = max(measured, key=lambda one: one.figure or -math.inf)
+        untuned = next((one.figure for one in self.trials if not one.values), LEAST_RATIO)
+        assert best.figure is not None
+        if untuned is not None and best.figure <= untuned:
+            return {}
+        return changed(best.values, self.runner.space)
+
+    # What each earned
+
+    def _ask_what_each_earned(self) -> None:
+        """Put each value of the best trial back in turn; what is not missed stays untuned."""
+        untuned = {one.key: one.untuned for one in self.runner.space}
+        for key in list(self.best):
+            if len(self.best) < 2:
+                # of one value alone the fresh pairs decide
+                return
+            rest = {name: value for name, value in self.best.items() if name != key}
+            name = place_of(self.runner.stack, self._place, sorted(self.best.items()), key)
+            earned = self.journal.earned(name)
+            if earned is None:
+                why = self._why_stop(EARNED_SHARE)
+                if why:
+                    self.why_ended = self.why_ended or why
+                    return
+                self.observer(SearchPhase(f"what {key} earned", minor=True))
+                earned = self._contrast(key, untuned[key], rest)
+                self.journal.add_earned(name, earned)
+            self.earned.append(earned)
+            if not earned.stays:
+                self.best = rest
+
+    def _contrast(self, key: str, untuned: Any, rest: Values) -> EarnedValue:
+        begun, runner = self.elapsed(), self.runner
+        given = {"key": key, "value": self.best[key], "untuned": untuned}
+        gains: list[float] = []
+        try:
+            with_, without = runner.prepared(self.best), runner.prepared(rest)
+            for pair in range(EARNED_PAIRS):
+                seed = self._seed(f"{key} {pair}")
+                # ABBA
+                first, second = (with_, without) if pair % 2 else (without, with_)
+                runs = {
+                    id(one): runner.train(one, seed, place=2 * pair, allowed=self.allowed)
+                    for one in (first, second)
+                }
+                gains.append(runner.gain(runs[id(with_)], runs[id(without)], self.allowed))
+        except (NoFigure, TfoptError) as error:
+            reason = error.reason if isinstance(error, NoFigure) else decision_of(error).reason
+            return EarnedValue(
+                **given, stays=True, reason=f"could not be compared: {reason}",
+                seconds=self.elapsed() - begun,
+            )  # fmt: skip
+        mean = math.fsum(gains) / len(gains)
+        to_quality = runner.judged.objective == "quality"
+        words = f"{mean:+.3g} {runner.judged.metric}" if to_quality else f"{math.exp(mean):.2f}x"
+        why = f"{words} with it" if mean > 0 else f"{words} with it, which does not earn its place"
+        return EarnedValue(
+            **given, stays=mean > 0, reason=why, figure=mean if to_quality else math.exp(mean),
+            pairs=len(gains), seconds=self.elapsed() - begun,
+        )  # fmt: skip
+
+    def _why_stop(self, share: float) -> str:
+        if self.elapsed() < share * self.budget:
+            return ""
+        return "the search's part of the budget was used up; a larger --budget goes on"
+
+    def _seed(self, of: str) -> int:
+        return random.Random(f"{self.seed} {of}").randrange(1, 2**31)
+
+
+def _key(values: Mapping[str, Any]) -> str:
+    return place_of((), sorted(values.items()))

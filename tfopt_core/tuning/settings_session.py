@@ -1,0 +1,242 @@
+"""The search of settings of one `tfopt tune`: what is searched, by which metric, and its proof."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import InputError, RecipeError
+from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.recipe import TuneSpec
+from tfopt_core.recipe.model import (
+    DEFAULT_PRUNER,
+    DEFAULT_SAMPLER,
+    DEFAULT_TRIALS,
+    TuneObjective,
+)
+from tfopt_core.recipe.paths import join_path
+from tfopt_core.recipe.ranges import Between
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.settings_search import SettingsProof, SettingsSearch
+from tfopt_core.records.tuning import TuneResult
+from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.request import Request
+from tfopt_core.tuning.journal import Journal
+from tfopt_core.tuning.progress import SearchObserver, SearchPhase
+from tfopt_core.tuning.proof import LEAST_PROOF_SHARE, with_settings_proof
+from tfopt_core.tuning.settings_proof import pairs_within, prove
+from tfopt_core.tuning.settings_runs import Judged, SettingsRunner
+from tfopt_core.tuning.settings_search import ValueSearch
+from tfopt_core.tuning.stacks import Stack
+from tfopt_core.tuning.study import Study
+from tfopt_core.tuning.trial_runs import ProcessDeadline, stacked
+from tfopt_core.tuning.tunables import Tunable, tunables, with_options, with_values
+from tfopt_core.workers.spawn import Runner
+
+NOTHING = (
+    "no settings were searched: no plugin of the stack declares a range for a setting that the "
+    "recipe leaves open, and [tune.options] names no option"
+)
+NO_VALIDATION = (
+    'quality is read on validation data, and "{metric}" is a metric of the training data; give the '
+    'workload validation data, or name a metric: quality = {{ metric = "val_accuracy" }} in '
+    "[measure]"
+)
+
+NOT_CONFIRMED = "the fresh pairs do not confirm the values, and all are as they were"
+
+
+@attrs.define(kw_only=True, eq=False)
+class SettingsSession:
+    """Searches the settings of a stack and the options of its workload, and proves the best.
+
+    :param request: the request of the recipe without plugins.
+    :param stack: the stack as it stands untuned.
+    :param own: the settings of the plugins that the recipe names, which are not searched.
+    :param elapsed: returns the seconds that the whole search has taken.
+    """
+
+    request: Request
+    objective: TuneObjective
+    stack: Stack
+    own: Mapping[str, Mapping[str, Any]]
+    installed: tuple[PluginInfo, ...]
+    runner: Runner
+    deadline: ProcessDeadline
+    journal: Journal
+    elapsed: Callable[[], float]
+    budget: float
+    seed: int
+    observer: SearchObserver
+    now: Callable[[], float] = time.monotonic
+    space: tuple[Tunable, ...] = attrs.field(init=False)
+    interrupted: bool = False
+    why_ended: str = ""
+    _judged: Judged = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        recipe = self.request.recipe
+        self.space = tunables(recipe, self.stack, self.installed, self.own)
+        self._judged = Judged(objective=self.objective, metric="", sign=1.0)
+
+    def search(self) -> SettingsSearch:
+        """Search, and return what was found; a search that Ctrl-C ended is `interrupted`.
+
+        :raises InputError: if there is nothing to search by quality, or an option is unknown.
+        :raises TfoptError: if the untuned training fails.
+        """
+        spec = self.request.recipe.tune or TuneSpec()
+        found = SettingsSearch(
+            sampler=spec.sampler or DEFAULT_SAMPLER, pruner=spec.pruner or DEFAULT_PRUNER,
+            planned=spec.trials or DEFAULT_TRIALS,
+            ranges={one.key: one.written for one in self.space},
+            untuned={one.key: one.untuned for one in self.space if one.untuned is not None},
+        )  # fmt: skip
+        if not self.space:
+            if self.objective == "quality":
+                problem = self.request.reading.problem(
+                    "tune.objective", NOTHING, "add [tune.options]"
+                )
+                raise RecipeError([problem])
+            return attrs.evolve(found, statement=NOTHING)
+        begun = self.elapsed()
+        self.observer(SearchPhase(_in_words(self.space)))
+        try:
+            self._know_the_metric()
+        except KeyboardInterrupt:
+            self.interrupted, self.why_ended = True, "interrupted; --resume goes on with the search"
+            return found
+        values = ValueSearch(
+            runner=self._trainings(aside=self._judged.trains_whole),
+            study=Study(
+                self.space, sampler=found.sampler, pruner=found.pruner, seed=self.seed,
+                sign=self._judged.sign,
+            ),
+            journal=self.journal, elapsed=self.elapsed, budget=self.budget, planned=found.planned,
+            seed=self.seed, observer=self.observer,
+        )  # fmt: skip
+        values.go()
+        self.interrupted, self.why_ended = values.interrupted, values.why_ended
+        best = values.best
+        return attrs.evolve(
+            found, metric=self._judged.metric, trials=tuple(values.trials), best=best,
+            earned=tuple(values.earned), seconds=self.elapsed() - begun,
+            statement="" if best else "none of the values that were tried is better than those "
+            "that are there",
+        )  # fmt: skip
+
+    def searched(self, result: TuneResult) -> TuneResult:
+        """Return the result of the search of stacks with the best settings in it.
+
+        :raises: what `search` raises.
+        """
+        found = self.search()
+        return attrs.evolve(
+            result, settings=found, stack=with_values(self.stack, found.best, self.space),
+            search_seconds=self.elapsed(), begun_from=tuple(self.journal.begun_from),
+            interrupted=self.interrupted, why_ended=self.why_ended or result.why_ended,
+        )  # fmt: skip
+
+    def proved(self, result: TuneResult) -> TuneResult:
+        """Prove what `tfopt apply` cannot measure: changed options, and what quality has found.
+
+        Where the fresh pairs do not confirm them, the values are as before.
+        """
+        found = result.settings
+        assert found is not None
+        by_quality = self.objective == "quality"
+        if result.interrupted:
+            return result
+        if by_quality and not found.best:
+            return attrs.evolve(result, statement=f"nothing helps here: {found.statement}")
+        if not by_quality and not found.options:
+            return result
+        left = self.budget - self.elapsed()
+        proof = self.prove(found, max(left, LEAST_PROOF_SHARE * self.budget))
+        result = with_settings_proof(result, proof)
+        if proof.confirmed or proof.interrupted or by_quality:
+            return result
+        reverted = attrs.evolve(found, proof=proof, best={}, statement=NOT_CONFIRMED)
+        return attrs.evolve(result, stack=self.stack, settings=reverted)
+
+    def prove(self, found: SettingsSearch, seconds: float) -> SettingsProof:
+        """Make fresh pairs of the recipe as it is against the best values with their stack.
+
+        :param seconds: what the pairs may take; four are made in any case.
+        """
+        runner = self._trainings(aside=False, limited=False)
+        known = [one.run_seconds for one in found.trials if one.run_seconds]
+        a_run = sum(known) / len(known) if known else seconds
+        pairs = pairs_within(seconds, 2 * a_run)
+        self.observer(SearchPhase(f"fresh pairs of the best values: {pairs} of whole trainings"))
+        baseline = self.stack if self.objective == "quality" else ()
+        return prove(
+            runner, found.best, baseline=baseline, pairs=pairs,
+            seed=random.SystemRandom().randrange(1, 2**31),
+            on_pair=lambda pair: self.observer(
+                SearchPhase(f"fresh pair {pair} of {pairs} is done", minor=True)
+            ),
+        )  # fmt: skip
+
+    def _trainings(self, *, aside: bool, limited: bool = True) -> SettingsRunner:
+        request = self.request
+        if not limited:
+            request = attrs.evolve(request, folder=request.folder / "proof")
+        return SettingsRunner(
+            request=request, runner=self.runner, judged=self._judged, deadline=self.deadline,
+            stack=self.stack, space=self.space, aside=aside, limited=limited, now=self.now,
+        )  # fmt: skip
+
+    # The metric
+
+    def _know_the_metric(self) -> None:
+        """Make dry builds of the user's own training: its options exist, its metric is reported."""
+        options = any(not one.plugin for one in self.space)
+        if not options and not self._judged.trains_whole:
+            return
+        prepared = self._dry_build()
+        if self.objective == "quality":
+            metric = prepared.quality_metric
+            if not metric.startswith("val_"):
+                raise InputError(NO_VALIDATION.format(metric=metric))
+            sign = 1.0 if prepared.quality_direction == "max" else -1.0
+        else:
+            target = self.request.recipe.measure.target
+            assert target is not None
+            metric, sign = target.metric, 1.0 if target.at_least is not None else -1.0
+        self._judged = attrs.evolve(self._judged, metric=metric, sign=sign)
+
+    def _dry_build(self) -> Prepared:
+        """Return a dry build with one value of each option, or without, if that value fails."""
+        try:
+            return self._prepared({one.key: _first(one) for one in self.space if not one.plugin})
+        except RecipeError as error:
+            for one in self.space:
+                if f'has no option "{one.name}"' in str(error) and not one.plugin:
+                    path = join_path("tune.options", (one.name,))
+                    message = error.problems[0].message
+                    problem = self.request.reading.problem(path, message)
+                    raise RecipeError([problem]) from None
+        except InputError:
+            pass  # one value may be refused: its trials say so
+        return self._prepared({})
+
+    def _prepared(self, values: Mapping[str, Any]) -> Prepared:
+        request = attrs.evolve(
+            self.request, recipe=with_options(self.request.recipe, values, self.space),
+            plugins=stacked(self.stack), folder=self.request.folder / "settings",
+        )  # fmt: skip
+        self.deadline.lift()
+        return prepare(request, self.runner)[0]
+
+
+def _first(one: Tunable) -> Any:
+    return one.range.low if isinstance(one.range, Between) else one.range.values[0]
+
+
+def _in_words(space: tuple[Tunable, ...]) -> str:
+    return f"searching {', '.join(one.key for one in space)}"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tfopt_core.report.live.display import REDRAWS_PER_SECOND
 from tfopt_core.report.style import units
-from tfopt_core.report.style.console import plain
+from tfopt_core.report.style.console import can_redraw, plain
 from tfopt_core.report.style.layout import Page, indented, words
 from tfopt_core.report.style.trials import OUTCOME_COLORS, trial_in_words
 from tfopt_core.statistics.wording import seconds_in_words
@@ -41,7 +41,7 @@ def make_search_observer(console: Console, quiet: bool = False) -> LiveSearch:
     """Return the live view, plain lines if the terminal cannot redraw, or no output."""
     if quiet:
         return NoSearchLines()
-    if console.is_terminal and not console.is_dumb_terminal:
+    if can_redraw(console):
         return SearchView(console)
     return SearchLines(console)
 

@@ -1,13 +1,13 @@
 # Everything runs in .venv, which is made from nothing: `make venv`.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all check docs build bench-peers bench-catalogue format clean
+.PHONY: help venv demo test test-all test-versions check docs build bench-peers bench-catalogue format clean
 
 PY := .venv/bin/python
 STAMP := .venv/.installed
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-15s %s\n", $$1, $$2}'
 
 venv: $(STAMP) ## Create .venv with a Python that fits and install tfopt into it
 
@@ -28,6 +28,9 @@ test: venv ## Run the tests but for those marked `thorough`
 
 test-all: venv ## Run all tests, as CI does
 	@$(PYTEST) --hypothesis-profile=thorough
+
+test-versions: venv ## Run the fast tests on the oldest and the newest TensorFlow and Keras
+	@$(PY) tools/try_versions.py --write $(ARGS)
 
 check: venv ## Run ruff, mypy, import-linter, and compare docs/reliability.md with the tests
 	@.venv/bin/ruff check .
@@ -62,4 +65,4 @@ format: venv ## Format the code
 	@.venv/bin/ruff format .
 
 clean: ## Remove the environment and what tools left
-	rm -rf .venv .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .venv-docs .venv-versions .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

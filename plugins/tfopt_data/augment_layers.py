@@ -180,7 +180,9 @@ def _made(table: Mapping[str, Any], seed: str) -> Any:
 
     arguments = dict(table)
     name = arguments.pop("layer")
-    layer_class = getattr(keras.layers, name)
+    layer_class = getattr(keras.layers, name, None)
+    if layer_class is None:
+        raise PluginRefused(f'Keras {keras.__version__} has no layer "{name}"; a newer one does')
     takes = [*parameters(layer_class), *COMMON_ARGUMENTS]
     for key in arguments:
         if key not in takes:

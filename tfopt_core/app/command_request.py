@@ -18,7 +18,7 @@ import attrs
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.pasted_command import check_as_recipe, read_command
 from tfopt_core.app.project import project_of
-from tfopt_core.app.tensorflow_packages import check_version
+from tfopt_core.app.tensorflow_packages import check_versions
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_whole
 from tfopt_core.hooks import read_machine
@@ -58,7 +58,7 @@ def make_request(
     :returns: the request, and the folder of the project's results.
     :raises InputError: for invalid input, with all problems of a recipe at once.
     """
-    check_version()
+    check_versions()
     command = read_command(target)
     checked = (
         check_recipe(target, overrides, compares=compares)

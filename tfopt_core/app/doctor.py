@@ -109,8 +109,8 @@ def private_api_findings(missing: Sequence[str]) -> Iterator[DoctorFinding]:
     for sentence in missing:
         yield DoctorFinding(
             subject="private API", ok=None, detail=sentence,
-            mend="install the versions of TensorFlow and Keras that this tfopt was tested with "
-            "(see docs/guide/troubleshooting.md), or a newer tfopt",
+            mend="the rest works; if you need it, install one of the versions of TensorFlow and "
+            "Keras that have it (docs/guide/versions.md), or a newer tfopt",
         )  # fmt: skip
 
 

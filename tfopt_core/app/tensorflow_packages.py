@@ -17,39 +17,45 @@ from tfopt_core.records.doctor import DoctorFinding
 
 PACKAGES = {"tensorflow": "TensorFlow", "keras": "Keras"}
 NOT_INSTALLED = "is not installed"
-# All distributions that install TensorFlow under its own version.
-DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly")
+# All distributions that install a package under its own version.
+DISTRIBUTIONS = {
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly"),
+    "keras": ("keras", "keras-nightly"),
+}
 
 
-def check_version() -> None:
-    """Refuse a TensorFlow that is older than what tfopt requires, before it is imported.
+def check_versions() -> None:
+    """Refuse a TensorFlow or Keras that is older than tfopt requires, before it is imported.
 
     :raises InputError: naming the version, and what installs the right one.
     """
-    installed, required = installed_version(), requirement("tensorflow", requires("tfopt") or ())
-    if installed is not None and is_older(installed, required):
-        raise InputError(
-            f"TensorFlow {installed} is older than this tfopt needs; run: pip install '{required}'"
-        )
+    for package, subject in PACKAGES.items():
+        installed, required = installed_version(package), _required(package)
+        if installed is not None and is_older(installed, required):
+            raise InputError(
+                f"{subject} {installed} is older than this tfopt needs; "
+                f"run: pip install '{required}'"
+            )
 
 
 def version_findings() -> Iterator[DoctorFinding]:
-    """Yield a finding if TensorFlow is older or newer than what tfopt requires."""
-    installed, required = installed_version(), requirement("tensorflow", requires("tfopt") or ())
-    if installed is None:
-        return
-    if is_older(installed, required) or is_newer(installed, required):
-        old = is_older(installed, required)
-        yield DoctorFinding(
-            subject="TensorFlow's version", ok=False if old else None,
-            detail=f"{installed}, {'older' if old else 'newer'} than this tfopt was made for",
-            mend=f"pip install '{required}'",
-        )  # fmt: skip
+    """Yield a finding for each package that is older or newer than what tfopt requires."""
+    for package, subject in PACKAGES.items():
+        installed, required = installed_version(package), _required(package)
+        if installed is None:
+            continue
+        if is_older(installed, required) or is_newer(installed, required):
+            old = is_older(installed, required)
+            yield DoctorFinding(
+                subject=f"version of {subject}", ok=False if old else None,
+                detail=f"{installed}, {'older' if old else 'newer'} than this tfopt was made for",
+                mend=f"pip install '{required}'",
+            )  # fmt: skip
 
 
-def installed_version() -> str | None:
-    """Return the version of TensorFlow by its distribution, None if there is none."""
-    for distribution in DISTRIBUTIONS:
+def installed_version(package: str) -> str | None:
+    """Return the version of a package by its distribution, None if there is none."""
+    for distribution in DISTRIBUTIONS[package]:
         try:
             return version(distribution)
         except PackageNotFoundError:
@@ -87,7 +93,7 @@ def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorF
         if not origins and importlib.util.find_spec(package) is None:
             yield DoctorFinding(
                 subject=subject, ok=False, detail=NOT_INSTALLED,
-                mend=f"pip install '{requirement(package, requires('tfopt') or ())}'",
+                mend=f"pip install '{_required(package)}'",
             )  # fmt: skip
         elif len(origins) > 1:
             listed = " and ".join(f"{name} {version(name)}" for name in origins)
@@ -97,6 +103,11 @@ def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorF
                 mend=f"uninstall all (pip uninstall {' '.join(origins)}) and install one; "
                 "docs/guide/installing.md says how to install tfopt beside it",
             )  # fmt: skip
+
+
+def _required(package: str) -> str:
+    """Return what the installed tfopt requires of a package."""
+    return requirement(package, requires("tfopt") or ())
 
 
 def requirement(package: str, required: Sequence[str]) -> str:

@@ -12,7 +12,13 @@ from tfopt_core.records.results import RunResult
 
 @attrs.frozen
 class Preparing:
-    """The dry build and the plugins' `resolve` are under way."""
+    """The dry build and the plugins' `resolve` are under way.
+
+    `budget_seconds` and `first_verdict_seconds` are as in `Ready`.
+    """
+
+    budget_seconds: float | None = None
+    first_verdict_seconds: float | None = None
 
 
 @attrs.frozen

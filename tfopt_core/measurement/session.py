@@ -69,8 +69,8 @@ def measure(
     world = world or World()
     busy = world.watch_idle()
     with held(request.folder):
-        observer(progress.Preparing())
         pace = Pace(world, budget_of(request), first_verdict=first_verdict)
+        observer(progress.Preparing(budget_of(request), pace.seconds_to_first_verdict))
         # before the plugins' settings are resolved, as a resume reads it
         code, at_start = fingerprint(request), CodeAtStart.of(request.recipe)
         prepared, request = prepared_before or prepare(request, runner, estimate=True)

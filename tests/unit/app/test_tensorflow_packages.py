@@ -6,14 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tfopt_core.app.tensorflow_packages import package_findings, requirement
+from tfopt_core.app.tensorflow_packages import (
+    check_versions,
+    package_findings,
+    requirement,
+    version_findings,
+)
+from tfopt_core.errors import InputError
 
 
-def install(folder: Path, distribution: str, package: str) -> None:
+def install(folder: Path, distribution: str, package: str, version: str = "2.21.0") -> None:
     """Write what a package manager writes of a distribution that installs this package."""
-    info = folder / f"{distribution.replace('-', '_')}-2.21.0.dist-info"
+    name = distribution.replace("-", "_")
+    info = folder / f"{name}-{version}.dist-info"
     info.mkdir()
-    metadata = f"Metadata-Version: 2.1\nName: {distribution.replace('-', '_')}\nVersion: 2.21.0\n"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     (info / "METADATA").write_text(metadata)
     (info / "top_level.txt").write_text(f"{package}\n")
 
@@ -31,6 +38,18 @@ def test_a_second_distribution_of_tensorflow_is_found(
     assert f"{other} 2.21.0" in finding.detail
     first, second = sorted(("tensorflow", other))
     assert f"pip uninstall {first} {second}" in finding.mend
+
+
+def test_an_older_keras_beside_the_right_tensorflow_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "keras", "keras", "3.0.5")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"Keras 3\.0\.5 is older .* pip install 'keras"):
+        check_versions()
+    [finding] = version_findings()
+    assert (finding.subject, finding.ok) == ("version of Keras", False)
+    assert finding.detail == "3.0.5, older than this tfopt was made for"
 
 
 def test_one_distribution_of_each_is_no_finding() -> None:

@@ -15,7 +15,7 @@ from support.report_results import make_prepared
 
 from tfopt_core.hooks.card import Traits
 from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
-from tfopt_core.records import listings
+from tfopt_core.records import diagnosis, listings
 from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
 from tfopt_core.records.memory import HeldBytes, MemoryPlan, StageLine
@@ -38,6 +38,7 @@ def fields_of(section: str) -> set[str]:
 @pytest.mark.parametrize(
     ("section", "part"),
     [
+        ("# The JSON of `diagnose`", diagnosis.Diagnosed),
         ("# The JSON of `plan`", listings.PlanReport),
         ("## `plan`", Prepared),
         ("## `plan.plugins[]`", PluginPlan),
@@ -56,6 +57,14 @@ def test_a_table_names_the_fields_and_no_others(section: str, part: type) -> Non
 @pytest.mark.parametrize(
     ("section", "part"),
     [
+        ("# The JSON of `diagnose`", diagnosis.StepPart),
+        ("# The JSON of `diagnose`", diagnosis.EpochPart),
+        ("# The JSON of `diagnose`", diagnosis.Bounds),
+        ("# The JSON of `diagnose`", diagnosis.MatmulUse),
+        ("# The JSON of `diagnose`", diagnosis.Roofline),
+        ("# The JSON of `diagnose`", diagnosis.Round),
+        ("# The JSON of `diagnose`", diagnosis.Suggestion),
+        ("# The JSON of `diagnose`", diagnosis.NoAnswer),
         ("## `plan.plugins[]`", HookChange),
         ("## `plan.memory`", HeldBytes),
         ("## `plugins[]`", Traits),

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-ROOT = Path(__file__).parents[3]
+from support.tools import load_tool
 
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    path = ROOT / "tools" / "render_reliability.py"
-    spec = importlib.util.spec_from_file_location("render_reliability", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("render_reliability")
 
 
 def test_the_page_is_what_the_tool_renders_and_every_promise_is_held(tool: ModuleType) -> None:

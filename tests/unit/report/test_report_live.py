@@ -171,6 +171,9 @@ def test_the_observer_fits_where_it_writes() -> None:
     assert isinstance(make_observer(terminal(Terminal())), LiveView)
     assert isinstance(make_observer(terminal(Terminal(), TERM="dumb")), PlainLines)
     assert isinstance(make_observer(terminal(io.StringIO())), PlainLines)
+    log = terminal(io.StringIO(), FORCE_COLOR="1")  # of a CI service
+    assert log.is_terminal
+    assert isinstance(make_observer(log), PlainLines)
     assert type(make_observer(terminal(Terminal()), quiet=True)) is Silence
 
 
@@ -182,6 +185,17 @@ def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
     assert "each until its step time is known, of 5 epochs of 1,875 steps" in said[0]
     assert "that takes no longer than the budget of 10 min" in said
     assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))
+
+
+def test_what_is_left_at_most_is_shown_from_the_first_second() -> None:
+    budget = Preparing(budget_seconds=600.0)
+    assert "settings (at most 10 min in all)" in next(lines_of(budget))
+    assert "settings (at most 9 min left)" in seen(budget, now=160.0)
+    assert "at most 8 min left" in seen(budget, READY, STARTED, now=220.0)
+    assert "left" not in seen(budget, now=800.0)
+    wanted = Preparing(budget_seconds=600.0, first_verdict_seconds=75.0)
+    assert "settings (a first verdict within 75 s)" in next(lines_of(wanted))
+    assert "about 65 s left" in seen(wanted, now=110.0)
 
 
 def test_what_is_left_is_shown_from_the_first_run_on() -> None:

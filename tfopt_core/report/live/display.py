@@ -20,7 +20,7 @@ from tfopt_core.report.live.progress import (
     which_run,
 )
 from tfopt_core.report.style import units
-from tfopt_core.report.style.console import plain
+from tfopt_core.report.style.console import can_redraw, plain
 from tfopt_core.report.style.layout import Page, grid, indented, words
 from tfopt_core.statistics.wording import seconds_in_words
 
@@ -61,7 +61,7 @@ def fitting_observer(
     """
     if quiet:
         return Silence()
-    if console.is_terminal and not console.is_dumb_terminal:
+    if can_redraw(console):
         return view(console)
     return PlainLines(console, lines_of)
 
@@ -131,12 +131,11 @@ def lines_of(event: Event) -> Iterator[str]:
     """Yield the lines to print for an event; none for the start and the progress of a run."""
     match event:
         case Preparing():
-            yield PREPARING
+            budget = event.budget_seconds
+            due = f" (at most {seconds_in_words(budget)} in all)" if budget else ""
+            yield PREPARING + (_first_verdict(event.first_verdict_seconds) or due)
         case Certifying():
-            left = event.first_verdict_seconds
-            yield CERTIFYING + (
-                f" (a first verdict within {seconds_in_words(left)})" if left else ""
-            )
+            yield CERTIFYING + _first_verdict(event.first_verdict_seconds)
         case Noted():
             yield plain(event.text)
         case Ready():
@@ -144,6 +143,10 @@ def lines_of(event: Event) -> Iterator[str]:
             yield from (f"warning: {plain(warning)}" for warning in event.warnings)
         case RunEnded():
             yield _ended(event)
+
+
+def _first_verdict(seconds: float | None) -> str:
+    return f" (a first verdict within {seconds_in_words(seconds)})" if seconds else ""
 
 
 def _ready(event: Ready) -> Iterator[str]:
@@ -220,6 +223,8 @@ def _overall(state: State, now: float) -> str:
     if state.ends_at is not None:
         left = round(state.ends_at - now)
         parts.append(f"about {seconds_in_words(left)} left" if left > 0 else "nearly done")
+    elif state.latest_at is not None and now < state.latest_at:
+        parts.append(f"at most {seconds_in_words(round(state.latest_at - now))} left")
     if state.failed:
         parts.append(f"{state.failed} failed")
     return ", ".join(parts)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tfopt_core.report.live.display import REDRAWS_PER_SECOND
 from tfopt_core.report.style import units
-from tfopt_core.report.style.console import plain
+from tfopt_core.report.style.console import can_redraw, plain
 from tfopt_core.report.style.layout import words
 from tfopt_core.statistics.wording import seconds_in_words
 
@@ -38,7 +38,7 @@ def make_phases(
     if quiet:
         yield lambda phase: None
         return
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not can_redraw(console):
         yield lambda phase: console.print(Text(in_time(plain(phase))), soft_wrap=True)
         return
     begun, now = clock(), [""]

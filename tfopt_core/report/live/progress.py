@@ -24,7 +24,7 @@ from tfopt_core.report.style.vocabulary import variant_in_words
 @attrs.frozen(kw_only=True)
 class State:
     """What the events have reported so far. `runs_done` counts failed runs too; `ends_at` is the
-    expected end, in seconds of the view's clock."""
+    expected end and `latest_at` that of the budget, in seconds of the view's clock."""
 
     certifying: bool = False
     ready: Ready | None = None
@@ -34,6 +34,7 @@ class State:
     failed: int = 0
     speedup_so_far: float | None = None
     ends_at: float | None = None
+    latest_at: float | None = None
 
 
 def after(state: State, event: Event, now: float) -> State:
@@ -43,31 +44,35 @@ def after(state: State, event: Event, now: float) -> State:
     """
     match event:
         case Preparing():
-            return State()
+            return State(
+                ends_at=_later(now, event.first_verdict_seconds),
+                latest_at=_later(now, event.budget_seconds),
+            )
         case Certifying():
-            seconds = event.first_verdict_seconds
-            ends_at = None if seconds is None else now + seconds
+            ends_at = _later(now, event.first_verdict_seconds)
             return attrs.evolve(state, certifying=True, ends_at=ends_at)
         case Noted():
             return state
         case Ready():
             seconds = event.first_verdict_seconds or event.estimated_seconds
-            ends_at = None if seconds is None else now + seconds
-            return attrs.evolve(state, ready=event, ends_at=ends_at)
+            return attrs.evolve(state, ready=event, ends_at=_later(now, seconds))
         case RunStarted():
             return attrs.evolve(state, run=event, progress=None)
         case RunProgress():
             return attrs.evolve(state, progress=event)
         case RunEnded():
-            left = event.seconds_left
             return attrs.evolve(
                 state,
                 progress=None,
                 runs_done=state.runs_done + 1,
                 failed=state.failed + (event.run.status == "failed"),
                 speedup_so_far=event.speedup_so_far,
-                ends_at=None if left is None else now + left,
+                ends_at=_later(now, event.seconds_left),
             )
+
+
+def _later(now: float, seconds: float | None) -> float | None:
+    return None if seconds is None else now + seconds
 
 
 def which_run(index: int, total: int, variant: str) -> str:

@@ -78,6 +78,11 @@ def make_console(
     return console
 
 
+def can_redraw(console: Console) -> bool:
+    """Return whether lines can be redrawn: not in a log, though FORCE_COLOR may color it."""
+    return console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
+
+
 def _columns(environ: Mapping[str, str]) -> int:
     value = environ.get("COLUMNS", "")
     return int(value) if value.isdecimal() and int(value) > 0 else DEFAULT_WIDTH

@@ -48,12 +48,14 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
     """
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
+    from tfopt_core.measurement.whole_pair import WholePair
     from tfopt_core.store.database import Store, store_path
     from tfopt_core.workers.supervise import Limits
 
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     limits = Limits(total=limit)
     target, contact = options.target, None
+    whole_pair = WholePair.ALWAYS if options.full else WholePair.NEVER
     if read_command(target) is not None:
         contact = look_at(options, limits, view)
         if contact.prepared is None:
@@ -63,8 +65,11 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
                 diagnosis=draft.diagnosed,
             )  # fmt: skip
         target = str(contact.path)
+        whole_pair = WholePair.ALWAYS if options.full else WholePair.IF_IT_FITS
     request, folder = make_request(
-        target, options.changes() if contact is None else options.overrides, compares=True,
+        target, options.changes() if contact is None else options.overrides,
+        # a first contact that found nothing exact writes a recipe of comments
+        compares=contact is None or bool(contact.draft.stack),
         save_to=options.save_to, outputs=options.outputs(), debug=options.debug,
     )  # fmt: skip
     with (
@@ -73,16 +78,19 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
         _runner(request, limits) as runner,
     ):
         if options.resuming:
-            return resume(request, runner=runner, store=store, observer=observer)
+            return resume(
+                request, runner=runner, store=store, observer=observer, whole_pair=whole_pair
+            )
         if contact is None:
-            return measure(request, runner=runner, store=store, observer=observer)
+            return measure(
+                request, runner=runner, store=store, observer=observer, whole_pair=whole_pair
+            )
         prepared, request = prepared_for(contact, request)
         results = measure(
             request, runner=runner, store=store, observer=observer,
             prepared_before=(prepared, request),
-            # a stack with other rounding cannot be certified: a first look spends the time on the
-            # pairs
-            certify=not {plugin.math for plugin in prepared.plugins} & {"rounding", "changes"},
+            extended=None if contact.extended is None else contact.extended[0],
+            whole_pair=whole_pair,
         )  # fmt: skip
     keep_outcome(contact, results)
     return results

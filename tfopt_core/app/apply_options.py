@@ -20,6 +20,7 @@ class ApplyOptions:
     :param epochs, max_steps, fit: limits of a script.
     :param write_to: the file for the recipe of a script; None for the working directory.
     :param measure_anyway: measure a plugin of a script even if none seems to save time.
+    :param full: train a pair to its end after the verdict, for its curves.
     """
 
     target: str
@@ -31,6 +32,7 @@ class ApplyOptions:
     fit: int | None = None
     write_to: Path | None = None
     measure_anyway: bool = False
+    full: bool = False
     pairs: int | None = None
     budget: str | None = None
     json_path: Path | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tfopt_core.app.pasted_command import check_command, read_command, without_places
+from tfopt_core.diagnosis.draft import NOTHING_EXACT
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
@@ -28,11 +29,16 @@ if TYPE_CHECKING:
 @attrs.frozen
 class Contact:
     """A draft recipe that was written and can be measured. If no proposed plugin is left,
-    `prepared` is None and nothing is written."""
+    `prepared` is None and nothing is written.
+
+    :param prepared: the dry build of the stack; of the additions alone where no exact plugin stays.
+    :param extended: the dry build of the stack with the additions, None if there are none.
+    """
 
     draft: Draft
     path: Path
     prepared: tuple[Prepared, Request] | None
+    extended: tuple[Prepared, Request] | None = None
 
 
 def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
@@ -44,14 +50,10 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
         existing recipe that was changed by hand.
     """
     from tfopt_core.app.command_request import make_request
-    from tfopt_core.diagnosis.draft import (
-        Tried,
-        draft_of,
-        screened,
-        try_seconds,
-    )
+    from tfopt_core.diagnosis.draft import draft_of, measure_table
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
+    from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.recipe.writing import recipe_text
     from tfopt_core.trials.preparation import prepare
@@ -116,18 +118,30 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
             estimate = diagnosed.estimate
             whole = None if estimate is None else estimate.seconds
             prepared = attrs.evolve(prepared, training_seconds=whole)
-            return Tried((prepared, resolved), prepared.stack_estimate, prepared.not_applied)
+            return Tried(
+                (prepared, resolved), prepared.stack_estimate, prepared.not_applied,
+                prepared.resolved, {plugin.name: plugin.math for plugin in prepared.plugins},
+            )  # fmt: skip
 
         with view.phases() as on_phase:
-            draft, tried = screened(
+            found = screened(
                 draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
                 measure_anyway=options.measure_anyway,
             )  # fmt: skip
+    draft, tried, extended = found.draft, found.tried, found.extended
+    if tried is not None and extended is not None:
+        table = measure_table(diagnosed, options.budget, options.pairs, runs_a_round=3)
+        draft = attrs.evolve(draft, measure=table)
+    if tried is None:
+        tried, extended = extended, None
     if tried is not None:
         check_free(path)
         write_text(path, draft.text(), replace=True)
         view.written(draft, path)
-    return Contact(draft, path, None if tried is None else tried.prepared)
+    return Contact(
+        draft, path, None if tried is None else tried.prepared,
+        None if extended is None else extended.prepared,
+    )  # fmt: skip
 
 
 def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
@@ -147,7 +161,13 @@ def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]
     """Return the dry build from trying the draft, for the request that is measured."""
     assert contact.prepared is not None
     prepared, resolved = contact.prepared
-    return prepared, attrs.evolve(request, plugins=resolved.plugins, machine=resolved.machine)
+    if not contact.draft.stack:
+        # the recipe holds them as comments
+        prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
+    added = () if contact.extended is None else contact.extended[1].plugins
+    return prepared, attrs.evolve(
+        request, plugins=resolved.plugins, machine=resolved.machine, added=added
+    )
 
 
 def keep_outcome(contact: Contact, results: Results) -> None:
@@ -163,4 +183,6 @@ def keep_outcome(contact: Contact, results: Results) -> None:
     lines = [f"Measured as {results.id}: {comparison.headline}."]
     if comparison.quality is not None:
         lines.append(f"{comparison.quality.statement}.")
+    if results.addition is not None:
+        lines.append(f"{results.addition.statement}.")
     write_text(contact.path, contact.draft.text(lines), replace=True)

@@ -17,7 +17,7 @@ from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.writing import text_of
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import Results, RunResult
+from tfopt_core.records.results import Addition, Results, RunResult
 from tfopt_core.records.variants import FULL, Contrast
 from tfopt_core.statistics.disturbance import disturbed_in_words
 from tfopt_core.statistics.figures import not_projected
@@ -27,6 +27,7 @@ from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.ratios import ratios
 from tfopt_core.statistics.timing.cutting import ENOUGH
 from tfopt_core.statistics.timing.retraces import retraced_runs
+from tfopt_core.statistics.verdicts.addition import judge_addition
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
 from tfopt_core.statistics.verdicts.fitting import fits_into_memory
@@ -108,6 +109,7 @@ def conclude(
     left_out = [c for c in contrasts if c.with_ == FULL]
     alone = [c for c in contrasts if c.with_ != FULL]
     rows = attribute(judged, list(prepared.resolved), left_out, alone, judgement)
+    addition = _addition((*judged, *failed), judgement, state)
     rest = unattributed(judged, rows, left_out, alone, judgement) or (None, None, None)
     return Results(
         id=id_,
@@ -137,10 +139,25 @@ def conclude(
         next_steps=next_steps(
             runs, comparison, rows, fixed_pairs,
             None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
-            budget_ended=stop == "budget",
+            budget_ended=stop == "budget", addition=addition,
         ),
         length=state.length,
         resumed=state.resumed,
+        addition=addition,
+    )  # fmt: skip
+
+
+def _addition(
+    runs: Sequence[RunResult], judgement: Judgement, state: MeasurementState
+) -> Addition | None:
+    """Return the second contrast, None if there is none."""
+    added = state.added
+    if added is None:
+        return None
+    return judge_addition(
+        runs, judgement, variant=added.variant, additions=added.additions,
+        resolved=added.resolved, math=added.math, certificate=added.certificate,
+        why_ended=added.why_ended,
     )  # fmt: skip
 
 

@@ -10,13 +10,17 @@ import attrs
 from cattrs import structure
 
 from tfopt_core.errors import InputError
+from tfopt_core.hooks.installed.assemble import assemble
+from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.pace import Pace, World
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.session import budget_of, conduct, recipe_path, state_writer
 from tfopt_core.measurement.state import MeasurementState
-from tfopt_core.recipe import Recipe
+from tfopt_core.measurement.whole_pair import WholePair
+from tfopt_core.recipe import PluginEntry, Recipe
+from tfopt_core.recipe.model import Where
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.store.database import Store, Unfinished
@@ -36,12 +40,14 @@ def resume(
     store: Store,
     observer: Observer,
     world: World | None = None,
+    whole_pair: WholePair = WholePair.NEVER,
 ) -> Results:
     """Resume the newest measurement of this recipe that was stopped, and return its results.
 
     Its runs, order, seeds and resolved settings are kept. The run that was interrupted is repeated
     from its start, since a resumed run is no timing sample.
 
+    :param whole_pair: whether a pair is trained to its end after the verdict.
     :raises InputError: if there is none, or if recipe, code, versions, machine or environment have
         changed; names which.
     :raises StoreError: if another process is still measuring it, or its record is damaged.
@@ -62,6 +68,7 @@ def resume(
         )
         state = attrs.evolve(state, resumed=state.resumed + 1)
         request = with_prepared(request, prepared)
+        request = attrs.evolve(request, added=_added(state))
         runs = store.runs(stopped.id)
         spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
         keep = state_writer(store, request, prepared, code)
@@ -71,7 +78,23 @@ def resume(
             observer=observer, world=world, pace=Pace(world, budget_of(request), earlier=spent),
             keep_state=keep, runs=list(runs),
         )  # fmt: skip
-        return conduct(rounds, stopped.created_at)
+        return conduct(rounds, stopped.created_at, whole_pair)
+
+
+def _added(state: MeasurementState) -> tuple[StackedPlugin, ...]:
+    """Return the plugins of the second contrast, with the settings that were measured.
+
+    :raises InputError: if one of them is not installed any more.
+    """
+    if state.added is None:
+        return ()
+    plugins, problems = assemble(
+        [PluginEntry(name, dict(settings), Where()) for name, settings in
+         state.added.resolved.items()]
+    )  # fmt: skip
+    if problems:
+        raise InputError(f"the second contrast cannot be measured any more: {problems[0].message}")
+    return plugins
 
 
 def _newest(request: Request, store: Store) -> Unfinished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -35,6 +36,9 @@ from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
+
+# Why the second contrast is measured no further.
+NO_TIME = "the budget is left to the verdict on the stack"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -113,7 +117,11 @@ class Rounds:
     def _rounds(self) -> None:
         round_ = 0
         while round_ < self.planned_pairs:
-            if round_ and self._is_missing(round_) and not self._affordable(round_):
+            if (
+                round_
+                and self._is_missing(round_)
+                and not self._holds(partial(self._affordable, round_))
+            ):
                 self.stop = "budget"
                 return
             self._round(round_)
@@ -126,7 +134,7 @@ class Rounds:
                 if settled(self.runs, self.judgement(), round_):
                     return
                 next_look = next(look for look in LOOKS if look > round_)
-                if not self._within_reach(round_, next_look):
+                if not self._holds(partial(self._within_reach, round_, next_look)):
                     self.stop = "budget"
                     return
                 self.planned_pairs = next_look
@@ -180,6 +188,19 @@ class Rounds:
             )
         )  # fmt: skip
 
+    def run_to_the_end(self, turn: Turn, run_id: str, planned: int) -> RunResult:
+        """Make one whole run that belongs to no round: it is neither stored nor judged here.
+
+        :param planned: how many such runs there are.
+        """
+        self.observer(
+            progress.RunStarted(
+                index=turn.position, total_runs=planned, variant=turn.variant.name,
+                round=turn.round, pairs=1,
+            )
+        )  # fmt: skip
+        return self._processes.run(turn, run_id, self._teller())
+
     def _longest_seconds(self) -> float | None:
         """Return the seconds of timed steps after which a run is cut, None to train to the end."""
         if self.state.length != "steady":
@@ -227,7 +248,25 @@ class Rounds:
         return self.request.recipe.measure.pairs == "auto"
 
     def _variants(self) -> list[Variant]:
-        return [*baseline_and_full(self.request.plugins), *self.extras]
+        return [*baseline_and_full(self.request.plugins), *self._added(), *self.extras]
+
+    def _added(self) -> list[Variant]:
+        """Return the variant of the second contrast, while it is measured."""
+        added = self.state.added
+        if added is None or added.why_ended:
+            return []
+        return [Variant(added.variant, self.request.added)]
+
+    def _end_added(self) -> bool:
+        """Measure the second contrast no further; return whether that saves anything."""
+        if not self._added():
+            return False
+        assert self.state.added is not None
+        ended = attrs.evolve(self.state.added, why_ended=NO_TIME)
+        self._decide(added=ended)
+        names = " and ".join(ended.additions)
+        self.observer(progress.Noted(f"{names} on top of the stack: {NO_TIME}"))
+        return True
 
     def _total_runs(self) -> int:
         repeated = sum(run.status == "repeated" for run in self.runs)
@@ -243,6 +282,10 @@ class Rounds:
         if not self._sequential or missing <= 0 or a_round is None:
             return True
         return self.pace.fits(missing * a_round, slack=SURELY_TOO_LONG)
+
+    def _holds(self, fits: Callable[[], bool]) -> bool:
+        """Return whether rounds fit the budget, ending the second contrast if that helps."""
+        return fits() or (self._end_added() and fits())
 
     def _within_reach(self, rounds: int, look: int) -> bool:
         """Return whether the budget holds the rounds that are missing until a look."""

@@ -10,18 +10,22 @@ import attrs
 from cattrs import unstructure
 
 from tfopt_core.errors import InputError
+from tfopt_core.hooks.card import Math
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import conclude, save_best
 from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.observing import observed
 from tfopt_core.measurement.pace import Pace, World, estimated_round
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.replaying import Certificate, replay_both
+from tfopt_core.measurement.replaying import Certificate, replay_all
 from tfopt_core.measurement.rounds import Rounds
-from tfopt_core.measurement.state import Length, MeasurementState
+from tfopt_core.measurement.schedule import baseline_and_full
+from tfopt_core.measurement.state import AddedStack, Length, MeasurementState, additions_to
+from tfopt_core.measurement.whole_pair import WholePair, with_whole_pair
 from tfopt_core.recipe import Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
+from tfopt_core.records.variants import Variant
 from tfopt_core.statistics.certificate import impossible
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.statistics.judgement import stack_math
@@ -50,6 +54,8 @@ def measure(
     world: World | None = None,
     certify: bool = True,
     prepared_before: tuple[Prepared, Request] | None = None,
+    extended: Prepared | None = None,
+    whole_pair: WholePair = WholePair.NEVER,
 ) -> Results:
     """Measure the baseline against the stack and return the results.
 
@@ -58,6 +64,8 @@ def measure(
 
     :param prepared_before: the results of `prepare` with an estimate, if it was called already.
     :param certify: whether to replay fixed batches first, for the equivalence certificate.
+    :param extended: the dry build of `request.added`, which is measured as a second contrast.
+    :param whole_pair: whether a pair is trained to its end after the verdict.
     :raises InputError, PreparationFailed: before any run.
     :raises StoreError: if a run cannot be stored.
     """
@@ -76,10 +84,10 @@ def measure(
             never = NEVER_CUT.format(why=prepared.why_never_cut)
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        state = MeasurementState(seed=seed, length=_length(request, prepared))
+        added = None if extended is None else _added(prepared, extended)
+        state = MeasurementState(seed=seed, length=_length(request, prepared, added), added=added)
         if certify:
-            certificate = _certificate(request, prepared, state, runner, observer)
-            state = attrs.evolve(state, certificate=certificate)
+            state = _certified(request, prepared, state, runner, observer)
             prepared = attrs.evolve(prepared, seconds=pace.elapsed)
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
@@ -91,13 +99,14 @@ def measure(
             store=store, observer=observer, world=world,
             keep_state=state_writer(store, request, prepared, code),
         )  # fmt: skip
-        return conduct(rounds, created_at)
+        return conduct(rounds, created_at, whole_pair)
 
 
-def conduct(rounds: Rounds, created_at: str) -> Results:
+def conduct(rounds: Rounds, created_at: str, whole_pair: WholePair = WholePair.NEVER) -> Results:
     """Make the remaining rounds, conclude, store the results and return them.
 
     :param created_at: when the measurement began, ISO 8601.
+    :param whole_pair: whether a pair is trained to its end after the verdict.
     """
     request, prepared, store = rounds.request, rounds.prepared, rounds.store
     rounds.observer(_ready(rounds))
@@ -118,6 +127,9 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
     else:
         results = attrs.evolve(results, saved_model=saved)
     store.finish(results)
+    if whole_pair is not WholePair.NEVER:
+        results = with_whole_pair(results, rounds, whole_pair)
+        store.finish(results)
     if request.observers:
         # after all runs: its process must not disturb one
         results = observed(results, request, rounds.state.seed or 1, rounds.runner, rounds.observer)
@@ -161,11 +173,20 @@ def budget_of(request: Request) -> float | None:
     return measure.budget_seconds if measure.pairs == "auto" else None
 
 
-def _length(request: Request, prepared: Prepared) -> Length:
+def _added(prepared: Prepared, extended: Prepared) -> AddedStack:
+    return AddedStack(
+        additions=additions_to(prepared.resolved, extended.resolved),
+        resolved=extended.resolved,
+        math=stack_math([plugin.math for plugin in extended.plugins]),
+    )
+
+
+def _length(request: Request, prepared: Prepared, added: AddedStack | None) -> Length:
     """Return whether runs train to the end: with "auto" if four pairs of such runs fit the
     budget."""
     length = request.recipe.measure.length
-    budget, round_ = budget_of(request), estimated_round(prepared, 2)
+    budget = budget_of(request)
+    round_ = estimated_round(prepared, 2 if added is None else 3)
     if not prepared.can_be_cut_short or length == "full":
         return "full"
     if length == "steady":
@@ -175,22 +196,30 @@ def _length(request: Request, prepared: Prepared) -> Length:
     return "full" if prepared.seconds + LOOKS[0] * round_ <= budget else "steady"
 
 
-def _certificate(
+def _certified(
     request: Request,
     prepared: Prepared,
     state: MeasurementState,
     runner: Runner,
     observer: Observer,
-) -> Certificate | None:
-    if stack_math([plugin.math for plugin in prepared.plugins]) == "changes":
-        return None
-    if prepared.several_processes:
-        return impossible(ONE_PROCESS)
-    reason = _too_expensive(request, prepared)
+) -> MeasurementState:
+    """Return the state with the certificates of the stack, and of that with additions."""
+    math = stack_math([plugin.math for plugin in prepared.plugins])
+    if math == "changes":
+        return state
+    stacks: list[tuple[Variant, Math]] = [(baseline_and_full(request.plugins)[1], math)]
+    if state.added is not None:
+        stacks.append((Variant(state.added.variant, request.added), state.added.math))
+    reason = ONE_PROCESS if prepared.several_processes else _too_expensive(request, prepared)
+    certificates: list[Certificate | None]
     if reason is not None:
-        return impossible(reason)
-    observer(progress.Certifying())
-    return replay_both(Processes(request, runner), seed=state.seed or 1)
+        certificates = [impossible(reason) for _ in stacks]
+    else:
+        observer(progress.Certifying())
+        processes = Processes(request, runner)
+        certificates = replay_all(processes, stacks, seed=state.seed or 1)
+    added = state.added and attrs.evolve(state.added, certificate=certificates[-1])
+    return attrs.evolve(state, certificate=certificates[0], added=added)
 
 
 def _too_expensive(request: Request, prepared: Prepared) -> str | None:

@@ -47,6 +47,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         if isinstance(workload, BuildsItself)
         else {}
     )
+    reordered = isinstance(workload, BuildsItself) and workload.reorders(built)
     quality = job.recipe.measure.quality
     metric = quality.metric if quality else default_metric(workload, metrics)
     direction = quality.direction if quality else workload.quality_direction
@@ -54,7 +55,13 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         direction = quality_direction(metric)
     prepared = Prepared(
         plugins=tuple(
-            _plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
+            _plan_of(
+                built.stack,
+                before,
+                after,
+                resolved.search_notes.get(after.name, ()),
+                reordered=reordered,
+            )
             for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
         ),
         data_before={split: plan.describe() for split, plan in baseline.items()},
@@ -134,17 +141,36 @@ def resolve_all(job: Job, workload: Workload) -> Resolved:
 
 
 def _plan_of(
-    stack: Stack, before: StackedPlugin, resolved: StackedPlugin, search_notes: tuple[str, ...]
+    stack: Stack,
+    before: StackedPlugin,
+    resolved: StackedPlugin,
+    search_notes: tuple[str, ...],
+    *,
+    reordered: bool,
 ) -> PluginPlan:
+    """Return the plan of one plugin.
+
+    :param reordered: whether a changed data plan comes in another order than the workload's own.
+    """
     changes = tuple(
         HookChange(change.hook, change.split, change.describe())
         for change in stack.changes(resolved.name)
     )
+    math = math_of(resolved.name, resolved.plugin)
+    if (
+        reordered
+        and math == "exact"
+        and any(
+            change.hook == "build_dataset" and change.split == "train" and change.differences
+            for change in changes
+        )
+    ):
+        math = "order"
     return PluginPlan(
         name=resolved.name,
         settings=plain(resolved.settings),
         asked=plain(before.settings),
-        math=math_of(resolved.name, resolved.plugin),
+        math=math,
         summary=card(type(resolved.plugin)).summary,
         changes=changes,
         search_notes=search_notes,

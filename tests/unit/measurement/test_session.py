@@ -16,6 +16,7 @@ from tfopt_core.measurement.pace import World
 from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
+from tfopt_core.measurement.whole_pair import WholePair
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.counters import Counters
 from tfopt_core.records.dry_build import PluginPlan, Prepared
@@ -149,12 +150,31 @@ def world_of(runner, busy=None):
     )
 
 
+def prepared_before(request):
+    """What a first contact knows before it measures: both dry builds."""
+    plan = PluginPlan(
+        name="p", settings={"threads": 4}, asked={}, math="exact", summary="", changes=()
+    )
+    prepared = Prepared(
+        plugins=(plan,), data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
+        quality_metric="val_accuracy", quality_direction="max", epochs=2, steps_per_epoch=10,
+        batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
+        policy="float32", baseline="", versions={"tensorflow": "2.21"},
+    )  # fmt: skip
+    low = attrs.evolve(plan, name="low", math="rounding")
+    return {
+        "prepared_before": (prepared, request),
+        "extended": attrs.evolve(prepared, plugins=(plan, low)),
+    }
+
+
 @pytest.fixture
 def world(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
 
     def go(
-        runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(), **spec
+        runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(),
+        added=(), whole_pair=WholePair.NEVER, **spec,
     ):  # fmt: skip
         recipe = Recipe(
             name="r",
@@ -165,6 +185,7 @@ def world(tmp_path):
             recipe=recipe,
             plugins=tuple(StackedPlugin(name, Plugin()) for name in plugins),
             observers=tuple(StackedPlugin(name, Plugin()) for name in observers),
+            added=tuple(StackedPlugin(name, Plugin(threads=4)) for name in added),
             machine=make_machine(),
             folder=tmp_path / "runs" / f"m{len(store.measurements())}",
             environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
@@ -172,6 +193,7 @@ def world(tmp_path):
             save_to=save_to,
         )
         events = []
+        before = {} if resuming or not added else prepared_before(request)
         conduct = resume if resuming else measure
         results = conduct(
             request,
@@ -179,6 +201,8 @@ def world(tmp_path):
             store=store,
             observer=events.append,
             world=world_of(runner, busy),
+            whole_pair=whole_pair,
+            **before,
         )
         return results, events
 
@@ -787,3 +811,112 @@ def test_runs_are_not_forked_where_the_stack_changes_their_environment(world):
     runner = FakeRunner()
     world(runner, pairs=4)
     assert not any(task.alike for task in runner.tasks)  # the fake plugin sets threads
+
+
+PLUS = "plus low"
+
+
+def test_an_addition_is_run_in_the_rounds_of_the_stack_and_judged_apart(world):
+    runner = FakeRunner({PLUS: 4.0})
+    results, _ = world(runner, added=("p", "low"), pairs=4)
+    assert [run.variant for run in results.runs].count(PLUS) == 4
+    assert results.comparison.speedup == pytest.approx(10 / 8, rel=0.02)
+    added = results.addition
+    assert (added.plugins, added.variant, added.math) == (("low",), PLUS, "rounding")
+    assert added.verdict == "faster"
+    assert added.speedup == pytest.approx(8 / 4, rel=0.02)
+    assert added.total == pytest.approx(10 / 4, rel=0.02)
+    assert added.resolved == {"p": {"threads": 4}, "low": {"threads": 4}}
+    assert world.store.results(results.id) == results
+    seeds = {run.round: {other.seed for other in results.runs if other.round == run.round}
+             for run in results.runs}  # fmt: skip
+    assert all(len(of_round) == 1 for of_round in seeds.values())
+    replays = [task.job.variant for task in runner.tasks if isinstance(task, ReplayTask)]
+    assert replays == ["baseline"]  # it fails, so none with a stack follows
+
+
+def test_an_addition_that_fails_costs_the_stack_no_verdict(world):
+    results, _ = world(FakeRunner({PLUS: "out of luck"}), added=("p", "low"), pairs=4)
+    assert results.comparison.verdict == "faster"
+    assert results.comparison.pairs == 4
+    assert results.addition.verdict == "none"
+    # after two failures it is not tried again
+    assert [run.variant for run in results.runs].count(PLUS) == 2
+
+
+def test_an_addition_gives_way_where_the_budget_holds_the_verdict_alone(world):
+    # four rounds of both sides take 80 s, with the addition 4 x 100 s more
+    results, events = world(
+        FakeRunner({PLUS: 100.0}), added=("p", "low"), budget_seconds=190, length="full"
+    )
+    assert results.comparison.verdict == "faster"
+    assert results.comparison.pairs == 4
+    assert [run.variant for run in results.runs].count(PLUS) == 1
+    assert results.addition.speedup is None
+    assert "the budget is left to the verdict" in results.addition.statement
+    assert any("low on top of the stack" in e.text for e in events if isinstance(e, Noted))
+
+
+def test_a_whole_pair_follows_cut_runs_and_changes_nothing_of_the_verdict(world):
+    runner = FakeRunner({PLUS: 4.0}, training_seconds=400.0)
+    results, events = world(
+        runner, added=("p", "low"), length="steady", budget_seconds=1000,
+        whole_pair=WholePair.ALWAYS,
+    )  # fmt: skip
+    assert [run.variant for run in results.whole_pair] == ["baseline", PLUS]
+    assert all(run.complete for run in results.whole_pair)
+    assert not any(run.complete for run in results.runs)
+    assert results.comparison.kind == "steady"
+    assert {run.id for run in results.whole_pair}.isdisjoint(run.id for run in results.runs)
+    assert world.store.results(results.id) == results
+    assert any("a pair of whole trainings" in e.text for e in events if isinstance(e, Noted))
+
+
+def test_a_whole_pair_is_of_baseline_and_stack_where_nothing_is_added(world):
+    results, _ = world(FakeRunner(), length="steady", whole_pair=WholePair.ALWAYS)
+    assert [run.variant for run in results.whole_pair] == ["baseline", "full"]
+
+
+@pytest.mark.parametrize(("budget", "made"), [(10_000, 2), (60, 0)])
+def test_unasked_a_whole_pair_is_made_where_the_budget_holds_it(world, budget, made):
+    results, _ = world(
+        FakeRunner(), length="steady", budget_seconds=budget, whole_pair=WholePair.IF_IT_FITS
+    )
+    assert len(results.whole_pair) == made
+
+
+def test_whole_runs_need_no_whole_pair(world):
+    results, _ = world(FakeRunner(), pairs=4, whole_pair=WholePair.ALWAYS)
+    assert results.whole_pair == ()
+
+
+def test_a_whole_pair_that_fails_is_a_warning(world):
+    def whole(task):
+        return 8.0 if task.longest_seconds else "out of luck"
+
+    results, _ = world(FakeRunner({"full": whole}), length="steady", whole_pair=WholePair.ALWAYS)
+    assert results.whole_pair == ()
+    assert results.comparison.speedup is not None
+    assert any("whole trainings one failed: out of luck" in text for text in results.warnings)
+
+
+def test_a_resumed_measurement_goes_on_with_its_addition(world, monkeypatch):
+    world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
+
+    def assembled(entries):
+        assert all(entry.settings == {"threads": 4} for entry in entries)
+        return tuple(StackedPlugin(entry.use, Plugin(threads=4)) for entry in entries), []
+
+    monkeypatch.setattr("tfopt_core.measurement.resume.assemble", assembled)
+    runner = FakeRunner({PLUS: 4.0})
+    results, _ = world(runner, pairs=4, resuming=True)
+    assert results.resumed == 1
+    assert results.addition.pairs == 4
+    added = next(task for task in runner.tasks if task.job.variant == PLUS)
+    assert [plugin.name for plugin in added.job.plugins] == ["p", "low"]
+
+
+def test_an_addition_that_is_not_installed_any_more_cannot_be_resumed(world):
+    world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
+    with pytest.raises(InputError, match="second contrast cannot be measured any more"):
+        world(FakeRunner(), pairs=4, resuming=True)

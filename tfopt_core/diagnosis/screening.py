@@ -24,6 +24,7 @@ TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
 UNKNOWN_TRY = 60.0
 # Of a plugin that is tried with two settings, the beginning of why one of them was left out.
 EXACTLY, OTHERWISE = "kept exact: ", "where it may round otherwise: "
+WHERE_OTHERWISE = " where it may round otherwise"
 
 
 def try_seconds(estimate: Estimate | None) -> float:
@@ -71,7 +72,7 @@ class _Screening:
     """Tries plugins one after another, each on top of those that stay.
 
     :param attempt: prepares a stack.
-    :param on_try: called with each plugin before it is tried.
+    :param on_try: called with each plugin, in words, before it is tried.
     :param before: the estimate for a training with the stack so far; None if unknown.
     :param best: the result of preparing the stack so far; None before a plugin stays.
     :param cheapest: of the plugins that do not stay, the one that costs least.
@@ -103,7 +104,7 @@ class _Screening:
         self._try(suggestion.plugin, candidate, whole, note)
 
     def _try(self, plugin: str, candidate: Draft, prepares: Draft, note: str) -> None:
-        self.on_try(plugin)
+        self.on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
         try:
             tried = self.attempt(prepares)
         except TfoptError as error:

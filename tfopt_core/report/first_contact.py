@@ -24,6 +24,7 @@ from tfopt_core.report.style.console import plain
 from tfopt_core.report.style.layout import bullets, facts, grid, paragraph, section, words
 
 NOT_EXACT = "Proposed on top of it, not exact"
+OTHERWISE = "The same with settings that may round otherwise."
 
 
 def render_look(draft: Draft) -> RenderableType:
@@ -55,11 +56,16 @@ def _in_run(adapted: Adapted) -> Sequence[RenderableType]:
 
 def _proposed(draft: Draft, chosen: Sequence[Suggestion]) -> Sequence[RenderableType]:
     if not chosen:
-        of_what = "that trains exactly the same " if draft.additions else ""
-        return [words(f"no installed plugin {of_what}proposes anything for this training")]
+        if draft.additions:
+            return [words("nothing that trains exactly the same")]
+        return [words("no installed plugin proposes anything for this training")]
+    above = {one.plugin for one in draft.stack} if chosen is draft.additions else set()
     return [
         grid(
-            (words(one.plugin, "bold"), paragraph(why_chosen(one, draft.diagnosed)))
+            (
+                words(one.plugin, "bold"),
+                paragraph(OTHERWISE if one.plugin in above else why_chosen(one, draft.diagnosed)),
+            )
             for one in chosen
         )
     ]

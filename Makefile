@@ -1,7 +1,7 @@
 # Everything runs in .venv, which is made from nothing: `make venv`.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all check docs build bench-peers format clean
+.PHONY: help venv demo test test-all check docs build bench-peers bench-catalogue format clean
 
 PY := .venv/bin/python
 STAMP := .venv/.installed
@@ -29,11 +29,12 @@ test: venv ## Run the tests but for those marked `thorough`
 test-all: venv ## Run all tests, as CI does
 	@$(PYTEST) --hypothesis-profile=thorough
 
-check: venv ## Run ruff, mypy and import-linter
+check: venv ## Run ruff, mypy, import-linter, and compare docs/reliability.md with the tests
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
+	@$(PY) tools/render_reliability.py --check
 
 DOCS := .venv-docs/bin/python
 
@@ -52,6 +53,9 @@ bench-peers: venv ## Race against Keras on JAX and PyTorch, write docs/peers.md 
 	@test -x $(PEERS) || $(PY) -m venv .venv-peers
 	@$(PEERS) -m pip install --quiet --requirement benchmarks/peers/requirements.txt
 	@$(PY) benchmarks/race.py --peers $(PEERS) --out docs/peers.md $(ARGS)
+
+bench-catalogue: venv ## Measure each plugin alone, write docs/catalogue.md (about 45 minutes)
+	@$(PY) benchmarks/catalogue.py $(ARGS)
 
 format: venv ## Format the code
 	@.venv/bin/ruff check --fix .

@@ -1,132 +1,230 @@
-"""The page of the catalogue: a table of gains and memory with intervals. No process is started."""
+"""The page of the catalogue: what each plugin brought where, with intervals. Nothing is started."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Protocol
 
-from catalogue_rows import PLACES, ROWS, Place
+from catalogue_figures import (
+    Sides,
+    judged_seconds,
+    peak_bytes,
+    start_seconds,
+    step_seconds,
+    training_seconds,
+    verdict_of,
+)
+from catalogue_rounds import Catalogue
+from catalogue_rows import ROWS, Place
 from measured import speedup
 
 from tfopt_core.hooks import read_machine
+from tfopt_core.records.verdict import Verdict
 from tfopt_core.statistics.disturbance import from_outside
-from tfopt_core.statistics.intervals import log_ratios, t_interval
+from tfopt_core.statistics.intervals import LOOK_LEVEL, MINIMUM_PAIRS, median
+from tfopt_core.statistics.pairs import Pair
+from tfopt_core.statistics.verdicts.break_even import break_even_step
 
-# Below this a gain needs more pairs before it is called one, as in a verdict of `tfopt apply`.
-SMALL_GAIN, PAIRS_OF_SMALL_GAINS = 1.10, 8
-
+HEADS = ("plugin", "mathematics", "it should", "on", "steps", "start-up", "whole training",
+         "peak memory", "pairs")  # fmt: skip
+IDLE = "not applied"
 INTRODUCTION = """\
 # Catalogue
 
-Each plugin alone against the baseline, on a workload where it should help and on one where it
-should not. Time is the baseline's divided by that with the plugin, of whole trainings, start-up
-included; of plugins that change the training algorithm it is the time to the target that is named
-below. Memory is the baseline's peak divided by that with the plugin. So above 1 is better in both
-columns, and the brackets are 95% intervals of pairs under the same seed, each for its row alone:
-of twenty rows without any effect, one will lie beside 1. "faster", "slower", "less" and "more"
-stand where the interval leaves out 1; a gain whose interval reaches below 1.10 takes eight pairs.
+Each plugin alone against the same training without it, on a workload where it should help and on
+one where it should not. Written by `benchmarks/catalogue.py` from real runs, losses as well as
+gains.
 
-Written by `{command}` from real runs.
+## How to read it
+
+- **Above 1 is better** in the columns of ratios: a figure of the training without the plugin,
+  divided by that with it. So "1.25x" says that it took 1.25 times as long, or as much memory,
+  without the plugin.
+- **steps**: the time of an epoch's training steps once they are warm, input included. This is what
+  a long training gains.
+- **start-up**: the seconds that a training costs once, without -> with the plugin, as medians:
+  building the model, tracing, compiling, filling a cache, starting other processes. Importing
+  TensorFlow is not in it. "Repaid after step N" stands where start-up surely costs more and a step
+  surely less.
+- **whole training**: everything from building the model to the end of the last epoch, validation
+  included. The trainings here are short (see
+  [the workloads](#the-workloads-and-what-was-scaled-down)), so start-up weighs more than in yours.
+  For a plugin that changes the training algorithm it is the time to the target that is named there,
+  and the row is judged by it; the other rows are judged by their steps.
+- **peak memory** is that of the process that trains, TensorFlow included.
+- **mathematics**: "exact" is the same training, "order" the same examples in another order,
+  "rounding" another precision, "changes" another algorithm. Only the time to a target says anything
+  of quality here; `tfopt apply` also compares the metrics.
+- **Brackets** are 98% intervals over the pairs, by the rules of `tfopt apply`
+  ([measuring](guide/measuring.md)). "Faster", "slower", "less" and "more" stand where the interval
+  leaves out 1; where it comes closer to 1 than 1.10, only after eight pairs. "No difference" stands
+  where it lies within 2% of 1. Without a word the pairs do not decide. A row errs in about 5% of
+  cases: of forty rows without any effect, two will lie beside 1.
+- **pairs**: how many the figures of the row rest on. {pairs} are planned for each row, and up to
+  {most} where its verdict is open and time remains.
+- **not applied** says why the plugin did nothing there. It was run once and has no figures.
+
+## How it was measured
+
+In a round, the training without a plugin and the one with each plugin run once, one after the
+other, in an order that is drawn and under one seed, each in a process of its own. A pair is a
+plugin's run with that of the training without it in the same round: one baseline serves all rows of
+a workload, so a slow baseline touches all of them alike. Runs are forks of a process that has
+imported TensorFlow, as in `tfopt apply`; a plugin that changes the environment of its process or
+trains in several processes starts new ones, and so does its baseline. Settings of "auto" are
+resolved once, before the runs.
 """
 
 
-class Rounds(Protocol):
-    """What was measured; see `catalogue.Store`."""
-
-    rounds: list[dict[str, Any]]
-
-    def of(self, place: str, plugin: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return the baseline's run and that of a plugin, of each round that has both."""
-
-
-def page(store: Rounds, names: Sequence[str], pairs: int) -> str:
+def page(catalogue: Catalogue, *, smoke: bool) -> str:
     """Return the page, in Markdown."""
-    machine = read_machine()
-    count = sum(len(one["runs"]) for one in store.rounds)
-    disturbed = sum(
-        from_outside(run.get("disturbance", {}))
-        for one in store.rounds
-        for run in one["runs"].values()
-    )
-    lines = [
-        INTRODUCTION.format(command=".venv/bin/python benchmarks/catalogue.py"),
-        f"Machine: {machine.cpu_model}, {machine.cpu_count} CPUs, "
-        f"{machine.memory_bytes / 2**30:.0f} GiB, {len(machine.gpus) or 'no'} GPU; "
-        f"TensorFlow {version('tensorflow')}, Keras {version('keras')}. "
-        f"{count} runs, {pairs} pairs a row; other programs disturbed {disturbed} of them.",
-        "",
-        "| plugin | mathematics | it should | on | time | peak memory |",
-        "|---|---|---|---|---|---|",
+    intro = INTRODUCTION.format(pairs=catalogue.pairs, most=catalogue.most)
+    parts = [intro, "## Machine and versions\n", _machine(catalogue)]
+    if smoke:
+        parts.append("\n**Only a try of the benchmark on little data: its figures mean nothing.**")
+    parts += ["\n## What helped\n", *_summary(catalogue), "\n## Every row\n", table(catalogue)]
+    parts += ["## The workloads, and what was scaled down\n", _legend(catalogue)]
+    return "\n".join(parts)
+
+
+def table(catalogue: Catalogue) -> str:
+    """Return the table of all rows."""
+    rows = [
+        _cells(catalogue, name, expected, place)
+        for name in catalogue.names
+        for expected, place in (("help", ROWS[name].helps), ("not help", ROWS[name].harms))
+        if place in catalogue.places
     ]
-    for name in names:
-        row = ROWS[name]
-        lines += [line(store, name, "help", row.helps), line(store, name, "not help", row.harms)]
-    used = {place for name in names for place in (ROWS[name].helps, ROWS[name].harms)}
-    lines += [
-        "",
-        "| on | workload | what takes its time | epochs | target |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [legend(name, place) for name, place in PLACES.items() if name in used]
-    return "\n".join(lines) + "\n"
+    return _table(HEADS, rows)
 
 
-def line(store: Rounds, name: str, expected: str, place: str) -> str:
-    """Return one row of the table."""
-    found = store.of(place, name)
-    why_not = next((run["why_not"] for _, run in found if "why_not" in run), None)
-    link = f"[{name}](plugins/{name}.md)"
-    if why_not is not None:
-        return f"| {link} | | {expected} | {place} | not applied: {_cell(why_not)} | |"
-    if not found:
-        return f"| {link} | | {expected} | {place} | not measured yet | |"
-    declared = found[0][1]["math"]
-    time = (
-        to_target(found) if declared == "changes"
-        else judged([base["seconds"] for base, _ in found],
-                    [run["seconds"] for _, run in found], "faster", "slower")
-    )  # fmt: skip
-    memory = judged(
-        [base["peak_rss_bytes"] for base, _ in found],
-        [run["peak_rss_bytes"] for _, run in found], "less", "more",
-    )  # fmt: skip
-    return f"| {link} | {declared} | {expected} | {place} | {time} | {memory} |"
-
-
-def to_target(found: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> str:
-    """Return the ratio of the times to the target, or how many runs reached it."""
-    before = [base["seconds_to_target"] for base, _ in found]
-    after = [run["seconds_to_target"] for _, run in found]
-    if None in (*before, *after):
-        reached = [sum(seconds is not None for seconds in side) for side in (after, before)]
-        return f"target reached in {reached[0]} of {len(found)} runs, without it in {reached[1]}"
-    return f"{judged(before, after, 'faster', 'slower')} to the target"
-
-
-def judged(before: Sequence[float], after: Sequence[float], better: str, worse: str) -> str:
+def judged(sides: Sides, better: str, worse: str) -> str:
     """Return `1.25x (1.20-1.31), faster`: the ratio, its interval, and what may be said of it."""
-    interval = t_interval(log_ratios(list(before), list(after)), 0.05)
-    text = speedup(list(before), list(after))
-    low, high = math.exp(interval.low), math.exp(interval.high)
-    if high < 1:
-        return f"{text}, {worse}"
-    if low > 1 and (low >= SMALL_GAIN or len(before) >= PAIRS_OF_SMALL_GAINS):
-        return f"{text}, {better}"
-    return text
+    words = {Verdict.FASTER: better, Verdict.SLOWER: worse, Verdict.NO_DIFFERENCE: "no difference"}
+    word = words.get(verdict_of(sides))
+    return speedup(*sides, level=LOOK_LEVEL) + (f", {word}" if word else "")
 
 
-def legend(name: str, place: Place) -> str:
-    """Return what a place is, as a row."""
+def _cells(catalogue: Catalogue, name: str, expected: str, place: str) -> list[str]:
+    """Return the cells of one row."""
+    runs, pairs = catalogue.runs_of(place, name), catalogue.pairs_of(place, name)
+    math = catalogue.math_of(runs)
+    first = [f"[{name}](plugins/{name}.md)", math or "", expected, place]
+    why_none = catalogue.why_none(place, name)
+    if why_none:
+        return [*first, _cell(why_none), "", "", "", ""]
+    if len(pairs) < MINIMUM_PAIRS:
+        return [*first, f"too few pairs: {len(pairs)} of {catalogue.pairs}", "", "", "", ""]
+    without = [f"{why}" for run in runs if (why := run.why_not or run.failed)]
+    left_out = f"; {len(without)} more without it: {_cell(without[0])}" if without else ""
+    steps, training = step_seconds(pairs), training_seconds(pairs, math)
+    to_target = " to the target" if math == "changes" else ""
+    return [
+        *first,
+        "not known" if steps is None else judged(steps, "faster", "slower"),
+        _start_up(pairs),
+        training if isinstance(training, str) else judged(training, "faster", "slower") + to_target,
+        judged(peak_bytes(pairs), "less", "more"),
+        f"{len(pairs)}{left_out}",
+    ]
+
+
+def _start_up(pairs: Sequence[Pair]) -> str:
+    before, after = (median(side) for side in start_seconds(pairs))
+    step = break_even_step(pairs, LOOK_LEVEL)
+    repaid = "" if step is None else f"; repaid after step {step:,}"
+    return f"{before:.1f} -> {after:.1f} s{repaid}"
+
+
+def _summary(catalogue: Catalogue) -> list[str]:
+    """Return which plugins helped somewhere, and which nowhere."""
+    groups: dict[str, list[str]] = {
+        "Faster": [], "Not faster, but with less memory": [], "Helped nowhere here": [],
+        "Not applied on either of its workloads": [], "Not measured to the end": [],
+    }  # fmt: skip
+    faster, less, nowhere, idle, unknown = groups.values()
+    for name in catalogue.names:
+        places = [p for p in (ROWS[name].helps, ROWS[name].harms) if p in catalogue.places]
+        kinds = {place: _kind(catalogue, place, name) for place in places}
+        helped = [place for place, kind in kinds.items() if kind == "faster"]
+        if helped:
+            faster.append(f"{name} ({', '.join(helped)})")
+        elif lighter := [place for place, kind in kinds.items() if kind == "less"]:
+            less.append(f"{name} ({', '.join(lighter)})")
+        elif "unknown" in kinds.values():
+            unknown.append(name)
+        elif set(kinds.values()) == {IDLE}:
+            idle.append(name)
+        else:
+            each = (f"{place}: {kind}" for place, kind in kinds.items())
+            nowhere.append(f"{name} ({'; '.join(each)})")
+    return [f"- {title}: {', '.join(found)}." for title, found in groups.items() if found]
+
+
+def _kind(catalogue: Catalogue, place: str, name: str) -> str:
+    """Return "faster" or "less" (memory), or in a word why a row is no gain."""
+    why_none = catalogue.why_none(place, name)
+    if why_none:
+        return IDLE if why_none.startswith(IDLE) else "failed"
+    pairs = catalogue.pairs_of(place, name)
+    if len(pairs) < MINIMUM_PAIRS:
+        return "unknown"
+    seconds = judged_seconds(pairs, catalogue.math_of(catalogue.runs_of(place, name)))
+    verdict = None if isinstance(seconds, str) else verdict_of(seconds)
+    if verdict is Verdict.FASTER:
+        return "faster"
+    if verdict_of(peak_bytes(pairs)) is Verdict.FASTER:
+        return "less"
+    if isinstance(seconds, str):
+        return "target missed"
+    return {Verdict.SLOWER: "slower", Verdict.NO_DIFFERENCE: "no difference"}.get(
+        verdict or Verdict.NONE, "no clear difference"
+    )
+
+
+def _machine(catalogue: Catalogue) -> str:
+    machine, runs = read_machine(), catalogue.all_runs()
+    disturbed = sum(run.run is not None and from_outside(run.run.disturbance) for run in runs)
+    gpus = ", ".join(gpu.name for gpu in machine.gpus) or "no GPU"
+    return (
+        f"{machine.cpu_model}, {machine.cpu_count} CPUs, {machine.memory_bytes / 2**30:.0f} GiB of "
+        f"memory, {gpus}; TensorFlow {version('tensorflow')}, Keras {version('keras')}, "
+        f"{machine.system}; {datetime.now(UTC):%-d %B %Y}.\n{len(runs)} runs; other programs "
+        f"disturbed {disturbed} of them."
+    )
+
+
+def _legend(catalogue: Catalogue) -> str:
+    """Return the table of the workloads."""
+    used = {place for name in catalogue.names for place in (ROWS[name].helps, ROWS[name].harms)}
+    rows = [_place(name, place) for name, place in catalogue.places.items() if name in used]
+    heads = ["on", "workload and its options", "what takes its time", "epochs", "by itself it has",
+             "target"]  # fmt: skip
+    return (
+        "Trainings are shortened: they have fewer examples and epochs than the workload has by "
+        "itself, and in\nsome rows fewer classes or another length of texts. Models and pictures "
+        "keep their sizes unless an\noption says otherwise.\n\n" + _table(heads, rows)
+    )
+
+
+def _place(name: str, place: Place) -> list[str]:
     options = "".join(f", {key} = {value}" for key, value in place.options.items())
+    if place.batch_size is not None:
+        options += f", batches of {place.batch_size}"
     target = ""
     if place.target is not None:
         bound = "at_least" if "at_least" in place.target else "at_most"
         target = f"{place.target['metric']} {bound.replace('_', ' ')} {place.target[bound]}"
-    return f"| {name} | {place.workload}{options} | {place.limits} | {place.epochs} | {target} |"
+    workload = f"{place.workload}{options}"
+    return [name, workload, place.limits, str(place.epochs), place.whole, target]
 
 
 def _cell(text: str) -> str:
     """Return text that stays within one cell of a table."""
     return " ".join(text.replace("|", "/").split())
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

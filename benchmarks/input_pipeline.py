@@ -21,12 +21,14 @@ from statistics import mean, median
 from time import perf_counter
 from typing import Any
 
-from measured import applied, pairs_of, speedup
+from measured import applied, in_fork, pairs_of, speedup
 from options import make_parser
 
 LARGE_PIXELS, TARGET_PIXELS = 1024, 96
+# How often each rate of decoding is measured.
+ROUNDS = 3
 # To check that it runs; the wait for input is measured after the first of several epochs.
-SMOKE_EXAMPLES, SMOKE_EPOCHS = 40, 2
+SMOKE_EXAMPLES, SMOKE_EPOCHS, SMOKE_ROUNDS = 40, 2, 1
 RECIPE = """
     name = "{name}"
     extends = "{base}"
@@ -106,7 +108,7 @@ def memory(name: str, recipe: str) -> str:
     return f"{name:<12}{figures}{reached / announced.total_bytes - 1:>+9.0%}"
 
 
-def waiting(epochs: int) -> tuple[float, float]:
+def waiting(epochs: int, examples: int | None) -> tuple[float, float]:
     """Return the seconds waited for input, and those of the steps in all, after the first epoch.
 
     Each batch is fetched before its step and the wait for it timed; Keras' own loop does both
@@ -126,7 +128,8 @@ def waiting(epochs: int) -> tuple[float, float]:
         (folder / "pyproject.toml").touch()
         path = folder / "recipe.toml"
         path.write_text('name = "waiting"\nextends = "jpeg-folder-bfloat16"\n')
-        request = make_request(str(path), [], compares=False)[0]
+        few = [] if examples is None else [f"workload.options.examples={examples}"]
+        request = make_request(str(path), few, compares=False)[0]
         _, request = prepare(request, SpawnRunner())
         job = Job(recipe=request.recipe, plugins=request.plugins, variant="full", seed=1,
                   machine=request.machine, folder=folder)  # fmt: skip
@@ -152,7 +155,7 @@ def waiting(epochs: int) -> tuple[float, float]:
         return sum(waits[first:]), ended - begun
 
 
-def decoding(folder: Path, label: str) -> Iterator[str]:
+def decoding(folder: Path, label: str, rounds: int) -> Iterator[str]:
     """Yield rows: frames a second of the pipeline and of decoding alone. There is a row for each
     ratio that still leaves the target's pixels."""
     import tensorflow as tf
@@ -181,7 +184,7 @@ def decoding(folder: Path, label: str) -> Iterator[str]:
         limit_of = tf.data.Dataset.from_tensor_slices(contents)
         pipeline_of = tf.data.Dataset.from_tensor_slices(files)
         limits, rates, single = [], [], []
-        for _ in range(3):  # in turn: the machine's speed drifts
+        for _ in range(rounds):  # in turn: the machine's speed drifts
             single.append(frames_a_second(pipeline_of.map(read_and_resize)))
             rates.append(frames_a_second(pipeline_of.map(read_and_resize, tf.data.AUTOTUNE)))
             limits.append(frames_a_second(limit_of.map(decode, cores)))
@@ -225,7 +228,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         from tfopt_workloads import clipart_jpeg
 
-        large = enlarged(Path(temporary) / "large", options.examples)
+        # in a fork, so that no thread of TensorFlow disturbs what is measured
+        large = in_fork(enlarged, Path(temporary) / "large", options.examples)
         rows = recipes(large, options.pairs, options.epochs)
         rows = rows[:1] if options.smoke else rows
         if "trainings" in options.only:
@@ -239,7 +243,8 @@ def main() -> None:
             for name, _, recipe in rows:
                 print(memory(name, recipe), flush=True)
         if "waiting" in options.only:
-            waited, seconds = waiting(options.epochs)
+            few = SMOKE_EXAMPLES if options.smoke else None
+            waited, seconds = waiting(options.epochs, few)
             print(f"\nwait for input after the first epoch: {waited:.2f} s of {seconds:.2f} s, "
                   f"{waited / seconds:.1%} (bar 5%)", flush=True)  # fmt: skip
         if "decoding" in options.only:
@@ -247,7 +252,7 @@ def main() -> None:
                   f"{'decode only':>13}{'share':>8}   frames a second")  # fmt: skip
             folders = ((large, "1,024 px"), (clipart_jpeg.BUNDLED, "as shipped"))
             for folder, label in folders[:1] if options.smoke else folders:
-                for line in decoding(folder, label):
+                for line in decoding(folder, label, SMOKE_ROUNDS if options.smoke else ROUNDS):
                     print(line, flush=True)
 
 

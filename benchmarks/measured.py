@@ -14,7 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tfopt_core.statistics.intervals import log_ratios, speedup_interval, t_interval
+from tfopt_core.statistics.intervals import (
+    FIXED_LEVEL,
+    log_ratios,
+    speedup_interval,
+    t_interval,
+)
 
 T = TypeVar("T")
 
@@ -55,9 +60,12 @@ def pairs_of(results: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, An
     return [(r["baseline"], r["full"]) for r in rounds.values() if {"baseline", "full"} <= set(r)]
 
 
-def speedup(base: list[float], fast: list[float]) -> str:
-    """Return `8.2x (7.9-8.6)`, the ratio of times with its paired 95% interval."""
-    ratio, low, high = speedup_interval(t_interval(log_ratios(base, fast), 0.05))
+def speedup(base: list[float], fast: list[float], level: float = FIXED_LEVEL) -> str:
+    """Return `8.2x (7.9-8.6)`, the ratio of times with its paired interval.
+
+    :param level: the two-sided error rate, that of a 95% interval by default.
+    """
+    ratio, low, high = speedup_interval(t_interval(log_ratios(base, fast), level))
     return f"{ratio:.2f}x ({low:.2f}-{high:.2f})"
 
 

@@ -33,6 +33,7 @@ RUNS, SMOKE_RUNS = 4, 2
 # Epochs by workload: long enough that a run is cut before its end.
 EPOCHS = {"flights": 30, "weather": 12, "stdlib-text": 12}
 SMOKE = {"weather": 3}
+SMOKE_EXAMPLES = 6400
 LABELS = "as it was", "from any epoch"
 # Features are computed before the training, as a careful user would; fewer texts, since one epoch
 # of all of them takes too long.
@@ -69,12 +70,15 @@ def main() -> None:
     heads = f"{'whole':>7} {'projected':>9} {'cut after':>9}  ratio"
     print(f"{'workload':12} {'epochs':>6}  {'':14} {heads}")
     for name, count in epochs.items():
-        trainings = [in_fork(training, name, count, seed) for seed in range(runs)]
+        few = {"examples": SMOKE_EXAMPLES} if options.smoke else OPTIONS.get(name, {})
+        trainings = [in_fork(training, name, few, count, seed) for seed in range(runs)]
         for label, cut in zip(LABELS, zip(*trainings, strict=True), strict=True):
             print(row(name, count, label, cut), flush=True)
 
 
-def training(name: str, epochs: int, seed: int) -> tuple[Training | None, Training | None]:
+def training(
+    name: str, options: dict[str, object], epochs: int, seed: int
+) -> tuple[Training | None, Training | None]:
     """Train the baseline to its end. Return it as it was, and from any epoch; None if not cut."""
     from time import perf_counter_ns
 
@@ -84,7 +88,7 @@ def training(name: str, epochs: int, seed: int) -> tuple[Training | None, Traini
     from tfopt_core.training.fit import train
     from tfopt_core.training.job import Job
 
-    spec = WorkloadSpec(use=name, epochs=epochs, options=OPTIONS.get(name, {}))
+    spec = WorkloadSpec(use=name, epochs=epochs, options=options)
     with tempfile.TemporaryDirectory() as folder:
         job = Job(recipe=Recipe(name=name, workload=spec), plugins=(), variant="baseline",
                   seed=seed, machine=read_machine(), folder=Path(folder))  # fmt: skip

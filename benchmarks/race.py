@@ -19,19 +19,19 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from options import make_parser
+from pacing import add_pacing, run_within, say_what_is_left
 from peers import page
 from peers.course import Course, Store
 from peers.files import Files
 from peers.limits import Limits, Work
 from peers.lines import LINES, recipe_text
-from peers.rounds import OutOfTime, Race, say
+from peers.rounds import Race
 
 from tfopt_core.hooks import read_machine
 
@@ -91,8 +91,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--only", help="lines, separated by commas")
-    parser.add_argument("--minutes", type=float, help="begin no round that would end later")
-    parser.add_argument("--plan", action="store_true", help="only say what is left to run")
+    add_pacing(parser)
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
     parser.add_argument("--store", type=Path, default=Path(".tfopt/race"))
     parser.add_argument("--peers", type=Path, default=HERE.parent / ".venv-peers/bin/python")
@@ -112,21 +111,10 @@ def main() -> None:
     }  # fmt: skip
     store = Store(options.store / "runs.jsonl", settings(options.smoke), retry=options.retry)
     race = Race(courses, store, rounds, options.smoke, options.peers.exists())
-    count, seconds = race.left()
-    say(f"{count} runs are left, about {seconds / 60:.0f} minutes on two idle cores")
+    say_what_is_left(race)
     if options.plan:
         return
-    if options.minutes is not None:
-        race.until = time.monotonic() + 60 * options.minutes
-    ended = ""
-    try:
-        race.run()
-    except OutOfTime:
-        ended = f"{options.minutes:g} minutes are over"
-    except KeyboardInterrupt:
-        ended = "interrupted"
-    if ended:
-        say(f"{ended}; {race.left()[0]} runs are left, and the same command goes on")
+    ended = run_within(race, options.minutes)
     if any(race.rows(name) for name in courses):
         text = whole_page(race, options.peers)
         print(text)

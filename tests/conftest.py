@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -31,6 +34,27 @@ settings.register_profile("tfopt", TOLERANT, max_examples=EXAMPLES)
 # `make test-all` names it: --hypothesis-profile=thorough
 settings.register_profile("thorough", TOLERANT, max_examples=THOROUGH_EXAMPLES)
 settings.load_profile("tfopt")
+
+
+# Python's search for cycles goes through all objects that are there whenever their number has grown
+# by a quarter: with thousands of tests and all of TensorFlow that takes a second each time.
+gc.set_threshold(*gc.get_threshold()[:2], 100)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what the collection has made out of that search."""
+    gc.freeze()
+
+
+def pytest_runtest_teardown() -> None:
+    """Leave Keras and TensorFlow out of it too, once the first test has imported them."""
+    if "keras" in sys.modules:
+        freeze_once()
+
+
+@functools.cache
+def freeze_once() -> None:
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,10 @@
     ├── PluginError               3: a plugin's hook failed while a run was under way
     ├── TrainingDiverged          3: a loss that is no number any more
     ├── PreparationFailed         3: the dry build failed, so no run would have succeeded
+    ├── EditedMeanwhile           3: the workload's code was edited while it was measured
     ├── ClusterError              3: the processes of a training did not come together, or apart
     ├── ReplayImpossible          3: a short training cannot be repeated with a stack as without it
+    ├── CannotShare               3: a process cannot go on with a task; a new one can carry it out
     └── StoreError                3: the results cannot be kept or read
         └── DamagedMeasurement    what is kept of one measurement is damaged
 
@@ -68,6 +70,8 @@ def ran_out_of_memory(error: BaseException) -> bool:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError):
+            return True
+        if isinstance(cause, PluginError) and cause.out_of_memory:
             return True
         if any(kind.__name__ == "ResourceExhaustedError" for kind in type(cause).__mro__):
             return not any(words in str(cause) for words in _OTHER_RESOURCES)
@@ -170,10 +174,15 @@ class PluginRefused(InputError):
 
 
 class PluginError(TfoptError):
-    """A plugin's hook raised, returned nothing, or returned something of another type."""
+    """A plugin's hook raised, returned nothing, or returned something of another type.
 
-    def __init__(self, plugin: str, hook: str, reason: str) -> None:
+    :param out_of_memory: whether it raised because memory ran out. Keras removes the cause of what
+        is raised within `fit`.
+    """
+
+    def __init__(self, plugin: str, hook: str, reason: str, *, out_of_memory: bool = False) -> None:
         self.plugin, self.hook, self.reason = plugin, hook, reason
+        self.out_of_memory = out_of_memory
         super().__init__(f'plugin "{plugin}", hook "{hook}": {reason}')
 
 
@@ -187,6 +196,22 @@ class TrainingDiverged(TfoptError):
     def __init__(self, metric: str, value: float, epoch: int) -> None:
         self.metric, self.value, self.epoch = metric, value, epoch
         super().__init__(f'the metric "{metric}" was {value} after epoch {epoch}')
+
+
+class EditedMeanwhile(TfoptError):
+    """The workload's code changed while it was measured, so that its runs would not compare.
+
+    :param changed: the files or packages, as they are named.
+    :param runs: how many runs there are from before.
+    """
+
+    def __init__(self, changed: Sequence[str], runs: int) -> None:
+        self.changed, self.runs = tuple(changed), runs
+        kept = f"{runs} run{'' if runs == 1 else 's'} from before {'is' if runs == 1 else 'are'}"
+        super().__init__(
+            f"{', '.join(self.changed)} changed while it was measured, so its runs would not "
+            f"compare; {kept} kept: undo the change and go on with --resume, or measure anew"
+        )
 
 
 class PreparationFailed(TfoptError):
@@ -208,6 +233,10 @@ class ClusterError(TfoptError):
 
 class ReplayImpossible(TfoptError):
     """A short training cannot be repeated with a stack as without it: nothing is certified."""
+
+
+class CannotShare(TfoptError):
+    """A process that has carried out a task cannot go on with this one; a new process can."""
 
 
 class NotComparable(InputError):

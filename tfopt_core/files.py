@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -34,6 +35,21 @@ class Disk:
         """Rename, over a former file of this name, as one operation."""
         os.replace(source, target)
 
+    def link(self, source: Path, target: Path) -> None:
+        """Rename to a name that no file has.
+
+        :raises FileExistsError: if one has it.
+        """
+        try:
+            os.link(source, target)
+        except OSError:
+            # some disks know no links; then the check and the renaming are two operations
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, "File exists", str(target)) from None
+            os.replace(source, target)
+        else:
+            source.unlink()
+
     def sync_folder(self, folder: Path) -> None:
         """Have the names in a folder reach the disk."""
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -53,6 +69,7 @@ def write_whole(
     *,
     temporary: Path | None = None,
     disk: Disk | None = None,
+    new: bool = False,
 ) -> None:
     """Write or replace a file, with the permissions that the user's umask gives.
 
@@ -62,10 +79,13 @@ def write_whole(
     :param pieces: the bytes, in pieces one after another; whatever making them raises is raised.
     :param temporary: the other name; None for one that nobody else uses.
     :param disk: what carries out the operations.
+    :param new: whether there must be no file of this name, nor a link.
     :raises OSError: if it cannot be written; what was there stands, unless the new file is
         already in its place and only its name could not be made to reach the disk.
     """
     disk = disk or Disk()
+    if new and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "File exists", str(path))
     path = path.resolve()
     temporary = temporary or path.with_name(f".tfopt-{secrets.token_hex(8)}.tmp")
     try:
@@ -73,7 +93,10 @@ def write_whole(
             for piece in pieces:
                 disk.write(file, piece)
             disk.sync(file)
-        disk.replace(temporary, path)
+        if new:
+            disk.link(temporary, path)
+        else:
+            disk.replace(temporary, path)
         disk.sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -92,7 +115,7 @@ def pieces_of(path: Path) -> Iterator[bytes]:
 
 
 def write_text(path: Path, text: str, *, replace: bool = False) -> None:
-    """Write a new file in UTF-8; an existing one only with `replace`, and then whole or not at all.
+    """Write a file in UTF-8, whole or not at all; over an existing one only with `replace`.
 
     What is no regular file (`/dev/stdout`, a pipe) is written to directly.
 
@@ -101,7 +124,7 @@ def write_text(path: Path, text: str, *, replace: bool = False) -> None:
     try:
         data = text.encode("utf-8")
         if not replace:
-            _create(path, data)
+            write_whole(path, [data], new=True)
         elif path.exists() and not path.is_file():
             path.write_bytes(data)
         else:
@@ -125,13 +148,3 @@ def replace_file(source: Path, target: Path) -> None:
         raise InputError(
             f'"{target}" cannot be written: {error.strerror or error}; it is kept as "{source}"'
         ) from error
-
-
-def _create(path: Path, data: bytes) -> None:
-    with path.open("xb") as stream:  # "x": never write over what is there
-        try:
-            stream.write(data)
-            stream.flush()
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise

@@ -26,7 +26,7 @@ from tfopt_core.hooks import (
 )
 from tfopt_core.hooks.code.literals import call, keywords, literal
 from tfopt_core.hooks.code.plain_code import PlainCode
-from tfopt_core.hooks.helpers import number_or, size_in_words
+from tfopt_core.hooks.helpers import number_or, size_in_words, user_cache_folder
 from tfopt_core.hooks.specs import Split
 from tfopt_core.private_api import why_without
 from tfopt_core.training.batch_rule import (
@@ -102,4 +102,5 @@ __all__ = [
     "did_you_mean",
     "number_or",
     "size_in_words",
+    "user_cache_folder",
 ]

@@ -34,7 +34,7 @@ fi
 
 if command -v uv >/dev/null 2>&1; then
     # uv brings a Python of its own where the machine has none that fits
-    [ -d "$target" ] || uv venv --quiet --python '>=3.11,<3.14' "$target"
+    [ -d "$target" ] || uv venv --quiet --python "${PYTHON:->=3.11,<3.14}" "$target"
     echo "installing $* into $target with uv"
     uv pip install --quiet --python "$target/bin/python" "$@"
 else

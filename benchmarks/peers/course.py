@@ -201,7 +201,11 @@ class Store:
             self._runs.update(json.loads(line))
         stored = self._runs.pop("settings", settings)
         if stored != settings:
-            sys.exit(f"{path} holds runs under other settings; give another folder with --store")
+            others = [name for name in settings if stored.get(name) != settings[name]]
+            sys.exit(
+                f"{path} holds runs under other settings ({', '.join(others)}); give another "
+                "folder with --store"
+            )
         if not whole:
             self._append("settings", settings)
         if retry:

@@ -1,10 +1,11 @@
 """Measure the most that this machine can do, and count what a training step has to do.
 
-    python -m peers.limits OUT.json
+    python -m peers.limits OUT.json [--smoke]
 
 The peak of matrix products is measured as `tfopt diagnose` does, in TensorFlow on all cores; the
 memory bandwidth by adding two vectors that are larger than any cache; the decode rate by reading,
-decoding and scaling the JPEG files of the race on all cores. It takes about 20 seconds.
+decoding and scaling the JPEG files of the race on all cores. It takes about 20 seconds; with
+--smoke, to see that it runs, far less.
 """
 
 from __future__ import annotations
@@ -103,40 +104,41 @@ def step_operations(model: Any, batch: Any) -> float | None:
         return None
 
 
-def measure() -> Limits:
-    """Return the limits of this machine."""
+def measure(smoke: bool = False) -> Limits:
+    """Return the limits of this machine; with `smoke` only see whether that runs."""
+    seconds = 0.05 if smoke else PEAK_SECONDS
     return Limits(
-        operations={dtype: matmul_peak(dtype) for dtype in DTYPES},
-        bytes_per_second=memory_bandwidth(),
-        pictures_per_second=decode_rate(),
+        operations={dtype: matmul_peak(dtype, seconds) for dtype in DTYPES},
+        bytes_per_second=memory_bandwidth(1 if smoke else BANDWIDTH_RUNS),
+        pictures_per_second=decode_rate(1 if smoke else DECODE_RUNS, 64 if smoke else None),
     )
 
 
-def matmul_peak(dtype: str) -> float:
+def matmul_peak(dtype: str, seconds: float) -> float:
     """Return the operations a second that products of large square matrices reach."""
     from tfopt_core.diagnosis.matmul_peak import MatmulPeak
 
     peak = MatmulPeak(dtype)
     peak.warm()
-    return peak.run(PEAK_SECONDS)
+    return peak.run(seconds)
 
 
-def memory_bandwidth() -> float:
+def memory_bandwidth(runs: int) -> float:
     """Return the bytes a second of an addition of two vectors, two reads and a write."""
     import tensorflow as tf
 
     left, right = tf.ones(BANDWIDTH_FLOATS), tf.ones(BANDWIDTH_FLOATS)
     total = tf.Variable(tf.zeros(BANDWIDTH_FLOATS))
     add = tf.function(lambda: total.assign(left + right))
-    return 3 * 4 * BANDWIDTH_FLOATS / _best(lambda: add(), BANDWIDTH_RUNS)
+    return 3 * 4 * BANDWIDTH_FLOATS / _best(lambda: add(), runs)
 
 
-def decode_rate() -> float:
+def decode_rate(runs: int, examples: int | None) -> float:
     """Return the JPEG files a second that are read, decoded and scaled, on all cores."""
     import tensorflow as tf
     from tfopt_workloads import clipart_jpeg
 
-    files, labels = clipart_jpeg.build().train.source.value
+    files, labels = clipart_jpeg.build(examples=examples).train.source.value
     pictures = (
         tf.data.Dataset.from_tensor_slices((files, labels))
         .map(clipart_jpeg.decoder(DECODE_SIDE), num_parallel_calls=tf.data.AUTOTUNE)
@@ -147,7 +149,7 @@ def decode_rate() -> float:
         for _ in pictures:
             pass
 
-    return len(labels) / _best(decode, DECODE_RUNS)
+    return len(labels) / _best(decode, runs)
 
 
 def _best(function: Callable[[], Any], runs: int) -> float:
@@ -161,10 +163,11 @@ def _best(function: Callable[[], Any], runs: int) -> float:
     return min(seconds)
 
 
-def main(out: Path) -> None:
+def main(out: Path, *options: str) -> None:
     """Measure, and write the limits."""
-    out.write_text(json.dumps(attrs.asdict(measure())), encoding="utf-8")
+    limits = measure(smoke="--smoke" in options)
+    out.write_text(json.dumps(attrs.asdict(limits)), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

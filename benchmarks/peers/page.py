@@ -27,7 +27,8 @@ brought](#what-each-plugin-brought).
 
 ## The rule
 
-It was written down before the race.
+It was written down before the race, but for "undecided", which came after its first rounds: an
+interval so wide that it says nothing had been called level.
 
 - **The same training.** In each round all peers begin from the same weights and train on the same
   examples, in batches of the same size, with Adam at the same rate, for the same number of epochs.
@@ -40,8 +41,9 @@ It was written down before the race.
 - **Rounds.** In a round each contestant trains once, in a process of its own, in an order that is
   drawn. Figures are geometric means over the rounds, with the 95% interval in brackets. A ratio is
   that of two trainings of the same round.
-- tfopt is **ahead** of a peer if the interval of the ratio lies above {ahead}, **level** if the
-  interval holds 1 or does not reach below {behind}, else **behind**.
+- tfopt is **ahead** of a peer if the interval of the ratio lies above {ahead}, **level** if it
+  does not reach below {behind}, or holds 1 and does not reach below {level:.2f}, **undecided** if
+  it holds 1 and reaches lower (more rounds would tell), else **behind**.
 - **Void** is a row that did not train alike. Its loss after the last epoch, the geometric mean over
   rounds, may differ from that of stock Keras by {tolerance:.0%}, or, where that is more, by
   {errors:.0f} standard errors by the spread of stock Keras over its seeds. Keras on JAX in float32
@@ -102,8 +104,8 @@ def page(race: Race) -> str:
     parts = [
         INTRODUCTION.format(
             tried=TRIED,
-            ahead=standings.AHEAD, behind=standings.BEHIND, tolerance=standings.TOLERANCE,
-            errors=standings.STANDARD_ERRORS,
+            ahead=standings.AHEAD, behind=standings.BEHIND, level=standings.LEVEL,
+            tolerance=standings.TOLERANCE, errors=standings.STANDARD_ERRORS,
         ),
         _machine(race),
         "## The trainings\n",
@@ -128,8 +130,10 @@ def standings_part(lines: Lines) -> str:
     text = ["## Standings\n", _table(heads, rows)]
     for title, exact in CLASSES.items():
         words = [standings.standing_of(each, exact) for each in lines.values()]
-        count = sum(word in ("ahead", "level") for word in words)
-        text.append(f"- {title}: ahead or level on {count} of {len(words)}.")
+        counts = ", ".join(
+            f"{word} on {words.count(word)}" for word in standings.STANDINGS if word in words
+        )
+        text.append(f"- {title}: {counts}, of {len(words)}.")
     for system in (STOCK, HAND_SET):
         found = standings.geometric_mean(lines, system)
         if found is not None:

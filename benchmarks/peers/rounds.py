@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import random
 import sys
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from statistics import median
 
 import attrs
+from pacing import OutOfTime, fits, say
 
 from peers import standings
 from peers.course import Course, Report, Store, run_process
@@ -20,10 +19,6 @@ from peers.lines import LINES, WORTH_RACING, Contestant, grids, ours, stock
 LIMIT_SECONDS = 40.0
 # What a plugin brings is measured in so many rounds.
 LEFT_OUT_ROUNDS = 3
-
-
-class OutOfTime(Exception):
-    """What is left of the race does not fit into the time that was given."""
 
 
 @attrs.define
@@ -176,7 +171,9 @@ class Race:
         folder = next(iter(self.courses.values())).folder
         out = folder / "limits.json"
         out.unlink(missing_ok=True)
-        done = run_process([sys.executable, "-m", "peers.limits", str(out)], folder, {})
+        options = ["--smoke"] if self.smoke else []
+        command = [sys.executable, "-m", "peers.limits", str(out), *options]
+        done = run_process(command, folder, {})
         if "failed" in done:
             say(f"  failed: {done['failed']}")
             return
@@ -201,7 +198,7 @@ class Race:
             say(f"{name}, round {number + 1}: {contestant.system}, {contestant.in_words}: {words}")
 
     def _wait_for(self, seconds: float) -> None:
-        if seconds and time.monotonic() + seconds > self.until:
+        if seconds and not fits(self.until, seconds):
             raise OutOfTime
 
 
@@ -230,7 +227,3 @@ def _key(name: str, number: int, contestant: Contestant) -> str:
 
 def _grid_key(name: str, contestant: Contestant) -> str:
     return f"{name} grid {contestant.label}"
-
-
-def say(text: str) -> None:
-    print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)

@@ -17,6 +17,9 @@ Ratio = tuple[float, float, float]
 
 TOLERANCE, STANDARD_ERRORS = 0.05, 3.0
 AHEAD, BEHIND = 1.02, 0.98
+# An interval that holds 1 and reaches lower says nothing but that more rounds are needed.
+LEVEL = 0.90
+STANDINGS = ("ahead", "level", "undecided", "behind")
 OURS, STOCK, HAND_SET, ON_JAX = "tfopt", "stock Keras", "hand-set Keras", "Keras on JAX"
 # Whose losses are those of the same training.
 REFERENCES = (STOCK, ON_JAX)
@@ -91,13 +94,17 @@ def ratio(slow: Row, fast: Row) -> Ratio:
 
 def standing(found: Ratio) -> str:
     """Return "ahead", "level" or "behind" for the ratio of a peer's seconds to ours; "undecided"
-    after a single round."""
+    after a single round, or where the interval is too wide to tell."""
     _, low, high = found
     if math.isnan(low):
         return "undecided"
     if low > AHEAD:
         return "ahead"
-    return "level" if low >= BEHIND or low <= 1.0 <= high else "behind"
+    if low >= BEHIND:
+        return "level"
+    if high < 1.0:
+        return "behind"
+    return "level" if low >= LEVEL else "undecided"
 
 
 def is_void(row: Row, rows: Sequence[Row]) -> bool:

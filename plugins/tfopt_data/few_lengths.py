@@ -72,7 +72,10 @@ def with_few_lengths(plan: DataPlan, lengths: Lengths) -> Rewrite:
     if not plan.source.read_once:  # the training would lack what is read of it now
         shapes = shapes_read(lower_plan(still(found.before)), most=2)
         if len(shapes) < 2:
-            return Rewrite(plan, reason=f"all batches have one shape: {', '.join(shapes)}")
+            read = sum(shapes.values())
+            return Rewrite(
+                plan, reason=f"{read:,} batches were read, of one shape: {', '.join(shapes)}"
+            )
     function = padding_to(lengths, found.axes, found.values)
     function.pads_to = (lengths, found.axes, found.values)  # type: ignore[attr-defined]
     place = len(found.before.stages)

@@ -43,6 +43,8 @@ class OneDevice:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute",)
+    # in its scope an optimizer of Keras updates nothing but in `strategy.run`, which `fit` calls
+    own_loop: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = others("one-device")
 
     device: str = field(

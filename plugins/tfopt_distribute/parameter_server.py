@@ -71,6 +71,7 @@ class ParameterServer:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
+    own_loop: ClassVar[bool] = False
     # each worker builds its data within a graph, where a data set cannot be sent to a service
     conflicts: ClassVar[tuple[str, ...]] = (
         *others("parameter-server"), "data-service", "resident", "shard",

@@ -55,6 +55,7 @@ class Tpu:
     """
 
     targets: ClassVar[tuple[str, ...]] = ("compute", "communication")
+    own_loop: ClassVar[bool] = False
     conflicts: ClassVar[tuple[str, ...]] = (*others("tpu"), "prefetch-to-device", "resident")
     after: ClassVar[tuple[str, ...]] = ("batch",)
 

@@ -1,4 +1,4 @@
-"""Fused recurrent: LSTM layers computed by one kernel for a whole sequence."""
+"""Fused recurrent: LSTM and GRU layers computed with less work a step than by Keras' loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from tfopt_core.plugins import (
 )
 from tfopt_model import fused_layers
 from tfopt_model.fused_layers import FusedLayers, compiling_plugin, listed
-from tfopt_model.lstm_kernel import Weights, run_sequence
+from tfopt_model.gru_loop import gru
+from tfopt_model.lstm_kernel import lstm
+from tfopt_model.sequences import Compute, Weights, run_sequence
 
 
 def recurrent_layers(model: Any) -> list[Any]:
@@ -34,23 +36,34 @@ def recurrent_layers(model: Any) -> list[Any]:
     )
 
 
+def _ways() -> dict[type, tuple[str, Compute]]:
+    """Return what computes a cell over a whole sequence, and its name for a message."""
+    import keras
+
+    cells = keras.layers
+    return {cells.LSTMCell: ("BlockLSTM", lstm), cells.GRUCell: ("a shorter loop", gru)}
+
+
 def why_not_fused(layer: Any) -> str:
-    """Return why the kernel cannot compute this recurrent layer, "" if it can."""
+    """Return why this recurrent layer is not computed here, "" if it is."""
     import keras
     from keras import activations
 
-    cell = layer.cell
-    if type(cell) is not keras.layers.LSTMCell:
-        return f"its cell is a {type(cell).__name__}, and the kernel computes an LSTMCell"
-    if type(layer).inner_loop not in (keras.layers.LSTM.inner_loop, keras.layers.RNN.inner_loop):
+    cell, layers = layer.cell, keras.layers
+    if type(cell) not in _ways():
+        return f"its cell is a {type(cell).__name__}, and LSTMCell and GRUCell are computed"
+    known = (layers.LSTM, layers.GRU, layers.RNN)
+    if type(layer).inner_loop not in [one.inner_loop for one in known]:
         return "its class has an inner_loop of its own"
     if cell.activation is not activations.tanh:
-        return f"its activation is {_name(cell.activation)}, and the kernel's tanh"
+        return f"its activation is {_name(cell.activation)}, and tanh is computed"
     if cell.recurrent_activation is not activations.sigmoid:
         return (
-            f"its recurrent_activation is {_name(cell.recurrent_activation)}, and the kernel's "
-            "sigmoid"
+            f"its recurrent_activation is {_name(cell.recurrent_activation)}, and sigmoid is "
+            "computed"
         )
+    if not getattr(cell, "reset_after", True):
+        return "with reset_after=False it needs two products of the state in each step"
     if cell.recurrent_dropout:
         return "it drops out recurrent states"
     if cell.dropout and cell.implementation == 1:
@@ -68,12 +81,12 @@ def _why_not_traced(layer: Any, args: Any, kwargs: Any) -> str:
     """Return why the layer runs this loop itself, "" if it does not."""
     sequences = args[0] if args else kwargs["sequences"]
     if layer.compute_dtype != "float32" or sequences.dtype != "float32":
-        return f"it computes in {layer.compute_dtype}, the kernel in float32"
+        return f"it computes in {layer.compute_dtype}, and only float32 is reached"
     return ""
 
 
 def fuse(layer: Any, fused: FusedLayers) -> None:
-    """Replace the loop over steps of a layer by the kernel."""
+    """Replace the loop over steps of a layer."""
     fused.replace(layer, "inner_loop", _computed, _why_not_traced)
 
 
@@ -86,7 +99,7 @@ def release(model: Any) -> None:
 def _computed(
     layer: Any, own: Any, sequences: Any, initial_state: Any, mask: Any, training: Any = False
 ) -> Any:
-    """Return what the layer's own `inner_loop` returns, computed by the kernel."""
+    """Return what the layer's own `inner_loop` returns, computed here."""
     import tensorflow as tf
     from keras import ops
 
@@ -104,6 +117,7 @@ def _computed(
         mask = None if mask is None else tf.reverse(mask, [1])
     given = (cell.kernel, cell.recurrent_kernel, *((cell.bias,) if cell.use_bias else ()))
     return run_sequence(
+        _ways()[type(cell)][1],
         sequences,
         mask,
         tuple(initial_state),
@@ -114,33 +128,39 @@ def _computed(
 
 
 def why_not_here(machine: Machine, options: TrainingOptions) -> str:
-    """Return why the kernel is not used on this machine or for this training, "" if it is."""
+    """Return why nothing is replaced on this machine or for this training, "" if it is."""
     if machine.gpus:
         return "on a GPU Keras has cuDNN compute these layers"
     if options.jit_compile is True:
-        return "the workload compiles its steps by XLA, which has no such kernel"
+        return "the workload compiles its steps by XLA, which compiles Keras' loop"
     return ""
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class FusedRecurrent:
-    """Computes LSTM layers on a CPU by TensorFlow's kernel for a whole sequence.
+    """Computes LSTM and GRU layers on a CPU with less work a step than Keras' loop.
 
-    What it does: replaces the loop over steps of each LSTM layer (stacked, bidirectional,
-    backwards, with states or masks, in training and validation) by the operation BlockLSTM and its
-    gradient. Layers, weights and the saved model stay as they are.
+    What it does: replaces the loop over steps of each LSTM and GRU layer (stacked, bidirectional,
+    backwards, with states or masks, in training and validation): for an LSTM by the operation
+    BlockLSTM and its gradient, which run a whole sequence; for a GRU, of which TensorFlow has no
+    such kernel, by a loop of what depends on the step before, with a gradient of its own. Layers,
+    weights and the saved model stay as they are.
 
     Why it helps: Keras' loop starts some twenty small kernels for each step of the sequence, and
-    twice as many for the gradient. The kernel starts once, and needs no compilation.
+    twice as many for the gradient, which adds up the weights' gradients step by step. BlockLSTM
+    starts once. The GRU's loop starts a third of them for the gradient, and the products of inputs
+    and weights are one for all steps. Neither needs a compilation.
 
-    When it does not: for wide layers, whose matrix products take the time; on a GPU, where Keras
-    has cuDNN; in bfloat16 or float16, which this kernel does not compute: a layer that computes in
-    them is left alone. So are layers with other activations than tanh and sigmoid, with recurrent
-    dropout, unrolled ones, and other cells, each by name. Sums are taken in another order, so that
-    losses are equal to rounding.
+    When it does not: for wide layers, whose matrix products take the time; for a GRU without
+    split-batch, since Keras' loop keeps two cores busy and the short one does not; on a GPU, where
+    Keras has cuDNN; in bfloat16 or float16: a layer that computes in them is left alone. So are
+    layers with other activations than tanh and sigmoid, with recurrent dropout, GRU layers with
+    reset_after=False, unrolled ones, and other cells, each by name. Sums are taken in another
+    order, so that losses are equal to rounding.
 
-    Mixes with: resident and chunked with xla = false, which add that no step is started from
-    Python; threads. Not with XLA, which cannot compile the kernel.
+    Mixes with: split-batch, which runs two parts of a batch on two cores; resident and chunked
+    with xla = false, which add that no step is started from Python; threads. Not with XLA, which
+    cannot compile BlockLSTM.
 
     Reference: https://www.tensorflow.org/api_docs/python/tf/raw_ops/BlockLSTM
     """
@@ -153,14 +173,14 @@ class FusedRecurrent:
         return "rounding"
 
     def suggest(self, diagnosis: Diagnosis) -> dict[str, Any] | None:
-        """Worth it for LSTM layers on a CPU in float32."""
+        """Worth it for LSTM and GRU layers on a CPU in float32."""
         if diagnosis.machine.gpus or diagnosis.policy != "float32" or diagnosis.jit_compile:
             return None
-        return {} if {"LSTM", "LSTMCell"} & set(diagnosis.layers) else None
+        return {} if {"LSTM", "LSTMCell", "GRU", "GRUCell"} & set(diagnosis.layers) else None
 
     @hookimpl(wrapper=True)
     def wrap_model(self, run: RunContext) -> ValueHook[Any]:
-        """Replace the loops of the layers that the kernel computes."""
+        """Replace the loops of the layers that are computed here."""
         model = yield
         fused = run.state_of(self)["fused"] = FusedLayers()
         missing = why_without("nested-layers")
@@ -198,21 +218,24 @@ class FusedRecurrent:
         return model
 
     def export(self, code: PlainCode) -> None:
-        """Plain code would have to hold the kernel, its masks and the layers that it suits."""
+        """Plain code would have to hold the loops, their masks and the layers that they suit."""
         code.no_plain_form("the loops within layers are replaced")
 
     @hookimpl
     def report_effect(self, run: RunContext, model: Any) -> Effect:
-        """Read back which layers were traced with the kernel."""
+        """Read back which layers were traced with another loop than Keras'."""
         fused: FusedLayers = run.state_of(self)["fused"]
         reason = run.state_of(self).get("reason", "")
         if reason:
             return Effect.not_applied(reason)
         left = fused.left_alone
-        traced = [layer.name for layer in fused.computed]
-        if not traced:
+        done = []
+        for cell, (way, _) in _ways().items():
+            names = [f'"{layer.name}"' for layer in fused.computed if type(layer.cell) is cell]
+            what = "layer" if len(names) == 1 else "layers"
+            if names:
+                done.append(f"{way} computes {len(names)} {what}: {listed(names, ', ')}")
+        if not done:
             return Effect.not_applied(left or "the model has no recurrent layer that was traced")
-        what = "layer" if len(traced) == 1 else "layers"
-        names = listed([f'"{name}"' for name in traced], ", ")
-        beside = f"; left alone: {left}" if left else ""
-        return Effect.applied_as(f"BlockLSTM computes {len(traced)} {what}: {names}{beside}")
+        beside = [f"left alone: {left}"] if left else []
+        return Effect.applied_as("; ".join([*done, *beside]))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from typing import Any, NoReturn
+from typing import Any
+
+from tfopt_model.gradients import once
 
 # What a masked score becomes: so small that its share is zero, unless the whole row is masked.
 MASKED = -0.7 * 3.4028235e38
@@ -39,7 +40,7 @@ def attend(query: Any, key: Any, value: Any, scale: float, mask: Any = None) -> 
             of_key = tf.matmul(of_scores, scaled, transpose_a=True)
             return of_query, of_key, tf.matmul(weights, upstream, transpose_a=True)
 
-        return outputs, _once(gradient, query, key, value)
+        return outputs, once(gradient, "fused-transformer", query, key, value)
 
     by_head = [tf.transpose(part, [0, 2, 1, 3]) for part in (query, key, value)]
     return tf.transpose(attended(*by_head), [0, 2, 1, 3])
@@ -80,7 +81,7 @@ def normalize(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
             of_rows = inverse * (upstream * gamma - means[0] - normal * means[1])
             return of_rows, tf.reshape(of_gamma, [size]), tf.reshape(of_beta, [size])
 
-        return normal * gamma + beta, _once(gradient, rows, gamma, beta)
+        return normal * gamma + beta, once(gradient, "fused-transformer", rows, gamma, beta)
 
     outputs = normalized(tf.reshape(inputs, [-1, size]), gamma, beta)
     outputs = tf.reshape(outputs, tf.shape(inputs))
@@ -101,30 +102,6 @@ def gelu(inputs: Any) -> Any:
             density = tf.exp(-0.5 * tf.square(inputs)) / math.sqrt(2 * math.pi)
             return upstream * (below + inputs * density)
 
-        return inputs * below, _once(gradient, inputs)
+        return inputs * below, once(gradient, "fused-transformer", inputs)
 
     return activated(inputs)
-
-
-def _once(gradient: Any, *inputs: Any) -> Any:
-    """Return the gradient as a function that refuses to be derived itself.
-
-    It uses what the forward pass computed, so that a second derivative would be wrong silently.
-    """
-    import tensorflow as tf
-
-    def refuse(*_: Any) -> NoReturn:
-        raise NotImplementedError(
-            "fused-transformer has no second derivative, which this training takes; leave the "
-            "plugin out of the recipe"
-        )
-
-    @functools.wraps(gradient)
-    def derived(upstream: Any) -> Any:
-        @tf.custom_gradient  # type: ignore[untyped-decorator]
-        def first(upstream: Any, *inputs: Any) -> Any:
-            return gradient(upstream), refuse
-
-        return first(upstream, *inputs)
-
-    return derived

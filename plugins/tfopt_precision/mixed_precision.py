@@ -121,6 +121,9 @@ class MixedPrecision:
         low, full = peaks.get(policy.removeprefix("mixed_")), peaks.get("float32")
         if low is not None and full is not None and low < LEAST_PEAK_RATIO * full:
             return None
+        if diagnosis.own_loop:
+            # nothing scales the loss of float16, and there is no fit to set the layers at
+            return {"policy": policy} if policy == "mixed_bfloat16" else None
         # a script may compute before `fit`, and its layers may not all work in 16 bits
         return {"policy": policy, "scope": "layers", "float32_layers": "auto"}
 

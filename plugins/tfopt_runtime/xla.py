@@ -24,6 +24,7 @@ from tfopt_core.plugins import (
     ValueHook,
     hookimpl,
     nested_layers,
+    user_cache_folder,
     why_without,
 )
 from tfopt_runtime.loops import LEAST_GAIN
@@ -56,11 +57,13 @@ def in_words(step_seconds: float) -> str:
 
 def cache_folder(machine: Machine, environment: Mapping[str, str]) -> Path:
     """Return the user's folder of programs that XLA compiled, one for each TensorFlow and CPU."""
-    given = environment.get("XDG_CACHE_HOME", "")
-    base = Path(given) if Path(given).is_absolute() else Path.home() / ".cache"
     of_machine = f"{machine.cpu_model} {sorted(machine.cpu_flags)} {machine.gpus}"
     digest = hashlib.blake2b(of_machine.encode(), digest_size=6).hexdigest()
-    return base / "tfopt" / "xla" / f"tensorflow-{metadata.version('tensorflow')}-{digest}"
+    return (
+        user_cache_folder(environment)
+        / "xla"
+        / f"tensorflow-{metadata.version('tensorflow')}-{digest}"
+    )
 
 
 def with_persistent_cache(

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from support.cases import mostly_thorough
+from support.in_process import tfopt_here
 from support.real_process import TINY, Done, environment, make_project, tfopt
 
 GOOD = """\
@@ -174,7 +175,7 @@ def applied(tmp_path, recipe: str | bytes, *arguments: str, command: str = "appl
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
     data = recipe.encode() if isinstance(recipe, str) else recipe
     (project / "recipe.toml").write_bytes(data)
-    return tfopt(command, "recipe.toml", *arguments, cwd=project)
+    return tfopt_here(command, "recipe.toml", *arguments, cwd=project)
 
 
 def check_lines(done: Done) -> None:
@@ -187,6 +188,9 @@ def check_lines(done: Done) -> None:
         assert len(line) < 400
 
 
+@pytest.mark.promise(
+    26, injected="no TOML, bare CR, 5,000 levels, 5,000 digits, over 1 MiB, and more"
+)
 @pytest.mark.parametrize(("recipe", "said"), [bad[1:] for bad in BAD], ids=[bad[0] for bad in BAD])
 def test_a_bad_recipe_is_refused_with_file_and_line(recipe, said, tmp_path):
     done = applied(tmp_path, recipe)
@@ -195,6 +199,7 @@ def test_a_bad_recipe_is_refused_with_file_and_line(recipe, said, tmp_path):
     assert not (tmp_path / ".tfopt").exists()
 
 
+@pytest.mark.promise(27, injected="six mistakes in one recipe")
 def test_all_problems_are_said_at_once_in_the_order_of_the_file(tmp_path):
     recipe = (
         GOOD.replace("epochs = 2", "epoch = 2\nbatch_size = true")
@@ -216,6 +221,7 @@ def test_the_other_commands_refuse_it_alike(command, tmp_path):
     assert 'did you mean "prefetch"?' in done.err
 
 
+@pytest.mark.promise(27, injected="mistakes in --set")
 @pytest.mark.parametrize(
     ("override", "said"),
     [
@@ -241,6 +247,7 @@ def test_debug_shows_the_traceback_of_bad_input(tmp_path):
     assert "RecipeError" in done.err
 
 
+@pytest.mark.promise(36, injected="the environment, with a TensorFlow that cannot be imported")
 @pytest.mark.parametrize("command", mostly_thorough(["apply", "train", "plan"], ["apply"]))
 @pytest.mark.parametrize(
     ("variable", "value", "said"),

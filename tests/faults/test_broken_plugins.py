@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 from support.cases import mostly_thorough
+from support.forked_command import HASTY
 from support.real_process import (
-    TFOPT,
     environment,
     make_distribution,
     tfopt,
@@ -47,6 +47,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.promise(21, injected="modules that raise, exit, abort or are no plugin")
 @pytest.mark.parametrize(("code", "said"), BROKEN.values(), ids=BROKEN)
 def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
     code, said, tmp_path
@@ -65,6 +66,7 @@ def test_a_named_plugin_that_cannot_be_loaded_is_one_line_with_its_distribution(
         assert "ill-dist 2.5" in line
 
 
+@pytest.mark.promise(21, injected="the same, beside whole plugins")
 @pytest.mark.parametrize("kind", mostly_thorough(BROKEN, ("raises", "aborts")))
 def test_plugins_lists_a_broken_one_with_its_error_and_the_others_as_ever(kind, tmp_path):
     code, said = BROKEN[kind]
@@ -93,6 +95,7 @@ def test_what_a_plugin_prints_while_it_is_imported_disturbs_nothing(tmp_path):
     assert "no JSON" not in done.out
 
 
+@pytest.mark.promise(22, injected="os.abort() at the top of the module")
 def test_a_plugin_that_aborts_cannot_be_shown_but_others_can(tmp_path):
     site = make_distribution(
         tmp_path / "site", "ill", {"ill": "ill_module:Good"}, ill_module="import os; os.abort()"
@@ -104,6 +107,7 @@ def test_a_plugin_that_aborts_cannot_be_shown_but_others_can(tmp_path):
     assert tfopt("plugins", "show", "cache", cwd=project, site=site).code == 0
 
 
+@pytest.mark.promise(24, injected="two distributions that register one name")
 def test_two_distributions_of_one_name_are_both_named(tmp_path):
     site = tmp_path / "site"
     make_distribution(site, "first-dist", {"twin": "first_module:Good"}, first_module=GOOD)
@@ -130,6 +134,7 @@ model.fit(x, x[:, :1], epochs=2, verbose=0)
 """
 
 
+@pytest.mark.promise(23, injected="a plugin that writes a file when it is imported")
 @pytest.mark.parametrize("command", ["apply", "train", "plan", "launch", "export"])
 def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp_path):
     site = make_distribution(
@@ -146,6 +151,9 @@ def test_an_installed_plugin_that_no_recipe_names_is_never_imported(command, tmp
     assert not (site / "other_module_was_imported").exists()
 
 
+@pytest.mark.promise(
+    23, injected="the same, with `apply train.py`, `diagnose`, `init`, `plugins` and `schema`"
+)
 @pytest.mark.parametrize(
     "command",
     [
@@ -170,11 +178,14 @@ def test_what_reads_all_plugins_imports_each_in_a_process_of_its_own_first(comma
     project = tiny_project(tmp_path / "project")
     (project / "train.py").write_text(SCRIPT)
     # a new process: what a fork was started with is not its own
-    done = tfopt_anew(*command, cwd=project, env=environment(PYTHONPATH=site))
+    if command[0] in ("diagnose", "apply"):  # what follows is not about how they start
+        done = tfopt(*command, cwd=project, site=site, imported=True, before=HASTY)
+    else:
+        done = tfopt_anew(*command, cwd=project, env=environment(PYTHONPATH=site))
     assert done.code == 0, done.err
     first = (site / "other_module_was_imported").read_text().splitlines()[0]
     # (`init` imports those itself that the recipe names that it writes)
-    assert str(TFOPT) not in first
+    assert "tfopt_core.hooks.installed.inspection" in first
 
 
 def test_a_plugin_that_declares_nothing_needs_no_target_and_that_is_shown(tmp_path):

@@ -26,6 +26,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.promise(13, injected="rows that hold half of their JSON")
 @pytest.mark.parametrize(
     ("part", "refused"),
     [

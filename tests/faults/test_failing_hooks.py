@@ -120,6 +120,7 @@ def here(site, tmp_path, monkeypatch):
         sys.modules.pop(module, None)
 
 
+@pytest.mark.promise(25, injected="each hook raises in turn")
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     "hook",
@@ -140,6 +141,7 @@ def test_a_hook_that_raises_before_the_first_run_ends_the_command(hook, here, ca
     assert printed.out == ""
 
 
+@pytest.mark.promise(25, injected="each hook of a run raises in turn")
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("hook", mostly_thorough(IN_A_RUN, ["on_epoch_end"]))
 def test_a_hook_that_raises_in_a_run_fails_that_variant_only(hook, here, capsys):
@@ -240,6 +242,7 @@ def test_a_factory_that_raises_in_its_own_process_is_one_line_with_its_place(tmp
     assert "Traceback" not in done.err
 
 
+@pytest.mark.promise(16, injected="a loss of nan, a learning rate of 1e9")
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("change", "epoch"),
@@ -268,13 +271,14 @@ def test_a_loss_that_is_no_number_fails_the_run_naming_metric_and_epoch(
     assert "x faster" not in flowing
 
 
+@pytest.mark.promise(16, injected="a quality metric that the training does not report")
 @pytest.mark.tensorflow
 def test_a_metric_that_is_missing_is_named_with_those_that_are_there(here, capsys):
     code = here(
         "apply", "recipe.toml", "--set", "plugins.fails.where=nowhere",
-        "--set", 'measure.quality.metric="val_los"',
+        "--set", 'measure.quality.metric="los"',
     )  # fmt: skip
     assert code == 2
     printed = capsys.readouterr().err
-    assert 'the training reports no "val_los"; did you mean "val_loss"?' in printed
+    assert 'the training reports no "los"; did you mean "loss"?' in printed
     assert "it reports: loss" in printed

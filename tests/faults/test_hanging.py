@@ -5,65 +5,103 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import attrs
 import psutil
 import pytest
-from support.real_process import tfopt, tiny_project
+from support.forked_command import runs_forked
+from support.real_process import environment, tfopt, tiny_project, wait_until
 
+from tfopt_core.app.command_request import make_request
 from tfopt_core.cli.main import run
 from tfopt_core.measurement import busy
+from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.statistics import disturbance
+from tfopt_core.trials.processes import Processes
 from tfopt_core.workers import supervise
 from tfopt_core.workers.spawn import SpawnRunner
+from tfopt_core.workers.supervise import Limits
 
 pytestmark = pytest.mark.slow
 
+# Far from what any run takes on a busy machine: the clock is set, and nobody waits so long.
+LIMIT_SECONDS = 600
 HANGS = """
         import os, pathlib, signal, time
         with open("calls", "a") as calls:
             calls.write("x")
-        if len(pathlib.Path("calls").read_text()) == 5:
+        if len(pathlib.Path("calls").read_text()) == {call}:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             pathlib.Path("pid").write_text(str(os.getpid()))
             def waits_for_what_never_comes():
-                time.sleep(600)
+                time.sleep(6000)
             waits_for_what_never_comes()
 """
 
 
 @pytest.fixture
-def here(forked_runs, monkeypatch):
-    """The command in this process, where it waits for less long; its runs are forks as ever."""
+def hanging(tmp_path, monkeypatch):
+    """`hanging(call, pairs)`: a project in which that call of the workload hangs; then the clock
+    is beyond the limit, and what waits for its stacks waits until they are there."""
+
+    def stacks():
+        return any("waits_for" in file.read_text() for file in tmp_path.rglob("output.txt"))
+
+    clock = SimpleNamespace(
+        monotonic=lambda: time.monotonic() + 2 * LIMIT_SECONDS * (tmp_path / "pid").exists(),
+        sleep=lambda seconds: wait_until("the stacks", stacks),
+    )
+    monkeypatch.setattr(supervise, "time", clock)
+    # a process that ignores SIGTERM is waited for in vain
+    monkeypatch.setattr(supervise, "GRACE_SECONDS", 0.5)
+    monkeypatch.chdir(tmp_path)
+    yield lambda call, pairs: tiny_project(
+        tmp_path, says=HANGS.format(call=call).strip(), pairs=pairs
+    )
+    sys.modules.pop("tiny", None)
+
+
+@pytest.mark.promise(6, injected="a run that sleeps and ignores SIGTERM")
+def test_a_run_that_hangs_and_ignores_sigterm_is_killed_with_its_stacks_shown(hanging):
+    project = hanging(call=1, pairs=4)
+    request, _ = make_request("recipe.toml", [], compares=False, keeps=False)
+    request = attrs.evolve(request, folder=project / "runs", environment=environment())
+    runner = SpawnRunner(limits=Limits(total=LIMIT_SECONDS))
+    turn = Turn(0, 0, Variant(BASELINE, ()), seed=3)
+    with runs_forked():
+        hung = Processes(request, runner).run(turn, "run", lambda message: None)
+    assert hung.status == "failed"
+    assert hung.error == "took longer than its limit of 10 min"
+    assert "waits_for_what_never_comes" in Path(hung.output_path).read_text()
+    assert "workers/child.py" in hung.output_tail  # the end of that, which is shown
+    assert hung.wall_seconds is None
+    assert not psutil.pid_exists(int((project / "pid").read_text()))
+
+
+@pytest.mark.thorough
+def test_a_measurement_goes_on_behind_a_run_that_hangs(hanging, forked_runs, monkeypatch, capsys):
+    # the command in this process, where the clock is set; its runs are forks as ever
     monkeypatch.setattr(
         "tfopt_core.app.apply._runner",
         lambda request, limits: contextlib.nullcontext(
             forked_runs.with_spawn(SpawnRunner(limits=limits))
         ),
     )
-    # a process that ignores SIGTERM is waited for in vain
-    monkeypatch.setattr(supervise, "GRACE_SECONDS", 0.5)
     # other tests use the CPUs too, and no round is measured again for them
     monkeypatch.setattr(disturbance, "FOREIGN", ())
-    monkeypatch.setattr(busy.watch_idle, "__defaults__", (0.0, Path("/")))
-    yield lambda *arguments: run(arguments)
-    sys.modules.pop("tiny", None)
-
-
-def test_a_run_that_hangs_and_ignores_sigterm_is_killed_with_its_stacks_shown(
-    here, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tiny_project(tmp_path, says=HANGS.strip(), pairs=5))
-    code = here("apply", "recipe.toml", "--time-limit", "8s", "--json", "out.json")
+    monkeypatch.setattr(busy.watch_idle, "__defaults__", (0.0, hanging(call=5, pairs=5)))
+    code = run(["apply", "recipe.toml", "--time-limit", "10m", "--json", "out.json"])
     printed = capsys.readouterr()
     assert code == 0, printed.err
-    data = json.loads((tmp_path / "out.json").read_text())
+    with open("out.json") as file:
+        data = json.load(file)
     [hung] = [run for run in data["runs"] if run["status"] == "failed"]
-    assert hung["error"] == "took longer than its limit of 8 s"
+    assert hung["error"] == "took longer than its limit of 10 min"
     assert "waits_for_what_never_comes" in hung["output_tail"]
-    assert hung["wall_seconds"] is None
     assert [run["status"] for run in data["runs"]].count("ok") == 9
-    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
     assert "runs failed" in printed.out
 
 

@@ -113,6 +113,7 @@ def test_runs_import_the_modules_beside_a_factory_and_no_library_from_there(tmp_
     assert not (here / "my_module.imported").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_script_imports_the_modules_beside_it_and_no_library_from_there(tmp_path):

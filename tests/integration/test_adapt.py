@@ -83,7 +83,8 @@ def workload(**changes):
     x = np.random.default_rng(0).normal(size=(EXAMPLES, 6)).astype("float32")
     whole = Workload(
         train=(x, x.sum(1, keepdims=True)), validation=(x[:40], x[:40, :1]),
-        build_model=build_model, optimizer="adam", loss="mse", metrics=["mae"],
+        build_model=build_model, optimizer=lambda: keras.optimizers.SGD(0.01, momentum=0.9),
+        loss="mse", metrics=["mae"],
     )  # fmt: skip
     return attrs.evolve(whole, **changes)
 

@@ -12,8 +12,9 @@ from types import ModuleType
 
 import attrs
 import pytest
-from support.real_process import run
-from support.stored_measurements import FIRST_RESULTS
+from support.forked_command import HASTY
+from support.real_process import python
+from support.stored_measurements import FIRST_RESULTS, make_run
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.hooks.card import math_of
@@ -23,7 +24,10 @@ from tfopt_core.report.results.as_json import to_json
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What the benchmarks share, and none itself.
-HELPERS = {"catalogue_page", "catalogue_rows", "measured", "networks", "options"}
+HELPERS = {
+    "catalogue_figures", "catalogue_page", "catalogue_rounds", "catalogue_rows", "catalogue_runs",
+    "measured", "networks", "options", "pacing",
+}  # fmt: skip
 NAMES = sorted({path.stem for path in BENCHMARKS.glob("*.py")} - HELPERS)
 
 
@@ -42,7 +46,7 @@ def named(name: str) -> pytest.MarkDecorator:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", NAMES)
 def test_its_smallest_form_runs_to_its_end(name, tmp_path):
-    done = run([sys.executable, BENCHMARKS / f"{name}.py", "--smoke"], cwd=tmp_path)
+    done = python(BENCHMARKS / f"{name}.py", "--smoke", cwd=tmp_path, before=HASTY)
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) >= 2, done.err
 
@@ -77,6 +81,25 @@ def test_the_table_of_strategies_is_printed(benchmark, capsys):
     assert "2.00" in capsys.readouterr().out.splitlines()[2]
     options = argparse.Namespace(network="mlp", steps=4, smoke=True)
     assert "epochs = 2" in benchmark.recipe_text(benchmark.ONE, options)
+
+
+@named("first_contact")
+def test_scripts_are_lengthened_and_what_is_late_is_named(benchmark):
+    for name, long in benchmark.LONG.items():
+        changed = long.text(name) != (benchmark.SCRIPTS / f"{name}.py").read_text()
+        assert changed == bool(long.changes) != bool(long.arguments)
+    contact = {"look_seconds": 12.0, "verdict_seconds": 110.0, "seconds": 140.0,
+               "verdict": "steps faster", "speedup": "1.30x", "stack": "cache"}  # fmt: skip
+    rows = [
+        benchmark.Row("short", 60.0, [{**contact, "verdict_seconds": 130.0}, contact]),
+        benchmark.Row("long", 280.0, [{**contact, "verdict_seconds": 130.0, "verdict": "slower"}]),
+    ]
+    short, long, _, said = benchmark.table(rows).splitlines()[2:]
+    assert "| 130 of 120 (late) | 140 | 2.3 | steps faster |" in short
+    assert "| 130 of 140 | 140 | 0.5 | slower |" in long
+    assert said == (
+        "1 of 2 scripts train faster; slower as proposed: long; first verdict too late: short"
+    )
 
 
 @named("input_pipeline")
@@ -172,6 +195,7 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     assert rows.standing(rows.ratio(stock, ours)) == "ahead"
     assert rows.standing(rows.ratio(close, ours)) == "level"
     assert rows.standing(rows.ratio(ours, stock)) == "behind"
+    assert rows.standing((1.1, 0.7, 1.7)) == "undecided"
     elsewhere = row("PyTorch", [0.1, 0.1, 0.1], loss=1.2)
     failed = rows.Row("PyTorch", "PyTorch compiled", True, ({"failed": "no compiler"},) * 3)
     table = page.table([stock, close, elsewhere, failed, ours])
@@ -179,7 +203,7 @@ def test_the_race_has_a_winner_by_its_rule_and_void_rows(benchmark, tmp_path):
     assert "failed: no compiler" in table
     assert "tfopt is **level**" in table
     summary = page.standings_part({"mlp": [stock, close, elsewhere, ours]})
-    assert "ahead or level on 1 of 1" in summary
+    assert "level on 1, of 1" in summary
     assert "**4.01x (" in summary  # against stock, over one training
     for name in lines.LINES:
         for number, contestant in enumerate(lines.ours(name)):
@@ -300,9 +324,10 @@ def test_a_race_goes_on_after_a_torn_line_and_refuses_runs_of_other_settings(ben
 
 @named("race")
 def test_the_plan_counts_what_a_store_lacks(benchmark, tmp_path):
+    from pacing import OutOfTime
     from peers.course import Course, Store
     from peers.lines import grids
-    from peers.rounds import OutOfTime, Race
+    from peers.rounds import Race
 
     (tmp_path / "mlp").mkdir()
     (tmp_path / "mlp" / "compiled.json").touch()  # as if it had been prepared
@@ -339,69 +364,192 @@ def test_every_plugin_has_its_row_in_the_catalogue(benchmark):
         assert {row.helps, row.harms} <= set(benchmark.PLACES), name
 
 
-@named("catalogue")
-def test_its_rows_are_recipes(benchmark, tmp_path):
-    (tmp_path / "pyproject.toml").touch()
-    path = tmp_path / "recipe.toml"
-    for name, row in benchmark.ROWS.items():
-        for place in (row.helps, row.harms):
-            path.write_text(benchmark.recipe_text(benchmark.PLACES[place], name, row))
-            request, _ = make_request(str(path), [], compares=False)
-            [stacked] = (*request.plugins, *request.observers)
-            if math_of(name, stacked.plugin) == "changes":
-                assert benchmark.PLACES[place].target is not None, f"{name} on {place}"
+@named("catalogue_runs")
+def test_the_rows_of_the_catalogue_are_recipes_and_have_a_target_where_they_need_one(
+    benchmark, tmp_path
+):
+    from catalogue_rows import PLACES, ROWS
+
+    new = set()
+    with benchmark.Workbench(tmp_path, PLACES) as bench:
+        for name, row in ROWS.items():
+            for place in (row.helps, row.harms):
+                request = bench._request(place, name)
+                [stacked] = (*request.plugins, *request.observers)
+                if math_of(name, stacked.plugin) == "changes":
+                    assert PLACES[place].target is not None, f"{name} on {place}"
+                if bench.baseline_of(place, name) == benchmark.NEW_PROCESS:
+                    new.add(name)
+    assert new == {"threads", "multi-worker", "parameter-server"}
 
 
-def catalogue_run(seconds, **changes):
-    plain = {"seconds": seconds, "seconds_to_target": None, "peak_rss_bytes": int(1e8 * seconds),
-             "math": "exact", "disturbance": {}}  # fmt: skip
-    return {**plain, **changes}
+@named("catalogue_runs")
+def test_comments_and_docstrings_void_no_run_and_code_does(benchmark, tmp_path):
+    def hashed(text, where="a.py"):
+        (tmp_path / "of tfopt" / "cli").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "of tfopt" / where).write_text(text)
+        return benchmark.code_hash(tmp_path / "of tfopt", left_out={"cli"})
+
+    first = hashed('"""One."""\nA = {1, 2}\n')
+    assert hashed('"""Another."""\n# more\n\nA = {1, 2}\n') == first
+    assert hashed("print()", "cli/b.py") == first
+    assert hashed('"""One."""\nA = {1, 3}\n') != first
 
 
-@named("catalogue")
-def test_its_page_says_gains_with_intervals_and_why_a_plugin_was_not_applied(benchmark, tmp_path):
-    store = benchmark.Store(tmp_path / "runs.jsonl", "1")
-    for noise in (0.99, 1.0, 1.01, 1.02):
-        runs = {"baseline": catalogue_run(2 * noise), "cache": catalogue_run(1.0)}
-        store.add("files", runs)
-    store.add("prepared rows", {"baseline": catalogue_run(1), "cache": {"why_not": "a | b"}})
-    again = benchmark.Store(tmp_path / "runs.jsonl", "1")
-    assert benchmark.lacking(again, "files", ["cache"], 4) == []
-    assert benchmark.lacking(again, "files", ["cache"], 5) == ["cache"]
-    assert benchmark.lacking(again, "prepared rows", ["cache"], 4) == []
-    page = benchmark.catalogue_page.page(again, ["cache"], 4)
-    assert "| exact | help | files | 2.01x (1.97-2.05), faster | 2.01x (1.97-2.05), less |" in page
-    assert "| not help | prepared rows | not applied: a / b | |" in page
-    with pytest.raises(SystemExit, match="another version"):
-        benchmark.Store(tmp_path / "runs.jsonl", "2")
+class Bench:
+    """Trains nothing: the runs of "cache" take half of the time, "gpu-memory" is not applied."""
+
+    def __init__(self, keys="1"):
+        self.asked, self.keys = [], keys
+
+    def key(self, place, name):
+        return self.keys if name == "cache" else "1"
+
+    def baseline_of(self, place, name):
+        new = name in ("threads", "baseline in a new process")
+        return "baseline in a new process" if new else "baseline"
+
+    def run(self, place, name, number, settings):
+        from catalogue_rows import ROWS
+        from catalogue_runs import CatalogueRun
+
+        self.asked.append((place, name, number, settings))
+        key = self.key(place, name)
+        if name == "gpu-memory":
+            return CatalogueRun(key=key, seconds=9.0, why_not="no | GPU")
+        # "xla" takes as long as the baseline, now less and now more
+        seconds = {"cache": 1.0, "xla": 2.0 * (1.04, 0.95)[number % 2]}.get(name, 2.0)
+        seconds *= 1 + number / 100
+        run = make_run(place, name, number, seconds)
+        fit = attrs.evolve(
+            run.fit, mean_step_seconds=seconds / 50, one_time_seconds=3 - seconds,
+            seconds_to_target=seconds,
+        )  # fmt: skip
+        started = "forked" if self.baseline_of(place, name) == "baseline" else "spawned"
+        run = attrs.evolve(run, peak_rss_bytes=int(1e8 * seconds), fits=(fit,), started=started)
+        return CatalogueRun(
+            key=key, seconds=seconds, run=run, math="exact" if name in ROWS else None,
+            settings={"resolved": name},
+        )  # fmt: skip
 
 
-@named("catalogue")
-def test_what_changes_the_training_is_judged_by_the_time_to_a_target(benchmark):
-    def side(*seconds):
-        return [catalogue_run(9, math="changes", seconds_to_target=s) for s in seconds]
+def catalogue_of(folder, bench, names, *places, pairs=4, most=4):
+    from catalogue_rounds import Catalogue
+    from catalogue_rows import PLACES
+    from peers.course import Store
 
-    to_target = benchmark.catalogue_page.to_target
-    found = list(zip(side(4.0, 4.1, 4.2, 4.0), side(2.0, 2.0, 2.1, 2.0), strict=True))
-    assert to_target(found).endswith("faster to the target")
-    missed = list(zip(side(4.0, 4.1), side(None, 2.0), strict=True))
-    assert to_target(missed) == "target reached in 1 of 2 runs, without it in 2"
+    store = Store(folder / "rounds.jsonl", {"code": "1"})
+    return Catalogue(names, {place: PLACES[place] for place in places}, bench, store, pairs, most)
 
 
-@named("catalogue")
+@named("catalogue_page")
+def test_the_catalogue_says_gains_with_intervals_and_why_a_plugin_was_not_applied(
+    benchmark, tmp_path
+):
+    catalogue = catalogue_of(tmp_path, Bench(), ["cache", "gpu-memory", "threads"], "prepared rows")
+    assert "too few pairs: 0 of 4" in benchmark.table(catalogue)
+    catalogue.run()
+    again = catalogue_of(
+        tmp_path, Bench(), ["cache", "gpu-memory", "threads"], "prepared rows", pairs=4
+    )
+    assert again.left() == (0, 0)
+    page = benchmark.page(again, smoke=False)
+    same = "1.00x (1.00-1.00), no difference"
+    twice = "2.00x (2.00-2.00)"
+    assert (
+        f"| exact | not help | prepared rows | {twice}, faster | 1.0 -> 2.0 s | {twice}, faster "
+        f"| {twice}, less | 4 |" in page
+    )
+    assert "| not help | prepared rows | not applied: no / GPU |" in page
+    assert f"| help | prepared rows | {same} |" in page
+    assert "- Faster: cache (prepared rows)." in page
+    assert "- Not applied on either of its workloads: gpu-memory." in page
+    assert "- Helped nowhere here: threads (prepared rows: no difference)." in page
+    # two baselines, and of "gpu-memory" one run
+    assert f"\n{4 * 4 + 1} runs; other programs disturbed 0 of them." in page
+
+
+@named("catalogue_figures")
+def test_what_changes_the_training_is_judged_by_the_time_to_a_target(benchmark, tmp_path):
+    catalogue = catalogue_of(tmp_path, Bench(), ["cache"], "files")
+    catalogue.run()
+    pairs = catalogue.pairs_of("files", "cache")
+    before, after = benchmark.judged_seconds(pairs, "changes")
+    assert [b / a for b, a in zip(before, after, strict=True)] == pytest.approx([2.0] * 4)
+
+    def missed(pair):
+        fit = attrs.evolve(pair.with_.fit, seconds_to_target=None)
+        return attrs.evolve(pair, with_=attrs.evolve(pair.with_, fits=(fit,)))
+
+    words = benchmark.judged_seconds([*map(missed, pairs[:2]), *pairs[2:]], "changes")
+    assert words == "target reached in 2 of 4 runs, without it in 4"
+
+
+@named("catalogue_rounds")
 def test_a_round_holds_one_baseline_for_all_plugins_that_still_need_one(benchmark, tmp_path):
-    class Bench:
-        def run(self, place_name, place, name, row, seed):
-            asked.append((place_name, name, seed))
-            return {"why_not": "no GPU"} if name == "gpu-memory" else catalogue_run(1.0)
+    bench = Bench()
+    catalogue = catalogue_of(tmp_path, bench, ["gpu-memory", "chunked", "threads"], "pictures")
+    assert catalogue.left()[0] == 4 * 5  # before the first round all count
+    catalogue.run()
+    names = [sorted(name for _, name, number, _ in bench.asked if number == n) for n in range(4)]
+    both = ["baseline", "baseline in a new process", "chunked", "threads"]
+    assert names == [[*both[:3], "gpu-memory", both[3]], both, both, both]
+    resolved = {settings and settings["resolved"] for *_, settings in bench.asked[5:]}
+    assert resolved == set(both), "settings are resolved once"
 
-    asked = []
-    store = benchmark.Store(tmp_path / "runs.jsonl", "1")
-    places = {name: benchmark.PLACES[name] for name in ("pictures",)}
-    benchmark.measure(store, Bench(), places, ["gpu-memory", "chunked", "cache"], 4)
-    names = [sorted(name for _, name, seed in asked if seed == number) for number in range(4)]
-    assert names == [["baseline", "chunked", "gpu-memory"], *[["baseline", "chunked"]] * 3]
-    assert len(asked) == 9
+
+@named("catalogue_rounds")
+def test_a_place_whose_baseline_fails_is_given_up_and_the_others_are_measured(
+    benchmark, tmp_path, capsys
+):
+    class Broken(Bench):
+        def run(self, place, name, number, settings):
+            if (place, name) == ("files", "baseline"):
+                return benchmark.CatalogueRun(key="1", failed="no data")
+            return super().run(place, name, number, settings)
+
+    catalogue = catalogue_of(tmp_path, Broken(), ["cache"], "files", "prepared rows")
+    catalogue.run()
+    assert catalogue.pairs_of("files", "cache") == []
+    assert len(catalogue.pairs_of("prepared rows", "cache")) == 4
+    assert "files is given up in this call" in capsys.readouterr().out
+
+
+@named("catalogue_rounds")
+def test_runs_of_other_code_are_measured_again_and_open_verdicts_get_more_pairs(
+    benchmark, tmp_path
+):
+    from pacing import OutOfTime
+
+    first = catalogue_of(tmp_path, Bench(), ["cache"], "files")
+    first.until = 0.0
+    with pytest.raises(OutOfTime):
+        first.run()
+    first.until = float("inf")
+    first.run()
+    changed = Bench(keys="2")
+    again = catalogue_of(tmp_path, changed, ["cache"], "files")
+    assert again.left()[0] == 2 * 4
+    again.run()
+    assert len(again.pairs_of("files", "cache")) == 4
+    both = catalogue_of(tmp_path, changed, ["xla", "cache"], "text", most=8)
+    both.run()
+    assert len(both.pairs_of("text", "xla")) == 8
+    with pytest.raises(SystemExit, match="other settings \\(code\\)"):
+        type(both.store)(tmp_path / "rounds.jsonl", {"code": "2"})
+
+
+@named("catalogue")
+def test_a_page_without_links_says_which_lines_to_add(benchmark, tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name in benchmark.LINKS:
+        (tmp_path / name).write_text("# tfopt\n")
+    assert [line.partition(" ")[0] for line in benchmark.missing_links(tmp_path)] == [
+        *benchmark.LINKS
+    ]
+    for name, line in benchmark.LINKS.items():
+        (tmp_path / name).write_text(f"{line}\n")
+    assert benchmark.missing_links(tmp_path) == []
 
 
 @named("possible")

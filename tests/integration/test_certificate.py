@@ -8,6 +8,7 @@ import random
 import attrs
 import numpy as np
 import pytest
+from support.forked_command import runs_forked
 from support.in_process import InProcessRunner
 from support.real_process import make_project
 from tfopt_data.autotune import Autotune
@@ -31,6 +32,7 @@ from tfopt_core.training.replay import data as replay_data
 from tfopt_core.training.replay.replay import replay
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
+from tfopt_core.workers.spawn import SpawnRunner
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("float32_afterwards")]
 
@@ -411,12 +413,13 @@ def stacked(*plugins):
 
 
 @pytest.mark.thorough
-def test_two_processes_certify_a_stack_of_all_exact_plugins(project, tmp_path, forked_runs):
+def test_two_processes_certify_a_stack_of_all_exact_plugins(project, tmp_path):
     plugins = stacked(
         ParallelMap(calls=2), Cache(storage="disk"), Autotune(mode="off"), Prefetch(),
         StepsPerExecution(steps=5),
     )  # fmt: skip
-    certificate = replay_both(processes(project, tmp_path, forked_runs, plugins), seed=7)
+    with runs_forked():
+        certificate = replay_both(processes(project, tmp_path, SpawnRunner(), plugins), seed=7)
     assert certificate.statement == (
         "same training, certified: 96 steps replayed, losses and weights are identical; "
         "90 examples an epoch compared"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.real_process import TINY, Done, environment, make_project, tfopt_anew
+from support.real_process import TINY, Done, environment, make_project, tfopt
 
 from tfopt_core.workers.clusters.roles import free_addresses
 
@@ -52,7 +52,7 @@ def trained(
 
     def worker(rank: int) -> Done:
         env = environment(**told(rank, addresses))
-        return tfopt_anew("train", "recipe.toml", "--seed", "3", cwd=project, env=env)
+        return tfopt("train", "recipe.toml", "--seed", "3", cwd=project, env=env)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         return list(pool.map(worker, range(WORKERS)))

@@ -1,16 +1,18 @@
 """How long a training will take, before there was one."""
 
+import attrs
 import numpy as np
 import pytest
 from support.in_process import build_here
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 
-from tfopt_core import DataPlan, Workload
+from tfopt_core import DataPlan, Workload, hookimpl
+from tfopt_core.errors import WorkloadError
 from tfopt_core.training.loops.train_functions import loop_of
 from tfopt_core.trials.loop_timing import time_loops
 from tfopt_core.trials.probing import timed_steps
-from tfopt_core.trials.time_estimate import estimated
+from tfopt_core.trials.time_estimate import estimated, estimated_in_turns
 
 pytestmark = pytest.mark.tensorflow
 
@@ -94,3 +96,25 @@ def test_chunks_of_many_steps_are_timed_by_shorter_ones(tmp_path):
     timed_steps(built, seconds=0.0)
     # two cold calls, and a block of at least one call
     assert int(built.model.optimizer.iterations) < 2 * 500
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Breaks:
+    """Its step raises."""
+
+    @hookimpl(wrapper=True)
+    def configure_training(self):
+        def broken(step):
+            raise ValueError("no step")
+
+        return attrs.evolve((yield), wrap_train_step=broken)
+
+
+def test_a_stack_and_its_baseline_are_timed_in_turns(tmp_path):
+    built = long_epochs(Chunked(steps=500, xla=False), tmp_path)
+    without, with_ = estimated_in_turns(built.job, built.workload)
+    assert without.steps == with_.steps == 500 * built.run.epochs
+    assert min(without.set_up_seconds, with_.set_up_seconds) > 0
+    broken = build_here(built.workload, Breaks(), folder=tmp_path, batch_size=1)
+    with pytest.raises(WorkloadError, match="timing some steps raised ValueError: no step"):
+        estimated_in_turns(broken.job, broken.workload)

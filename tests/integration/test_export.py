@@ -6,18 +6,20 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from support.forked_command import runs_forked
 from support.in_process import InProcessRunner
-from support.real_process import environment, run, tfopt
+from support.real_process import environment, python, tfopt
 
 from tfopt_core.app.command_request import make_request
 from tfopt_core.records.variants import FULL, Turn, Variant
 from tfopt_core.trials.processes import Processes
-from tfopt_core.workers.spawn import Runner
+from tfopt_core.workers.spawn import Runner, SpawnRunner
 
 pytestmark = pytest.mark.slow
 
@@ -115,24 +117,17 @@ xla = false
 use = "mixed-precision"
 policy = "mixed_bfloat16"
 """
-# Refuses every module of tfopt, those of its plugins and workloads too.
-WITHOUT_TFOPT = """
-import runpy, sys
 
-class Blocks:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0].startswith("tfopt"):
-            raise ModuleNotFoundError(f"{name} is blocked")
 
-sys.meta_path.insert(0, Blocks())
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
+@pytest.fixture
+def forked() -> Iterator[Runner]:
+    """Carries out runs in forks of a process that has imported TensorFlow, those of scripts too."""
+    with runs_forked():
+        yield SpawnRunner()
 
 
 def last_line_of(path: Path, *arguments: str, without_tfopt: bool) -> str:
-    program = ["-c", WITHOUT_TFOPT] if without_tfopt else []
-    done = run([sys.executable, *program, path, *arguments], cwd=path.parent)
+    done = python(path, *arguments, cwd=path.parent, without_tfopt=without_tfopt)
     assert done.code == 0, done.err
     return done.out.splitlines()[-1]
 
@@ -156,6 +151,7 @@ def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
         assert values == pytest.approx(list(theirs[name]), rel=1e-6), name
 
 
+@pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path: Path):
     (tmp_path / "work.py").write_text(WORK)
@@ -170,7 +166,7 @@ def test_the_file_of_a_factory_trains_to_the_same_losses_without_tfopt(tmp_path:
 
 
 @pytest.mark.thorough
-def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path, forked_runs: Runner):
+def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path, forked: Runner):
     overrides = ("workload.epochs=1", "workload.options.examples=256")
     given = [part for each in overrides for part in ("--set", each)]
     exported = tmp_path / "exported.py"
@@ -181,17 +177,15 @@ def test_the_file_of_quickstart_trains_to_the_same_losses(tmp_path: Path, forked
     formatted = subprocess.run([sys.executable, "-m", "ruff", *asked], capture_output=True)
     assert formatted.stdout.decode() == ""
     ours = json.loads(last_line_of(exported, without_tfopt=False))
-    assert_same(
-        ours, history_of("quickstart", *overrides, folder=tmp_path / "runs", runner=forked_runs)
-    )
+    assert_same(ours, history_of("quickstart", *overrides, folder=tmp_path / "runs", runner=forked))
 
 
 @pytest.mark.thorough
-def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path, forked_runs: Runner):
+def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path, forked: Runner):
     (tmp_path / "script.py").write_text(SCRIPT)
     recipe, exported = tmp_path / "recipe.toml", tmp_path / "exported.py"
     recipe.write_text(SCRIPT_RECIPE)
-    done = tfopt("export", recipe, "--output", exported, cwd=tmp_path)
+    done = tfopt("export", recipe, "--output", exported, cwd=tmp_path, imported=True)
     assert done.code == 0, done.err
     text = exported.read_text()
     kept = [line for line in SCRIPT.splitlines() if line in text.splitlines()]
@@ -201,9 +195,7 @@ def test_a_script_keeps_its_text_and_trains_to_the_same_losses(tmp_path: Path, f
     }
     said = last_line_of(exported, without_tfopt=True)
     folder = tmp_path / "runs"
-    theirs = history_of(
-        str(recipe), folder=folder, runner=forked_runs, as_it_is=True, own_seeds=True
-    )
+    theirs = history_of(str(recipe), folder=folder, runner=forked, as_it_is=True, own_seeds=True)
     assert_same(ast.literal_eval(said.removeprefix("history ")), theirs)
 
 

@@ -46,6 +46,7 @@ RECIPE = """
 """
 
 
+@pytest.mark.promise(40, injected="a trial that raises MemoryError, or is killed")
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "ends", ["raise MemoryError", "os.kill(os.getpid(), 9)"], ids=["raised", "killed"]

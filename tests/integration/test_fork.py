@@ -38,7 +38,7 @@ RANDOM = """
             return keras.Sequential([
                 keras.layers.Input((8,)), keras.layers.Dense(32, activation="relu"),
                 keras.layers.Dropout(0.3), keras.layers.Dense(1)])
-        return Workload(train=data, validation=data, build_model=build_model, loss="mse")
+        return Workload(train=data, build_model=build_model, loss="mse")
 """
 
 

@@ -363,7 +363,7 @@ def test_a_script_trains_its_head_on_features_and_keeps_its_model_whole(tmp_path
 
     def trained_by(*lines):
         (tmp_path / "recipe.toml").write_text(recipe + "".join(lines), encoding="utf-8")
-        done = tfopt("train", "recipe.toml", cwd=tmp_path)
+        done = tfopt("train", "recipe.toml", cwd=tmp_path, imported=True)
         assert done.code == 0, done.err
         histories = [line for line in done.out.splitlines() if line.startswith("history:")]
         return histories, " ".join(done.out.split())

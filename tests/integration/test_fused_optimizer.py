@@ -93,6 +93,11 @@ def plain(tmp_path_factory: Any) -> Any:
     return trained(tmp_path_factory.mktemp("plain"))
 
 
+@pytest.fixture(scope="module")
+def fused(tmp_path_factory: Any) -> Any:
+    return trained(tmp_path_factory.mktemp("fused"), FUSED)
+
+
 def assert_same(expected: Any, made: Any, within: float = WITHIN) -> None:
     assert made[1] == pytest.approx(expected[1], rel=within)
     for theirs, ours in zip(expected[0].get_weights(), made[0].get_weights(), strict=True):
@@ -102,7 +107,7 @@ def assert_same(expected: Any, made: Any, within: float = WITHIN) -> None:
 @pytest.mark.parametrize(
     "stack",
     [
-        [FUSED],
+        None,  # alone
         pytest.param([Resident(xla=True), FUSED], marks=thorough),
         pytest.param([Resident(xla=False), FUSED], marks=thorough),
         pytest.param([Chunked(steps=2, xla=True), FUSED], marks=thorough),
@@ -113,8 +118,10 @@ def assert_same(expected: Any, made: Any, within: float = WITHIN) -> None:
         pytest.param([Resident(xla=True), SplitBatch(parts=2, xla=True), FUSED], marks=thorough),
     ],
 )
-def test_losses_and_weights_are_those_of_plain_keras(stack: Any, tmp_path: Any, plain: Any) -> None:
-    made = trained(tmp_path, *stack)
+def test_losses_and_weights_are_those_of_plain_keras(
+    stack: Any, tmp_path: Any, plain: Any, fused: Any
+) -> None:
+    made = fused if stack is None else trained(tmp_path, *stack)
     assert all(effect.applied for effect in made[2].values()), made[2]
     assert '/words/embeddings"' in made[2]["FusedOptimizer"].detail.split("rows of")[1]
     assert_same(plain, made)
@@ -146,10 +153,10 @@ def test_in_mixed_precision_the_numbers_are_those_of_keras_in_it(
     assert_same(expected, made, within=1e-2)  # a rounding in bfloat16 is 4e-3
 
 
-def test_a_saved_model_goes_on_in_plain_keras(tmp_path: Any, plain: Any) -> None:
+def test_a_saved_model_goes_on_in_plain_keras(tmp_path: Any, plain: Any, fused: Any) -> None:
     import keras
 
-    model, *_ = trained(tmp_path, FUSED)
+    model, *_ = fused
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert type(loaded.optimizer) is keras.optimizers.Adam

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.forked_command import HASTY
 from support.real_process import TINY, make_project, tfopt
 
 from tfopt_core.app.check import check_recipe
@@ -24,7 +25,7 @@ def test_the_recipe_of_a_factory_trains_with_its_stack_in_effect(tmp_path):
 def test_a_diagnosis_chooses_the_stack(tmp_path):
     # a step of this model is little else than being started
     project = make_project(tmp_path, "", tiny=TINY.format(says="pass"))
-    done = tfopt("init", "tiny.py:build", "--diagnose", cwd=project)
+    done = tfopt("init", "tiny.py:build", "--diagnose", cwd=project, before=HASTY)
     assert done.code == 0, done.out + done.err
     plugins = check_recipe(project / "tiny.tfopt.toml").plugins
     assert any("dispatch" in type(one.plugin).targets for one in plugins)

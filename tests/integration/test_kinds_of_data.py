@@ -89,6 +89,7 @@ KINDS = [
 ALIKE = ("dataset", "generator plan", "even batches", "unshuffled")
 
 
+@pytest.mark.promise(37, injected="every kind of data, with whole and partial batches")
 @pytest.mark.parametrize(
     ("make", "batch_size", "steps"),
     [
@@ -119,6 +120,7 @@ def test_sample_weights_weigh(tmp_path):
     assert outcome.history["loss"] == (0.0,)
 
 
+@pytest.mark.promise(37, injected="class weights")
 def test_class_weights_weigh(tmp_path):
     labels = np.array([0, 1] * 5)
 
@@ -147,6 +149,7 @@ def test_batched_data_with_the_recipes_batch_size_are_refused(tmp_path):
         train_here(workload(dataset().batch(5)), folder=tmp_path, batch_size=4)
 
 
+@pytest.mark.promise(37, injected="empty data, unequal lengths, an iterator, a number")
 @pytest.mark.parametrize(
     ("train", "said"),
     [
@@ -164,11 +167,13 @@ def test_data_that_cannot_be_trained_on_say_what_is_wrong(train, said, tmp_path)
         train_here(workload(train()), folder=tmp_path)
 
 
+@pytest.mark.promise(37, injected="validation data without an example")
 def test_an_empty_validation_set_says_what_is_wrong(tmp_path):
     with pytest.raises(WorkloadError, match="validation data are empty"):
         train_here(workload((X, Y), validation=(X[:0], Y[:0])), folder=tmp_path)
 
 
+@pytest.mark.promise(37, injected="sequences of different lengths")
 def test_ragged_examples_train(tmp_path):
     """Sequences of different lengths, padded by the workload's own batching."""
     import keras

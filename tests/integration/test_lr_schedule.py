@@ -31,7 +31,7 @@ TRAIN = """
 
 def test_nothing_is_trained_beside_a_callback_that_sets_the_rate(tmp_path):
     project = make_project(tmp_path, RECIPE, train=TRAIN)
-    done = tfopt("apply", "recipe.toml", cwd=project)
+    done = tfopt("apply", "recipe.toml", cwd=project, imported=True)
     assert done.code == 2
     assert "callback ReduceLROnPlateau sets the learning rate too" in done.err
     assert "take it out of the callbacks, or lr-schedule out of the recipe" in done.err

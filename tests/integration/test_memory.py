@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.real_process import environment, make_distribution, make_project, tfopt
+from support.real_process import make_distribution, make_project, tfopt
 
 pytestmark = pytest.mark.slow
 
@@ -75,8 +75,7 @@ def measured(folder, takes: str, *options: str):
     site = make_distribution(folder / "site", "lean", {"lean": "lean:Lean"}, lean=LEAN)
     project = make_project(folder / "project", RECIPE, greedy=GREEDY.format(takes=takes))
     done = tfopt(
-        "apply", "recipe.toml", "--quiet", "--json", "out.json", *options,
-        cwd=project, env=environment(PYTHONPATH=site),
+        "apply", "recipe.toml", "--quiet", "--json", "out.json", *options, cwd=project, site=site
     )  # fmt: skip
     return done, json.loads((project / "out.json").read_text())
 
@@ -93,6 +92,7 @@ def test_a_stack_that_takes_less_memory_is_lighter(tmp_path):
     assert memory["statement"] in " ".join(done.out.split())
 
 
+@pytest.mark.promise(4, injected="ResourceExhaustedError in each run of the baseline")
 @pytest.mark.parametrize(
     "takes", [RAISES, pytest.param(LIMITED, marks=pytest.mark.thorough)], ids=["device", "process"]
 )

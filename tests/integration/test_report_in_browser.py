@@ -64,7 +64,7 @@ def browse(folder: Path, *options: str) -> str:
     """What Chromium prints. Its sandbox is for pages of others, and refuses to run for root."""
     command = [str(BROWSER), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                f"--user-data-dir={folder / 'profile'}", *options]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     return done.stdout
 
 
@@ -111,6 +111,7 @@ def test_the_report_fits_wide_and_narrow_windows_and_cuts_no_label(tmp_path):
     assert narrow["paper"] == "rgb(255, 255, 255)"
 
 
+@pytest.mark.promise(31, injected="the same page in a browser")
 def test_hostile_names_run_nothing_and_the_theme_is_followed(tmp_path):
     found = look_at(hostile_results(HOSTILE), tmp_path, "--blink-settings=preferredColorScheme=0")
     assert found["hacked"] == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -10,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 from support.in_process import build_here
-from support.real_process import run as run_process
+from support.real_process import python
 from tfopt_distribute.one_device import OneDevice
 from tfopt_model.adaptive_l2 import AdaptiveL2
 from tfopt_model.dropconnect import DropConnect
@@ -92,6 +91,12 @@ def make_workload(train_data=None, build_model=model, **changes):
     return Workload(**{**plain, **changes})
 
 
+def traced_soon(train_data=None, **changes):
+    """The same with as little to trace as there may be, for what is not about the model."""
+    small = {"build_model": two_layers, "optimizer": "sgd", "metrics": [], "validation": None}
+    return make_workload(train_data, **{**small, **changes})
+
+
 def run(tmp_path, make, *plugins, config=None, batch_size=BATCH, disk=None, notes=None):
     """Train; what came of it. `make` makes the workload, anew for each training."""
     built = build_here(
@@ -104,10 +109,10 @@ def run(tmp_path, make, *plugins, config=None, batch_size=BATCH, disk=None, note
     return built, train(built, perf_counter_ns(), told.append, checkpointer=checkpointer)
 
 
-def assert_goes_on(
-    tmp_path, make, *plugins, at=(1, 4, 5), every=4, close=0.0, notes=None, **options
-):
-    """Going on from these checkpoints (all if None) ends as the undisturbed training ended.
+def assert_goes_on(tmp_path, make, *plugins, at=(4, 5), every=4, close=0.0, notes=None, **options):
+    """Going on from these checkpoints ends as the undisturbed training ended.
+
+    By default from one within the second epoch, and from the one at its end.
 
     With 11 steps an epoch there are checkpoints after the steps 4, 8, 11 (an epoch's end), 15, 19
     and so on, and the last one is that of the finished training.
@@ -120,7 +125,7 @@ def assert_goes_on(
     )  # fmt: skip
     assert written.history == plain.history, "writing checkpoints changes the training"
     names = names_in(folder)[::-1]
-    for place in range(len(names)) if at is None else at:
+    for place in at:
         name = names[place]
         config = CheckpointConfig(folder=folder, every=every, start=name)
         again, outcome = run(tmp_path, make, *plugins, config=config, disk=KeepsAll(), **options)
@@ -141,7 +146,7 @@ def test_strength_and_masks_of_plugins_go_on_too(tmp_path):
     plugins = (AdaptiveL2(strength=0.1, window=2, flat=0.0), DropConnect(masks="batch"))
 
     def make():
-        return make_workload(build_model=two_layers, metrics=[], optimizer="sgd")
+        return traced_soon(validation=arrays(1, 20))
 
     names = assert_goes_on(tmp_path, make, *plugins, at=(-3,), notes=notes)
     assert len(names) > 3
@@ -154,7 +159,7 @@ def test_strength_and_masks_of_plugins_go_on_too(tmp_path):
     [
         # in the first epoch, in a later one, at an epoch's end, after the last step
         pytest.param((1, 4, 5, 9), id="one of a kind"),
-        pytest.param(None, id="any", marks=pytest.mark.thorough),
+        pytest.param((0, 2, 3, 6, 7, 8), id="the others", marks=pytest.mark.thorough),
     ],
 )
 def test_stock_fit_goes_on_from_any_checkpoint_to_the_last_digit(at, tmp_path):
@@ -182,9 +187,8 @@ def test_every_loop_and_precision_goes_on_to_the_last_digit(plugin, tmp_path):
 
 
 def test_a_loop_that_gathers_its_own_batches_goes_on_within_an_epoch(tmp_path):
-    assert_goes_on(
-        tmp_path, lambda: make_workload(validation=None), LOOPS["resident"], at=(4,)
-    )  # fmt: skip
+    # (with dropout, batch normalization and Adam among LOOPS)
+    assert_goes_on(tmp_path, traced_soon, LOOPS["resident"], at=(4,))
 
 
 def without_chance():
@@ -199,7 +203,7 @@ def without_chance():
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", [Chunked, Resident])
 def test_loops_that_xla_compiles_go_on_to_rounding(kind, tmp_path):
-    assert_goes_on(tmp_path, without_chance, kind(steps=4, xla=True), close=1e-6)
+    assert_goes_on(tmp_path, without_chance, kind(steps=4, xla=True), at=(4,), close=1e-6)
 
 
 def unbuilt_of_unknown_length():
@@ -248,7 +252,7 @@ def drawing_while_read():
     # 42 are half of EXAMPLES, and read twice an epoch
     data = tf.data.Dataset.from_tensor_slices(arrays(count=42)).shuffle(42, seed=5).repeat(2)
     held_out = tf.data.Dataset.from_tensor_slices(arrays(1, 20)).shuffle(20, seed=6).cache()
-    return make_workload(data.shuffle(8, seed=7), validation=held_out.shuffle(4, seed=8).take(12))
+    return traced_soon(data.shuffle(8, seed=7), validation=held_out.shuffle(4, seed=8).take(12))
 
 
 def frozen_by_a_cache():
@@ -264,7 +268,7 @@ def frozen_by_a_cache():
     [
         pytest.param(drawing_while_read, (4,), id="within an epoch"),
         pytest.param(drawing_while_read, (1, 5), id="elsewhere", marks=pytest.mark.thorough),
-        pytest.param(frozen_by_a_cache, (1, 4, 5), id="a cache", marks=pytest.mark.thorough),
+        pytest.param(frozen_by_a_cache, (1, 4), id="a cache", marks=pytest.mark.thorough),
     ],
 )
 def test_shuffles_before_a_repeat_or_a_cache_go_on(make, at, tmp_path):
@@ -345,9 +349,9 @@ class Counts:
 
 def test_what_a_plugin_notes_goes_on(tmp_path):
     folder, plugin = tmp_path / "checkpoints", Counts()
-    run(tmp_path, make_workload, plugin, config=CheckpointConfig(folder=folder), disk=KeepsAll())
+    run(tmp_path, traced_soon, plugin, config=CheckpointConfig(folder=folder), disk=KeepsAll())
     config = CheckpointConfig(folder=folder, start=names_in(folder)[-1])  # after the first epoch
-    built, _ = run(tmp_path, make_workload, plugin, config=config)
+    built, _ = run(tmp_path, traced_soon, plugin, config=config)
     assert built.run.state_of(plugin) == {"epochs": EPOCHS}
 
 
@@ -359,7 +363,7 @@ def drawing_in_the_step():
         def call(self, x):
             return x + tf.random.uniform(tf.shape(x))
 
-    return make_workload(build_model=lambda: keras.Sequential(
+    return traced_soon(build_model=lambda: keras.Sequential(
         [keras.layers.Input((6,)), Draws(), keras.layers.Dense(2)]
     ))  # fmt: skip
 
@@ -379,7 +383,7 @@ def test_a_callback_of_which_nothing_is_known_is_named(tmp_path):
 
     notes = []
     run(
-        tmp_path, lambda: make_workload(callbacks=lambda: [Mine()]),
+        tmp_path, lambda: traced_soon(callbacks=lambda: [Mine()]),
         config=CheckpointConfig(folder=tmp_path / "c"), notes=notes,
     )  # fmt: skip
     assert "callback Mine" in next(m.text for m in notes if isinstance(m, Note))
@@ -390,14 +394,14 @@ def test_data_that_remember_epochs_are_named(tmp_path):
     type(data).on_epoch_end = lambda self: None
     notes = []
     run(
-        tmp_path, lambda: make_workload(data), config=CheckpointConfig(folder=tmp_path / "c"),
+        tmp_path, lambda: traced_soon(data), config=CheckpointConfig(folder=tmp_path / "c"),
         notes=notes, batch_size=None,
     )  # fmt: skip
     assert "on_epoch_end of the data" in next(m.text for m in notes if isinstance(m, Note))
 
 
 def test_a_process_that_does_not_write_leaves_no_file(tmp_path):
-    built = build_here(make_workload(), folder=tmp_path, epochs=1, batch_size=BATCH)
+    built = build_here(traced_soon(), folder=tmp_path, epochs=1, batch_size=BATCH)
     checkpointer = Checkpointer(
         CheckpointConfig(folder=tmp_path / "c"), lambda message: None, writes=False
     )
@@ -407,7 +411,7 @@ def test_a_process_that_does_not_write_leaves_no_file(tmp_path):
 
 def test_another_model_is_refused(tmp_path):
     folder = tmp_path / "checkpoints"
-    run(tmp_path, make_workload, config=CheckpointConfig(folder=folder))
+    run(tmp_path, traced_soon, config=CheckpointConfig(folder=folder))
     config = CheckpointConfig(folder=folder, start=names_in(folder)[-1])
     with pytest.raises(InputError, match="the checkpoint does not fit the model"):
         run(tmp_path, without_chance, config=config)
@@ -427,7 +431,7 @@ from tfopt_distribute.mirrored import Mirrored
 
 mirrored = Mirrored(logical_cpu_devices=2)
 make = getattr(test_resuming, sys.argv[2])
-test_resuming.assert_goes_on(Path(sys.argv[1]), make, mirrored, close=1e-6)
+test_resuming.assert_goes_on(Path(sys.argv[1]), make, mirrored, at=(4,), close=1e-6)
 print("GOES ON", flush=True)
 os._exit(0)  # after several strategies in one process TensorFlow hangs in its end
 """
@@ -438,8 +442,5 @@ os._exit(0)  # after several strategies in one process TensorFlow hangs in its e
 def test_two_replicas_go_on(make, tmp_path):
     # in a process of its own: devices are made when TensorFlow starts
     here = Path(__file__).parent
-    command = [
-        sys.executable, "-c", MIRRORED, tmp_path, make.__name__, here, here.parent
-    ]  # fmt: skip
-    done = run_process(command, cwd=tmp_path)
+    done = python("-c", MIRRORED, tmp_path, make.__name__, here, here.parent, cwd=tmp_path)
     assert "GOES ON" in done.out, done.err

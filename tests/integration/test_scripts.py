@@ -10,14 +10,15 @@ from pathlib import Path
 import attrs
 import pytest
 from support.cases import mostly_thorough
-from support.forked_command import runs_forked
+from support.forked_command import HASTY, runs_forked
 from support.private_run import WAYS
-from support.real_process import Done, environment, run, tfopt
+from support.real_process import Done, environment, python, run, tfopt
 
 from tfopt_core.app.apply_options import ApplyOptions
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.command_request import make_request
 from tfopt_core.app.first_contact import look_at
+from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.hooks.card import math_of
 from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.report.terminal import Terminal
@@ -31,7 +32,10 @@ pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parent / "scripts"
 UNSEEDED = ("weather_conv1d", "autoencoder_fashion")
-OWN_LOOPS = ("gradient_tape_loop", "train_on_batch", "legacy_tf_keras")
+OWN_LOOPS = (
+    "gradient_tape_loop", "train_on_batch", "eager_tape_conv", "gan_train_on_batch",
+    "legacy_tf_keras",
+)  # fmt: skip
 SEEDED = [
     path.stem for path in sorted(SCRIPTS.glob("*.py")) if path.stem not in (*UNSEEDED, *OWN_LOOPS)
 ]
@@ -80,12 +84,13 @@ def forked() -> Iterator[None]:
         yield
 
 
-def check_losses_are_those_of_plain_python(folder: Path, name: str, text: str, **how: bool) -> None:
+def check_losses_are_those_of_plain_python(folder: Path, name: str, text: str) -> None:
+    """Train by plain Python and by `tfopt`, both forked: a script's imports are seen elsewhere."""
     for place in ("plain", "ours"):
         (folder / place).mkdir()
         (folder / place / name).write_text(text)
-    plain = run([sys.executable, name], cwd=folder / "plain")
-    ours = tfopt("train", recipe_for(folder / "ours" / name), cwd=folder, **how)
+    plain = python(name, cwd=folder / "plain")
+    ours = tfopt("train", recipe_for(folder / "ours" / name), cwd=folder, imported=True)
     assert ours.code == plain.code == 0, ours.err
     assert histories(ours) == histories(plain)
     assert len(histories(ours)) >= 1
@@ -101,7 +106,7 @@ def test_with_an_empty_stack_losses_are_those_of_plain_python(tmp_path, name):
 
 # The one of them that `make test` runs. test_script_session.py has every form of `fit`.
 def test_with_an_empty_stack_two_fits_lose_as_in_plain_python(tmp_path):
-    check_losses_are_those_of_plain_python(tmp_path, "two_fits.py", TWO_FITS, imported=True)
+    check_losses_are_those_of_plain_python(tmp_path, "two_fits.py", TWO_FITS)
 
 
 @pytest.mark.thorough
@@ -176,7 +181,7 @@ def test_runs_are_kept_apart_from_the_folder_and_from_each_other(tmp_path):
     script = placed(tmp_path, "bad/resumes_if_saved")
     recipe = recipe_for(script, *STACK, "[measure]", "pairs = 4", 'attribution = "off"')
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    done = tfopt("apply", recipe, "-q", "--json", "results.json", cwd=tmp_path)
+    done = tfopt("apply", recipe, "-q", "--json", "results.json", cwd=tmp_path, imported=True)
     assert done.code == 0, done.err
     results = json.loads((tmp_path / "results.json").read_text())
     # a round that the machine disturbed was made once more
@@ -336,30 +341,14 @@ model.fit(x, x.sum(axis=1), epochs=2, verbose=0)
 """
 
 
-# Each loop is timed for a moment only. The test process has no other way to say so: a look ends its
-# process, so that none is carried out here.
-HASTY = """
-from tfopt_core.trials import compared_loops
-from tfopt_core.trials import time_estimate as estimate
-from tfopt_core.trials import loop_timing
-from tfopt_core.diagnosis import step_rounds
-from tfopt_core.diagnosis.recorder import RecordingLimits
-
-moment = RecordingLimits(seconds=0.05, at_most=0.2)
-step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
-step_rounds.PEAK_SECONDS = step_rounds.SHAPES_SECONDS = 0.05
-compared_loops.SECONDS = compared_loops.AT_MOST = 0.5
-estimate.SECONDS = 0.05
-loop_timing.MOST = loop_timing.FEWEST
-"""
-
-
-def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_path, monkeypatch):
+@pytest.mark.thorough
+def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monkeypatch):
     smaller = SMALL.replace('keras.layers.Dense(8, activation="relu"), ', "")
-    (tmp_path / "small.py").write_text(HASTY + smaller)
+    (tmp_path / "small.py").write_text(smaller)
     monkeypatch.chdir(tmp_path)
     options = ApplyOptions(target="small.py", max_steps=100)
-    contact = look_at(options, Limits(), Terminal(quiet=True))
+    with runs_forked(before=HASTY):
+        contact = look_at(options, Limits(), Terminal(quiet=True), VerdictTime())
     tried = {one.plugin for one in contact.draft.extended}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out
@@ -377,7 +366,8 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(forked, tmp_pat
 @pytest.mark.thorough
 def test_a_first_contact_writes_a_recipe_or_says_that_nothing_is_worth_it(tmp_path):
     (tmp_path / "small.py").write_text(SMALL)
-    done = tfopt("apply", "small.py", "--max-steps", "100", cwd=tmp_path)
+    options = ("--max-steps", "100")
+    done = tfopt("apply", "small.py", *options, cwd=tmp_path, imported=True, before=HASTY)
     assert done.code == 0, done.err
     path = tmp_path / "small.tfopt.toml"
     assert "Proposed" in done.err
@@ -393,7 +383,8 @@ def test_a_first_contact_writes_a_recipe_or_says_that_nothing_is_worth_it(tmp_pa
 def test_where_nothing_is_gained_the_look_ends_with_its_json_and_no_recipe(tmp_path):
     script = tmp_path / "small.py"
     script.write_text(SMALL.replace('"mse")', '"mse", run_eagerly=True)'))
-    done = tfopt("apply", script.name, "--json", "found.json", cwd=tmp_path)
+    how = {"cwd": tmp_path, "imported": True, "before": HASTY}
+    done = tfopt("apply", script.name, "--json", "found.json", **how)
     assert done.code == 0, done.err
     assert "Nothing to gain" in done.out
     found = json.loads((tmp_path / "found.json").read_text())
@@ -403,7 +394,7 @@ def test_where_nothing_is_gained_the_look_ends_with_its_json_and_no_recipe(tmp_p
     assert found["diagnosis"]["step_seconds"] > 0
     assert all({"plugin", "reason", "estimate"} == set(one) for one in found["left_out"])
     assert not list(tmp_path.glob("*.toml"))
-    assert tfopt("apply", script.name, "--require", "faster", cwd=tmp_path).code == 1
+    assert tfopt("apply", script.name, "--require", "faster", **how).code == 1
 
 
 def test_a_recipe_s_plugins_are_measured_on_another_script(tmp_path):

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -57,7 +56,7 @@ class Environment:
         done = subprocess.run(
             [self.python, *map(str, arguments)],
             cwd=self.folder, env={**variables, "NO_COLOR": "1", "COLUMNS": "300"},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout
         return done.stdout
@@ -172,33 +171,18 @@ def line_of(listing: str, plugin: str) -> str:
 def test_third_partys_plugin_works_and_broken_neighbours_harm_nobody(
     fresh: Environment, tmp_path: Path
 ) -> None:
-    assert PLUGIN not in fresh.tfopt("plugins")
-
-    fresh.install(fresh.folder)
+    raises = neighbour(tmp_path, "raises-at-import", 'raise RuntimeError("no such luck")\n')
+    aborts = neighbour(tmp_path, "aborts-at-import", "import os\nos.abort()\n")
+    fresh.install(fresh.folder, raises, aborts)
     listing = fresh.tfopt("plugins")
     assert f"{DISTRIBUTION} 0.1.0" in listing
     assert "Averages the gradients" in line_of(listing, PLUGIN)
     assert "cache" in listing.split()
-    fresh.run("-m", "pytest", "-q", "-p", "no:cacheprovider", fresh.folder)
-
-    plan = fresh.tfopt("plan", "recipe.toml", *TINY)
-    assert "gradient_accumulation_steps: None -> 4" in plan
-
-    raises = neighbour(tmp_path, "raises-at-import", 'raise RuntimeError("no such luck")\n')
-    aborts = neighbour(tmp_path, "aborts-at-import", "import os\nos.abort()\n")
-    fresh.install(raises, aborts)
-    listing = fresh.tfopt("plugins")
-    assert f"{DISTRIBUTION} 0.1.0" in listing
-    assert "Averages the gradients" in line_of(listing, PLUGIN)
     for name, cause in (("raises-at-import", "no such luck"), ("aborts-at-import", "SIGABRT")):
         assert cause in listing
         assert f"tfopt-{name} 9.8.7" in listing
         assert name in listing
+    fresh.run("-m", "pytest", "-q", "-p", "no:cacheprovider", fresh.folder)
     # what a recipe does not name is not imported, so the abort cannot happen
-    trained_well(fresh.tfopt)
-
-
-def trained_well(tfopt: Callable[..., str]) -> None:
-    """The recipe trains, and the plugin's effect was read back."""
-    output = tfopt("train", "recipe.toml", *TINY)
+    output = fresh.tfopt("train", "recipe.toml", *TINY)
     assert "one update every 4 steps" in output, output

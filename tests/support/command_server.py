@@ -6,18 +6,20 @@ A command that it forks is a process as any other, with arguments, folder, envir
 children of its own; so are the processes that the command starts. What both save is the imports:
 those of TensorFlow alone take 3 s of a core. Requests come on CONTROL as packets of JSON with
 descriptors: three streams, a socket on which the command's pid and its exit status are told, and
-those that the command is passed. A request may also be for the program that `tfopt_core` starts
-between itself and a run, where a test calls `tfopt_core` itself.
+those that the command is passed. A request may also be for a Python program, and for the program
+that `tfopt_core` starts between itself and a run, where a test calls `tfopt_core` itself.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import importlib
 import io
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -25,6 +27,7 @@ import sys
 import termios
 import threading
 import time
+import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -39,7 +42,8 @@ READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "KERAS_", "TF_ENABLE_", "TF_USE
 # What tfopt starts that imports TensorFlow: those that serve a channel, and what forks such.
 CHILD = "tfopt_core.workers.child"
 FORK_SERVER = "tfopt_core.workers.fork_server"
-POLL_SECONDS = 0.005
+# What benchmarks start that imports it.
+COMMAND, PEERS = "tfopt_core", "peers."
 
 real_popen, real_posix_spawn = subprocess.Popen, os.posix_spawn
 import_path = list(sys.path)
@@ -63,6 +67,7 @@ def serve(control: socket.socket) -> None:
 
     for name in ("tfopt_core.cli.main", "rich.table", "tomlkit", *PRELOADED):
         importlib.import_module(name)
+    gc.freeze()  # a search for cycles would copy all of it in each fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for commands
     control.send(b"ready")
     while True:
@@ -84,9 +89,9 @@ def _wait_for_command(request: dict[str, Any], descriptors: Sequence[int]) -> No
         os.close(told)
         _take(given, [0, 1, 2, *request["passed"]])
         os.chdir(request["folder"])
-        if request["reaper"]:
-            _become_reaper(request)
-        _become_command(request)
+        {"tfopt": _become_command, "python": _become_python, "reaper": _become_reaper}[
+            request["program"]
+        ](request)
     for descriptor in given:
         os.close(descriptor)
     with socket.socket(fileno=told) as status:
@@ -119,14 +124,54 @@ def _become_command(request: dict[str, Any]) -> NoReturn:
     if request["imported"] or not _trains_a_script(request["arguments"]):
         subprocess.Popen = _popen  # type: ignore[assignment, misc]
     _run(lambda: run(request["arguments"]), ["tfopt", *request["arguments"]],
-         request["environment"])  # fmt: skip
+         request["environment"], request["before"])  # fmt: skip
+
+
+def _become_python(request: dict[str, Any]) -> NoReturn:
+    subprocess.Popen = _popen  # type: ignore[assignment, misc]
+    words = request["arguments"]
+    if request["without_tfopt"]:
+        for name in [name for name in sys.modules if _is_tfopt(name)]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, WithoutTfopt())  # type: ignore[arg-type]
+    _run(lambda: _execute(words), words, request["environment"], request["before"])
+
+
+def _is_tfopt(name: str) -> bool:
+    return name.partition(".")[0].startswith("tfopt")
+
+
+class WithoutTfopt:
+    """Refuses every module of tfopt, those of its plugins and workloads too."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if _is_tfopt(name):
+            raise ModuleNotFoundError(f"{name} is blocked")
 
 
 def _become_reaper(request: dict[str, Any]) -> NoReturn:
     os.setsid()
     _close_all_but({0, 1, 2, *request["passed"]})
     _run(lambda: _reap(request["arguments"]), ["reaper", *request["arguments"]],
-         request["environment"])  # fmt: skip
+         request["environment"], request["before"])  # fmt: skip
+
+
+def _execute(words: Sequence[str]) -> int:
+    """Do what `python WORDS` does: with a script, `-c CODE` or `-m MODULE`. Return 0."""
+    main = types.ModuleType("__main__")
+    match words:
+        case ["-c", code, *rest]:
+            sys.argv, sys.modules["__main__"] = ["-c", *rest], main
+            sys.path[:] = ["", *import_path]
+            exec(compile(code, "<string>", "exec"), vars(main))
+        case ["-m", module, *rest]:
+            sys.argv = [module, *rest]
+            sys.path[:] = [os.getcwd(), *import_path]
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case [path, *_]:
+            sys.path[:] = [os.path.dirname(os.path.abspath(path)), *import_path]
+            runpy.run_path(path, run_name="__main__")
+    return 0
 
 
 def _trains_a_script(arguments: Sequence[str]) -> bool:
@@ -140,9 +185,15 @@ def _trains_a_script(arguments: Sequence[str]) -> bool:
 
 
 def _run(
-    program: Callable[[], int], words: Sequence[str], environment: Mapping[str, str]
+    program: Callable[[], int],
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    before: str | None = None,
 ) -> NoReturn:
-    """Run a program in this process, as if it had been started with these words; and end."""
+    """Run a program in this process, as if it had been started with these words; and end.
+
+    :param before: Python code that is executed first.
+    """
     code = 1
     try:
         os.environ.clear()
@@ -152,10 +203,14 @@ def _run(
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
         sys.stdout = sys.__stdout__ = _text_file(1, line_buffering=os.isatty(1))
         sys.stderr = sys.__stderr__ = _text_file(2, line_buffering=True)
+        if before is not None:
+            runpy.run_path(before)
         try:
             code = program()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            if isinstance(end.code, str):
+                print(end.code, file=sys.stderr)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
@@ -194,7 +249,7 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
     if "-m" not in words:
         return None
     number = words.index("-m")
-    mounts = words[4] if words[3].endswith("/overlay_mount.py") else None
+    mounts = words[4] if words[3:] and words[3].endswith("/overlay_mount.py") else None
     module, arguments = words[number + 1], words[number + 2 :]
     own = [] if "-P" in words[:number] else [os.getcwd()]
 
@@ -202,40 +257,58 @@ def _program_of(command: Sequence[str]) -> Callable[[], int] | None:
         if mounts is not None:  # a fork has one thread, as a program that begins
             overlay_mount = importlib.import_module("tfopt_core.training.scripts.overlay_mount")
             overlay_mount.mount_overlays(**json.loads(mounts))
-        sys.path[:] = [*own, *import_path]
+        given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        added = [path for path in given if path and path not in import_path]
+        sys.path[:] = [*own, *added, *import_path]
         if module == CHILD:
             return int(importlib.import_module(module).main(int(arguments[0])))
-        return int(importlib.import_module(module).serve(socket.socket(fileno=int(arguments[0]))))
+        if module == FORK_SERVER:
+            serve_forks = importlib.import_module(module).serve
+            return int(serve_forks(socket.socket(fileno=int(arguments[0]))))
+        if module == COMMAND:
+            return int(importlib.import_module("tfopt_core.cli.main").run(arguments))
+        sys.argv = [module, *arguments]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return 0
 
-    return as_a_program if module in (CHILD, FORK_SERVER) else None
+    known = module in (CHILD, FORK_SERVER, COMMAND) or module.startswith(PEERS)
+    return as_a_program if known else None
 
 
 def _may_be_forked(environment: Mapping[str, str]) -> bool:
     # whatever another thread holds a lock of would be locked for ever in a fork
     alone = threading.active_count() == 1
-    return alone and start_variables(environment) == start_variables(os.environ)
+    context = sys.modules["tensorflow.python.eager.context"]._context
+    unused = context is None or not context._initialized  # a fork of what computes hangs
+    return alone and unused and _beside_path(environment) == _beside_path(os.environ)
+
+
+def _beside_path(environment: Mapping[str, str]) -> dict[str, str]:
+    """What counts while a process starts, but for the import path: a fork takes that too."""
+    variables = start_variables(environment)
+    return {name: variables[name] for name in variables if name != "PYTHONPATH"}
 
 
 def _popen(command: Sequence[str], **options: Any) -> Any:
     """Fork what may be forked, and otherwise do what `subprocess.Popen` does."""
-    known = {"env", "stdin", "stdout", "stderr", "pass_fds", "start_new_session"}
     program = None if isinstance(command, str) else _program_of(command)
     environment = options.get("env") or dict(os.environ)
-    if program is None or not set(options) <= known or not _may_be_forked(environment):
+    if program is None or not _may_be_forked(environment):
         return real_popen(command, **options)
+    kept = {0, 1, 2, *options.get("pass_fds", ())}
+
+    def instead_of_its_program() -> NoReturn:
+        gc.enable()  # which `subprocess` has put off
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python does when it starts
+            signal.signal(number, signal.SIG_IGN)
+        _close_all_but(kept)  # `subprocess` waits for the end of a pipe of its own
+        _run(program, [str(word) for word in command], environment)
+
     sys.stdout.flush()
     sys.stderr.flush()
-    pid = _fork()
-    if pid == 0:
-        if options.get("start_new_session"):
-            os.setsid()
-        _set_streams(*(options.get(name) for name in ("stdin", "stdout", "stderr")))
-        passed = set(options.get("pass_fds", ()))
-        _close_all_but({0, 1, 2} | passed)
-        for descriptor in passed:
-            os.set_inheritable(descriptor, True)
-        _run(program, command, environment)
-    return Child(pid, list(command))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # as in `_fork`
+        return real_popen(command, **options, preexec_fn=instead_of_its_program)
 
 
 def _reap(arguments: list[str]) -> int:
@@ -260,19 +333,6 @@ def _posix_spawn(
     return pid
 
 
-def _set_streams(stdin: Any, stdout: Any, stderr: Any) -> None:
-    null = os.open(os.devnull, os.O_RDWR)
-    for number, stream in ((0, stdin), (1, stdout), (2, stderr)):
-        if stream is None:
-            continue
-        if stream == subprocess.DEVNULL:
-            os.dup2(null, number)
-        elif stream == subprocess.STDOUT:
-            os.dup2(1, number)
-        else:
-            os.dup2(stream if isinstance(stream, int) else stream.fileno(), number)
-
-
 def _open_descriptors() -> list[int]:
     found = []
     for name in os.listdir("/proc/self/fd"):
@@ -286,37 +346,6 @@ def _close_all_but(kept: set[int]) -> None:
     for descriptor in set(_open_descriptors()) - kept:
         with contextlib.suppress(OSError):
             os.close(descriptor)
-
-
-class Child:
-    """A forked child, with what tfopt uses of `subprocess.Popen`."""
-
-    stdin = stdout = stderr = None
-
-    def __init__(self, pid: int, args: list[str]) -> None:
-        self.pid, self.args = pid, args
-        self.returncode: int | None = None
-
-    def poll(self) -> int | None:
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        if timeout is None and self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        deadline = time.monotonic() + (timeout or 0)
-        while (code := self.poll()) is None:
-            if time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            time.sleep(POLL_SECONDS)
-        return code
-
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

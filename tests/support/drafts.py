@@ -14,6 +14,7 @@ class Diagnosed:
     """What a draft reads of a diagnosis."""
 
     step_seconds = 0.012
+    own_loop, dispatch_known = False, True
     input = StepPart(seconds=0.003, share=0.25, low=0.2, high=0.3)
     dispatch = StepPart(seconds=0.003, share=0.25, low=0.2, high=0.3)
     compute = StepPart(seconds=0.006, share=0.5, low=0.4, high=0.6)

@@ -40,6 +40,10 @@ class FailingDisk(Disk):
         self._step()
         super().replace(source, target)
 
+    def link(self, source, target):
+        self._step()
+        super().link(source, target)
+
     def sync_folder(self, folder):
         self._step()
         super().sync_folder(folder)

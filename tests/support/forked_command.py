@@ -24,6 +24,8 @@ from tfopt_core.workers import process_control
 
 # The import of TensorFlow on a busy machine with a cold disk.
 READY_SECONDS = 240.0
+# Has all that is timed without a training be timed for a moment only.
+HASTY = Path(__file__).with_name("hasty.py")
 
 _starting = threading.Lock()
 
@@ -80,6 +82,7 @@ def start(
     streams: Sequence[int],
     *,
     imported: bool = False,
+    before: Path | None = None,
     site: Path | None = None,
     terminal: bool = False,
 ) -> ForkedCommand:
@@ -87,6 +90,7 @@ def start(
 
     :param streams: the descriptors of its three standard streams.
     :param imported: processes that run a script have imported TensorFlow too, before it does.
+    :param before: Python code that is executed first, such as `HASTY`.
     :param site: a folder of further distributions: on the import path, and in PYTHONPATH for the
         processes that the command starts anew.
     :param terminal: whether the first stream is a terminal, to be that of a session of its own.
@@ -94,26 +98,50 @@ def start(
     if site is not None:
         environment = {**environment, "PYTHONPATH": str(site)}
     return _started(
-        streams, arguments=list(arguments), folder=str(folder), environment=dict(environment),
-        passed=[], imported=imported, reaper=False, terminal=terminal,
-        import_path=[] if site is None else [str(site)],
+        streams, program="tfopt", arguments=list(arguments), folder=str(folder),
+        environment=dict(environment), passed=[], imported=imported,
+        before=_text(before), terminal=terminal, import_path=[] if site is None else [str(site)],
+    )  # fmt: skip
+
+
+def start_python(
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    *,
+    before: Path | None = None,
+    without_tfopt: bool = False,
+) -> ForkedCommand:
+    """Start what `python WORDS` starts, and have that fork the programs of tfopt too.
+
+    :param words: a script, or `-c` or `-m` with theirs; and the program's arguments.
+    :param without_tfopt: nothing of tfopt can be imported.
+    """
+    return _started(
+        streams, program="python", arguments=list(words), folder=str(folder),
+        environment=dict(environment), passed=[], before=_text(before),
+        without_tfopt=without_tfopt,
     )  # fmt: skip
 
 
 @contextlib.contextmanager
-def runs_forked() -> Iterator[None]:
+def runs_forked(*, before: Path | None = None) -> Iterator[None]:
     """Have the processes that tfopt starts for runs, from this process, be forked instead.
 
     They are processes as any other, and save the import of TensorFlow. Those of scripts and the
     roles of clusters too, which tfopt itself never forks.
+
+    :param before: Python code that they execute first.
     """
     with pytest.MonkeyPatch.context() as patch:
-        replaced = SimpleNamespace(**{**vars(subprocess), "Popen": _popen})
+        popen = functools.partial(_popen, before)
+        replaced = SimpleNamespace(**{**vars(subprocess), "Popen": popen})
         patch.setattr(process_control, "subprocess", replaced)
         yield
 
 
-def _popen(command: Sequence[str], **options: Any) -> Any:
+def _popen(before: Path | None, command: Sequence[str], **options: Any) -> Any:
     """Fork tfopt's program between itself and a run, as `subprocess.Popen` would start it."""
     environment = options["env"]
     place = [number for number, word in enumerate(command) if word.endswith("/reaper.py")]
@@ -124,8 +152,9 @@ def _popen(command: Sequence[str], **options: Any) -> Any:
         out = 1 if options["stdout"] is None else options["stdout"].fileno()
         err = 2 if options["stderr"] is None else out
         return _started(
-            [null.fileno(), out, err, *passed], arguments=list(command[place[0] + 1 :]),
-            folder=os.getcwd(), environment=environment, passed=passed, imported=True, reaper=True,
+            [null.fileno(), out, err, *passed], program="reaper",
+            arguments=list(command[place[0] + 1 :]), folder=os.getcwd(), environment=environment,
+            passed=passed, before=_text(before),
         )  # fmt: skip
 
 
@@ -134,6 +163,10 @@ def _started(descriptors: Sequence[int], **request: Any) -> ForkedCommand:
     with theirs:
         socket.send_fds(_server(), [json.dumps(request).encode()], [theirs.fileno(), *descriptors])
     return ForkedCommand(ours)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _server_environment() -> dict[str, str]:

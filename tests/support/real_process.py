@@ -54,6 +54,7 @@ def tfopt(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     imported: bool = False,
+    before: Path | None = None,
     site: Path | None = None,
 ) -> Done:
     """Run `tfopt` to its end in a process that is forked from one with TensorFlow imported.
@@ -61,20 +62,50 @@ def tfopt(
     Where the environment changes how Python, TensorFlow or Keras start, in a new one.
 
     :param imported: fork the processes of a script too, for what is not about its imports.
+    :param before: Python code that its process executes first, such as `HASTY`.
     :param site: a folder of further distributions on the import path.
     """
     env = dict(env or environment())
     if not forked_command.can_be_forked(env):
         return tfopt_anew(*arguments, cwd=cwd, env=env)
+    words = [str(argument) for argument in arguments]
+    return _ended(
+        lambda streams: forked_command.start(
+            words, cwd, env, streams, imported=imported, before=before, site=site
+        )
+    )
+
+
+def python(
+    *words: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    before: Path | None = None,
+    without_tfopt: bool = False,
+) -> Done:
+    """Run what `python WORDS` runs to its end, forked from a process with TensorFlow imported.
+
+    The programs of tfopt that it starts are forked too. For what is not about its imports.
+
+    :param before: Python code that its process executes first, such as `HASTY`.
+    :param without_tfopt: as where tfopt is not installed.
+    """
+    texts, env = [str(word) for word in words], dict(env or environment())
+    return _ended(
+        lambda streams: forked_command.start_python(
+            texts, cwd, env, streams, before=before, without_tfopt=without_tfopt
+        )
+    )
+
+
+def _ended(start: Callable[[list[int]], forked_command.ForkedCommand]) -> Done:
+    """Start a command, its output in files, and wait for its end."""
     with (
         open(os.devnull) as null,
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as err,
     ):
-        streams = [file.fileno() for file in (null, out, err)]
-        process = forked_command.start(
-            [str(a) for a in arguments], cwd, env, streams, imported=imported, site=site
-        )
+        process = start([file.fileno() for file in (null, out, err)])
         try:
             code = process.wait(TIME_LIMIT_SECONDS)
         finally:
@@ -209,7 +240,8 @@ def make_distribution(
     return site
 
 
-# A workload of 40 examples that trains in a moment; `says` is code that its build runs first.
+# A workload of 40 examples that trains in a moment, without validation, which would trace another
+# function in each process; `says` is code that its build runs first.
 TINY = """
     import keras
     import numpy as np
@@ -221,8 +253,8 @@ TINY = """
         def build_model():
             return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
         return Workload(
-            train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
-            optimizer="sgd", loss="mse", baseline="a line through points",
+            train=(x, x[:, :1]), build_model=build_model, optimizer="sgd", loss="mse",
+            baseline="a line through points",
         )
 """
 TINY_RECIPE = """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from pathlib import Path
 
 import pytest
 from support.failing_disk import FailingDisk, Killed
@@ -33,6 +35,7 @@ class RecordingDisk(Disk):
         super().sync_folder(folder)
 
 
+@pytest.mark.promise(12, injected="each operation in turn fails, tears or is the last")
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
 @pytest.mark.parametrize("torn", [False, True])
 def test_whichever_operation_fails_the_file_is_the_old_or_the_new_one(tmp_path, error, torn):
@@ -55,6 +58,45 @@ def test_whichever_operation_fails_the_file_is_the_old_or_the_new_one(tmp_path, 
         assert not left or isinstance(error, Killed)
     assert path.read_bytes() == b"".join(NEW)
     assert at == 8  # create, three pieces, sync, rename, sync of the folder, and none of these
+
+
+@pytest.mark.promise(12, injected="each operation on a new file fails, tears or is the last")
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
+@pytest.mark.parametrize("torn", [False, True])
+def test_whichever_operation_fails_a_new_file_is_whole_or_not_there(tmp_path, error, torn):
+    at, completed = 0, False
+    while not completed:
+        at += 1
+        path = tmp_path / str(at)
+        disk = FailingDisk(at, error, torn=torn)
+        try:
+            write_whole(path, NEW, disk=disk, new=True)
+            completed = True
+        except type(error):
+            pass
+        assert not path.exists() or path.read_bytes() == b"".join(NEW)
+    assert at == 8
+    with pytest.raises(FileExistsError):
+        write_whole(path, NEW, new=True)
+
+
+def test_a_new_file_takes_the_place_of_none_that_came_meanwhile(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+
+    class Late(Disk):
+        def sync(self, file):
+            path.write_bytes(OLD)  # somebody else is faster
+
+    for links in (True, False):
+        if not links:
+            monkeypatch.setattr(os, "link", lambda *names: os.stat(tmp_path / "none"))
+        with pytest.raises(FileExistsError):
+            write_whole(path, NEW, disk=Late(), new=True)
+        assert path.read_bytes() == OLD
+        assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+        path.unlink()
+    write_whole(path, NEW, new=True)  # on a disk without links
+    assert path.read_bytes() == b"".join(NEW)
 
 
 def test_the_data_reach_the_disk_before_the_name_does(tmp_path):
@@ -124,3 +166,31 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path):
             with pytest.raises(InputError, match=said):
                 write_text(path, text, replace=replace)
     assert not list(tmp_path.iterdir())
+
+
+# Files of one run or command, in a folder that is removed after it, of /proc, or appended to.
+WRITTEN_OTHERWISE = {
+    "tfopt_core/app/first_contact.py", "tfopt_core/app/first_recipe.py",
+    "tfopt_core/app/pasted_command.py", "tfopt_core/app/plugin_check.py",
+    "tfopt_core/cli/output.py", "tfopt_core/cli/scaffold/__init__.py", "tfopt_core/files.py",
+    "tfopt_core/training/distributed/serving.py", "tfopt_core/training/replay/replay.py",
+    "tfopt_core/training/replay/weights.py", "tfopt_core/training/scripts/copied_folder.py",
+    "tfopt_core/training/scripts/overlay_mount.py", "tfopt_core/trials/processes.py",
+    "tfopt_core/workers/child.py", "tfopt_core/workers/fork.py", "tfopt_core/workers/spawn.py",
+    "plugins/tfopt_data/kept_rows.py", "plugins/tfopt_data/service_local.py",
+}  # fmt: skip
+
+
+@pytest.mark.promise(12, injected="every source file is searched for what writes files otherwise")
+def test_what_is_kept_is_written_whole_by_one_function():
+    root = Path(__file__).parents[2]
+    writes = re.compile(
+        r"\.write_(text|bytes)\(|\bopen\([^)]*\"[wax]b?\+?\"|\.open\(\"[wax]|\.savez?\(file"
+    )
+    sources = [path for top in ("tfopt_core", "plugins") for path in (root / top).rglob("*.py")]
+    found = {
+        path.relative_to(root).as_posix()
+        for path in sources
+        if writes.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == WRITTEN_OTHERWISE

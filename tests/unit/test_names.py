@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -14,10 +15,16 @@ MODULES = {
 }
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    """What a module holds."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_by(path: Path) -> set[str]:
     """The modules of core that a module imports, within functions and for types too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             for name in node.names:
                 full = f"{node.module}.{name.name}"
@@ -30,7 +37,7 @@ def imported_by(path: Path) -> set[str]:
 def test_no_two_classes_of_core_have_the_same_name():
     places = defaultdict(list)
     for path in MODULES.values():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree(path).body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(CORE)))
     assert len(places) > 300

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
+from tfopt_core.app.alone import alone_in_project
 from tfopt_core.app.apply_options import ApplyOptions
-from tfopt_core.app.command_request import make_request, seconds_of
-from tfopt_core.app.first_contact import keep_outcome, look_at, prepared_for
+from tfopt_core.app.command_request import make_request, results_of, seconds_of
+from tfopt_core.app.first_contact import check_contact, keep_outcome, look_at, prepared_for
 from tfopt_core.app.pasted_command import read_command
+from tfopt_core.app.verdict_time import VerdictTime
 from tfopt_core.diagnosis.draft import LeftOut, what_bounds
+from tfopt_core.errors import InputError
 from tfopt_core.records.diagnosis import Diagnosed
 
 if TYPE_CHECKING:
@@ -42,9 +47,26 @@ class NothingToMeasure:
 def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
     """Measure, unless a look at a script finds nothing that is worth it.
 
+    While another process measures in the project, wait for it.
+
     :param view: shows the progress.
     :raises InputError: for errors in the recipe, the script or the options.
     :raises TfoptError: for an error that prevents every run.
+    """
+    with ExitStack() as alone:
+        return _conduct(
+            options, view,
+            lambda results: alone.enter_context(alone_in_project(results, options, view)),
+        )  # fmt: skip
+
+
+def _conduct(
+    options: ApplyOptions, view: View, wait: Callable[[Path], object]
+) -> Results | NothingToMeasure:
+    """Measure, or return that nothing is worth it.
+
+    :param wait: waits until nobody else measures, called with the folder of the project's results
+        once everything has been checked that can be.
     """
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
@@ -57,7 +79,12 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
     target, contact = options.target, None
     whole_pair = WholePair.ALWAYS if options.full else WholePair.NEVER
     if read_command(target) is not None:
-        contact = look_at(options, limits, view)
+        check_contact(options)  # bad input is said before anybody waits
+        # where its recipe goes
+        wait(results_of((options.write_to or Path("recipe.toml")).absolute().parent))
+        # begun here: the time of another measurement does not count
+        due = VerdictTime(wanted=options.pairs is None and options.budget is None)
+        contact = look_at(options, limits, view, due)
         if contact.prepared is None:
             draft = contact.draft
             return NothingToMeasure(
@@ -72,6 +99,8 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
         compares=contact is None or bool(contact.draft.stack),
         save_to=options.save_to, outputs=options.outputs(), debug=options.debug,
     )  # fmt: skip
+    if contact is None:
+        wait(folder)
     with (
         Store(store_path(folder.parent)) as store,
         view.measuring() as observer,
@@ -91,8 +120,13 @@ def conduct(options: ApplyOptions, view: View) -> Results | NothingToMeasure:
             prepared_before=(prepared, request),
             extended=None if contact.extended is None else contact.extended[0],
             whole_pair=whole_pair,
+            first_verdict=due.left() if due.wanted else None,
         )  # fmt: skip
-    keep_outcome(contact, results)
+    try:
+        keep_outcome(contact, results)
+    except InputError as error:
+        # the verdict is printed all the same
+        results = attrs.evolve(results, warnings=(*results.warnings, str(error)))
     return results
 
 

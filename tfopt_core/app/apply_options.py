@@ -19,6 +19,7 @@ class ApplyOptions:
     :param arguments: the arguments of the script, given after `--`.
     :param epochs, max_steps, fit: limits of a script.
     :param write_to: the file for the recipe of a script; None for the working directory.
+    :param no_wait: end if another process measures in the project, instead of waiting for it.
     :param measure_anyway: measure a plugin of a script even if none seems to save time.
     :param full: train a pair to its end after the verdict, for its curves.
     """
@@ -40,6 +41,7 @@ class ApplyOptions:
     markdown_path: Path | None = None
     save_to: Path | None = None
     resuming: bool = False
+    no_wait: bool = False
     time_limit: str | None = None
     debug: bool = False
 

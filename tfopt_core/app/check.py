@@ -10,6 +10,7 @@ import attrs
 from tfopt_core.errors import Problem
 from tfopt_core.hooks.card import math_of, traits
 from tfopt_core.hooks.installed.assemble import assemble
+from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.recipe import Reading, Recipe, WorkloadSpec, read_recipe
 from tfopt_core.training.factory import missing_workload
@@ -63,6 +64,16 @@ def _script_problems(reading: Reading, plugins: Sequence[StackedPlugin]) -> list
             why = f'"{stacked.name}" replaces the model, and a script makes its own'
             mend = "take it out, or write a factory"
             problems.append(reading.problem(f"plugins.{stacked.name}", why, mend))
+    if reading.value("workload.loop") == "own":
+        for key in ("quality", "target"):
+            if reading.value(f"measure.{key}") is not None:
+                why = "a training loop of the script's own reports no metric"
+                problems.append(reading.problem(f"measure.{key}", why, "remove it"))
+        unreached = [why_not_reached(type(stacked.plugin)) for stacked in plugins]
+        if unreached and all(unreached):
+            why = f'"{plugins[0].name}": {unreached[0]}'
+            mend = "add one that reaches it (docs/guide/reach.md)"
+            problems.append(reading.problem(f"plugins.{plugins[0].name}", why, mend))
     folder = reading.value("workload.folder")
     if isinstance(folder, str) and folder and not (reading.directory / folder).is_dir():
         missing = f'there is no folder "{reading.directory / folder}"'

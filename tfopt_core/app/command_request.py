@@ -18,7 +18,9 @@ import attrs
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.pasted_command import check_as_recipe, read_command
 from tfopt_core.app.project import project_of
+from tfopt_core.app.tensorflow_packages import check_version
 from tfopt_core.errors import InputError
+from tfopt_core.files import write_whole
 from tfopt_core.hooks import read_machine
 from tfopt_core.recipe import Recipe, checks, shipped_recipes
 from tfopt_core.training.runtime import check_environment
@@ -27,6 +29,12 @@ from tfopt_core.trials.request import Request
 if TYPE_CHECKING:
     from tfopt_core.records.resume_point import ResumePoint
 
+RESULTS = ".tfopt"
+# What tfopt keeps in that folder.
+OWN_NAMES = frozenset({
+    ".gitignore", "checkpoints", "measuring.lock", "observed", "runs", "runs.sqlite",
+    "runs.sqlite-shm", "runs.sqlite-wal",
+})  # fmt: skip
 # Files that a command will write, by the option that names each.
 Outputs = Mapping[str, Path | None]
 
@@ -50,7 +58,7 @@ def make_request(
     :returns: the request, and the folder of the project's results.
     :raises InputError: for invalid input, with all problems of a recipe at once.
     """
-    check_environment(os.environ)
+    check_version()
     command = read_command(target)
     checked = (
         check_recipe(target, overrides, compares=compares)
@@ -61,12 +69,13 @@ def make_request(
     check_environment(environment)
     if save_to is not None and save_to.suffix != ".keras":
         raise InputError(f'--save: "{save_to}" does not end in .keras, the format of Keras 3')
+    if save_to is not None and checked.recipe.workload.has_own_loop:
+        raise InputError("--save: a script with a training loop of its own saves its model itself")
     for option, path in (("--save", save_to), *outputs.items()):
         if path is not None:
             _check_writable(option, path)
-    results = project_folder(checked.recipe) / ".tfopt"
-    if keeps:
-        _make_ours(results)
+    project = project_folder(checked.recipe)
+    results = _make_ours(project) if keeps else project / RESULTS
     request = Request(
         recipe=checked.recipe,
         plugins=checked.plugins,
@@ -129,17 +138,24 @@ def checkpoints_of(
             "long steps took, and a resumed training would not be the same; leave one of them out"
         )
     if folder is None:
-        folder = results / FOLDER / re.sub(r"[^\w.-]+", "-", request.recipe.name)
+        # ".." and "." are names of recipes too
+        folder = results / FOLDER / re.sub(r"[^\w.-]+|^\.+", "-", request.recipe.name)
     return open_checkpoints(request, folder, resume=resume, every=every)
 
 
 def project_folder(recipe: Recipe) -> Path:
     """Return the project of the recipe, for shipped recipes that of the working directory."""
-    start = Path.cwd()
     shipped = {path.resolve() for path in shipped_recipes().values()}
-    if recipe.path is not None and recipe.path.resolve() not in shipped:
-        start = recipe.path.absolute().parent
-    return project_of(start)
+    of_user = recipe.path is not None and recipe.path.resolve() not in shipped
+    return project_of(recipe.directory if of_user else Path.cwd())
+
+
+def results_of(folder: Path) -> Path:
+    """Return the folder of the results of recipes in this folder, made if it was missing.
+
+    :raises InputError: if it cannot be made.
+    """
+    return _make_ours(project_of(folder))
 
 
 def new_id() -> str:
@@ -147,21 +163,36 @@ def new_id() -> str:
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def _make_ours(folder: Path) -> None:
-    """Create the folder of the results, with a .gitignore.
+def _make_ours(project: Path) -> Path:
+    """Create the folder of a project's results, with a .gitignore, and return it.
 
-    :raises InputError: if it cannot be created.
+    :raises InputError: if it cannot be created, or is a link to somebody else's files.
     """
+    folder = project / RESULTS
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         ignore = folder / ".gitignore"
+        if _leads_to_others(folder, project):
+            raise InputError(
+                f'"{folder}" is a link out of the project, to files of others in '
+                f'"{folder.resolve()}", so nothing is written there; remove the link'
+            )
+        folder.mkdir(parents=True, exist_ok=True)
         if not ignore.exists():
-            ignore.write_text("*\n", encoding="ascii")
+            write_whole(ignore, [b"*\n"])
     except OSError as error:
         raise InputError(
             f'results cannot be kept in "{folder}": {error.strerror or error}; run tfopt where it '
             "may write"
         ) from error
+    return folder
+
+
+def _leads_to_others(folder: Path, project: Path) -> bool:
+    """Return whether a folder lies outside of the project and is not tfopt's, as where a link in a
+    repository leads to somebody's home."""
+    if not folder.is_dir() or folder.resolve().is_relative_to(project.resolve()):
+        return False
+    return any(entry.name not in OWN_NAMES for entry in folder.iterdir())
 
 
 def _check_writable(option: str, path: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tfopt_core.app.tensorflow_packages import NOT_INSTALLED, package_findings
+from tfopt_core.app.tensorflow_packages import NOT_INSTALLED, package_findings, version_findings
 from tfopt_core.errors import InputError
 from tfopt_core.hooks import Machine, read_machine
 from tfopt_core.hooks.installed.discovery import registrations
@@ -58,7 +58,7 @@ def _tensorflow(machine: Machine) -> Iterator[DoctorFinding]:
     except InputError as error:
         yield DoctorFinding(subject="environment", ok=False, detail=str(error))
         return
-    findings = tuple(package_findings())
+    findings = (*package_findings(), *version_findings())
     yield from findings
     if any(finding.detail == NOT_INSTALLED for finding in findings):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +11,20 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tfopt_core.app.pasted_command import check_command, read_command, without_places
+from tfopt_core.app.pasted_command import (
+    ScriptCommand,
+    check_command,
+    read_command,
+    without_places,
+)
 from tfopt_core.diagnosis.draft import NOTHING_EXACT
-from tfopt_core.errors import InputError
+from tfopt_core.errors import CannotShare, InputError, PreparationFailed
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
 
 if TYPE_CHECKING:
     from tfopt_core.app.apply_options import ApplyOptions
+    from tfopt_core.app.verdict_time import VerdictTime
     from tfopt_core.app.view import View
     from tfopt_core.diagnosis.draft import Draft
     from tfopt_core.records.dry_build import Prepared
@@ -41,24 +48,11 @@ class Contact:
     extended: tuple[Prepared, Request] | None = None
 
 
-def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
-    """Look at a script for some seconds, and write the recipe that is worth measuring.
+def check_contact(options: ApplyOptions) -> ScriptCommand:
+    """Check what a first contact needs, before anything runs. Return the command of the script.
 
-    :param options: those of `tfopt apply`, with a script or its command as target.
-    :param view: shows the progress and the proposal.
-    :raises InputError: for options that do not fit, for a script without a training, and for an
-        existing recipe that was changed by hand.
+    :raises InputError: for options that do not fit, and for a script that is not there.
     """
-    from tfopt_core.app.command_request import make_request
-    from tfopt_core.diagnosis.draft import draft_of, measure_table
-    from tfopt_core.diagnosis.process import diagnose
-    from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
-    from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
-    from tfopt_core.hooks.installed.inspection import inspect_plugins
-    from tfopt_core.recipe.writing import recipe_text
-    from tfopt_core.trials.preparation import prepare
-    from tfopt_core.workers.spawn import SpawnRunner
-
     command = read_command(options.target)
     assert command is not None
     if options.script is not None:
@@ -73,7 +67,31 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
         raise InputError("--pairs takes as long as it takes; leave --budget or --pairs out")
     if command.arguments and options.arguments:
         raise InputError("the script has arguments in the command and after --; give them once")
-    command = check_command(command)
+    return check_command(command)
+
+
+def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime) -> Contact:
+    """Look at a script for some seconds, and write the recipe that is worth measuring.
+
+    :param options: those of `tfopt apply`, with a script or its command as target.
+    :param view: shows the progress and the proposal.
+    :param due: when the first verdict is due.
+    :raises InputError: for options that do not fit, for a script without a training, and for an
+        existing recipe that was changed by hand.
+    """
+    from tfopt_core.app.command_request import make_request
+    from tfopt_core.diagnosis.draft import draft_of, measure_table
+    from tfopt_core.diagnosis.own_loop import as_own_loop
+    from tfopt_core.diagnosis.process import diagnose
+    from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
+    from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.recipe.writing import recipe_text
+    from tfopt_core.trials.preparation import prepare
+    from tfopt_core.workers.shared_process import SharedProcess
+    from tfopt_core.workers.spawn import SpawnRunner
+
+    command = check_contact(options)
     script = command.label
     workload = {**command.workload(), **options.workload()}
     # for a recipe that lies in another folder
@@ -83,7 +101,12 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
     spec = WorkloadSpec(**workload)
     path = options.write_to or recipe_path(spec.stem, Path.cwd())
     check_free(path)
-    with tempfile.TemporaryDirectory(prefix="tfopt-look-") as folder:
+    view.plan(due.plan(script))
+    left = due.left if due.wanted else None
+    with (
+        tempfile.TemporaryDirectory(prefix="tfopt-look-", ignore_cleanup_errors=True) as folder,
+        SharedProcess(SpawnRunner(limits=limits)) as shared,
+    ):
 
         def request_for(text: str) -> Request:
             trial = Path(folder) / "trial.toml"
@@ -99,38 +122,50 @@ def look_at(options: ApplyOptions, limits: Limits, view: View) -> Contact:
             name=spec.stem, description="", workload=elsewhere, plugins=(), measure={}
         )
         request = request_for(bare)
-        with view.phases() as on_phase:
-            on_phase(f"running {script} up to its first fit")
+        with view.phases(left) as on_phase:
+            on_phase(f"running {script} up to its first steps")
             installed = inspect_plugins()
             with without_places(script, Path(folder) / "trial.toml"):
-                diagnosed = diagnose(
-                    request, SpawnRunner(limits=limits), installed, on_phase, quick=True
-                )
+                diagnosed = diagnose(request, shared, installed, on_phase, quick=True, stays=True)
+        own = as_own_loop(spec, diagnosed)
+        spec, elsewhere = attrs.evolve(spec, **own), {**elsewhere, **own}
         draft = draft_of(diagnosed, spec, options.budget, options.pairs)
         view.look(draft)
         to_the_fit = diagnosed.seconds - diagnosed.measuring_seconds
+        estimate = diagnosed.estimate
+        whole = None if estimate is None else estimate.seconds
+        due.training_seconds = whole
+        tries = itertools.count()
 
         def attempt(draft: Draft) -> Tried:
-            trial = attrs.evolve(draft, workload=elsewhere)
-            called_off = _after(try_seconds(diagnosed.estimate), to_the_fit)
-            limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
-            prepared, resolved = prepare(request_for(trial.text()), limited, quick=True)
-            estimate = diagnosed.estimate
-            whole = None if estimate is None else estimate.seconds
+            if why := due.why_not_try(next(tries)):
+                raise PreparationFailed(why)
+            trial = request_for(attrs.evolve(draft, workload=elsewhere).text())
+            seconds = try_seconds(estimate, diagnosed.measuring_seconds)
+            shared.limits = attrs.evolve(limits, called_off=_after(seconds, 0.0))
+            try:
+                prepared, resolved = prepare(trial, shared, quick=True, follows=True)
+            except CannotShare:
+                called_off = _after(seconds, to_the_fit)
+                limited = SpawnRunner(limits=attrs.evolve(limits, called_off=called_off))
+                prepared, resolved = prepare(trial, limited, quick=True)
             prepared = attrs.evolve(prepared, training_seconds=whole)
+            with_stack, now = prepared.stack_estimate, prepared.baseline_estimate
+            if with_stack is not None and now is not None and estimate is not None:
+                with_stack = with_stack.at_pace(estimate, now)
             return Tried(
-                (prepared, resolved), prepared.stack_estimate, prepared.not_applied,
-                prepared.resolved, {plugin.name: plugin.math for plugin in prepared.plugins},
+                (prepared, resolved), with_stack, prepared.not_applied, prepared.resolved,
+                {plugin.name: plugin.math for plugin in prepared.plugins},
             )  # fmt: skip
 
-        with view.phases() as on_phase:
+        with view.phases(left) as on_phase:
             found = screened(
                 draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
                 measure_anyway=options.measure_anyway,
             )  # fmt: skip
     draft, tried, extended = found.draft, found.tried, found.extended
     if tried is not None and extended is not None:
-        table = measure_table(diagnosed, options.budget, options.pairs, runs_a_round=3)
+        table = measure_table(diagnosed, options.budget, options.pairs, adds=True)
         draft = attrs.evolve(draft, measure=table)
     if tried is None:
         tried, extended = extended, None

@@ -8,13 +8,72 @@ overwrite those of the first.
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import packages_distributions, requires, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 
+from tfopt_core.errors import InputError
 from tfopt_core.records.doctor import DoctorFinding
 
 PACKAGES = {"tensorflow": "TensorFlow", "keras": "Keras"}
 NOT_INSTALLED = "is not installed"
+# All distributions that install TensorFlow under its own version.
+DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly")
+
+
+def check_version() -> None:
+    """Refuse a TensorFlow that is older than what tfopt requires, before it is imported.
+
+    :raises InputError: naming the version, and what installs the right one.
+    """
+    installed, required = installed_version(), requirement("tensorflow", requires("tfopt") or ())
+    if installed is not None and is_older(installed, required):
+        raise InputError(
+            f"TensorFlow {installed} is older than this tfopt needs; run: pip install '{required}'"
+        )
+
+
+def version_findings() -> Iterator[DoctorFinding]:
+    """Yield a finding if TensorFlow is older or newer than what tfopt requires."""
+    installed, required = installed_version(), requirement("tensorflow", requires("tfopt") or ())
+    if installed is None:
+        return
+    if is_older(installed, required) or is_newer(installed, required):
+        old = is_older(installed, required)
+        yield DoctorFinding(
+            subject="TensorFlow's version", ok=False if old else None,
+            detail=f"{installed}, {'older' if old else 'newer'} than this tfopt was made for",
+            mend=f"pip install '{required}'",
+        )  # fmt: skip
+
+
+def installed_version() -> str | None:
+    """Return the version of TensorFlow by its distribution, None if there is none."""
+    for distribution in DISTRIBUTIONS:
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def is_older(installed: str, required: str) -> bool:
+    """Return whether a version is below the lowest that a requirement allows."""
+    lowest = re.search(r">=\s*([\d.]+)", required)
+    return lowest is not None and _release(installed) < _release(lowest[1])
+
+
+def is_newer(installed: str, required: str) -> bool:
+    """Return whether a version is above those that a requirement allows."""
+    limit = re.search(r"<\s*([\d.]+)", required)
+    return limit is not None and _release(installed) >= _release(limit[1])
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """Return major and minor version; a part that is no number counts as 0."""
+    numbers = [int(found[0]) if (found := re.match(r"\d+", part)) else 0
+               for part in text.split(".")[:2]]  # fmt: skip
+    return tuple(numbers)
 
 
 def package_findings(packages: Mapping[str, str] = PACKAGES) -> Iterator[DoctorFinding]:

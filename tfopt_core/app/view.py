@@ -9,13 +9,22 @@ from typing import Protocol
 
 from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.measurement.progress import Observer
+from tfopt_core.tuning.progress import SearchObserver
 
 
 class View(Protocol):
     """The display of a use case."""
 
-    def phases(self) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a context manager that yields a function to call with each phase."""
+    def phases(
+        self, left: Callable[[], float] | None = None
+    ) -> AbstractContextManager[Callable[[str], None]]:
+        """Return a context manager that yields a function to call with each phase.
+
+        :param left: returns the seconds until a first verdict is due; None for none.
+        """
+
+    def plan(self, text: str) -> None:
+        """Show what will be done, and how long it takes."""
 
     def measuring(self) -> AbstractContextManager[Observer]:
         """Return the observer of a measurement, to be entered before it."""
@@ -25,3 +34,6 @@ class View(Protocol):
 
     def written(self, draft: Draft, path: Path) -> None:
         """Show that the proposal was written to this file."""
+
+    def searching(self) -> AbstractContextManager[SearchObserver]:
+        """Return the observer of a search, to be entered before it."""

@@ -67,6 +67,10 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", "resuming", is_flag=True, help="Go on with what was stopped.")
 @click.option(
+    "--no-wait", is_flag=True,
+    help="End with status 2 if another tfopt measures in this project, instead of waiting for it.",
+)  # fmt: skip
+@click.option(
     "--time-limit",
     metavar="TIME",
     help="End a run that takes longer: 10m, 1h. One without a sign of life ends after 30 min.",

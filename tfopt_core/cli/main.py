@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -26,7 +28,8 @@ from tfopt_core.cli.runs import runs
 from tfopt_core.cli.schema import schema
 from tfopt_core.cli.selftest import selftest
 from tfopt_core.cli.train import train
-from tfopt_core.errors import TfoptError
+from tfopt_core.cli.tune import tune
+from tfopt_core.errors import StoreError, TfoptError
 from tfopt_core.version import __version__
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
@@ -43,8 +46,8 @@ def cli() -> None:
 
 
 for command in (
-    apply, train, launch, plan, diagnose, export, runs, report, compare, plugins, recipes, init,
-    schema, doctor, selftest, completion,
+    apply, train, tune, launch, plan, diagnose, export, runs, report, compare, plugins, recipes,
+    init, schema, doctor, selftest, completion,
 ):  # fmt: skip
     cli.add_command(command)
 
@@ -60,6 +63,7 @@ def run(arguments: Sequence[str]) -> int:
     0: done. 1: a requirement was not met. 2: bad input. 3: runs failed, or results cannot be
     written or read. 70: a bug in tfopt. 130: interrupted.
     """
+    _escape_what_streams_lack()
     try:
         status = cli.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
@@ -72,14 +76,39 @@ def run(arguments: Sequence[str]) -> int:
         _say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # the reader has gone; the interpreter must not report that when it exits
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # the reader has gone
         return 0
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _discard_output()
+            return _expected(_no_room(error), debug="--debug" in arguments)
         traceback.print_exc()
         _say("this is a bug in tfopt; please report it with the lines above")
         return INTERNAL_ERROR
     return status if isinstance(status, int) else 0
+
+
+def _no_room(error: OSError) -> StoreError:
+    """Return the error for a disk without room, wherever tfopt wanted to write."""
+    place = f'"{error.filename}"' if error.filename else "a file or standard output"
+    return StoreError(f"{place} cannot be written: {error.strerror}; make room there")
+
+
+def _discard_output() -> None:
+    """Print what can be printed; have the interpreter not report the rest when it exits."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    with contextlib.suppress(OSError):  # it may be no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _escape_what_streams_lack() -> None:
+    """Have streams of another encoding than UTF-8 write escapes for the signs that they lack."""
+    for stream in (sys.stdout, sys.stderr):
+        if not (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf"):
+            from tfopt_core.report.style.console import escape_unencodable  # imports rich
+
+            escape_unencodable(stream)
 
 
 def _expected(error: TfoptError, *, debug: bool) -> int:

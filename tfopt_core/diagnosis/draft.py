@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.statistics.wording import bound_in_words
 
-# Four pairs of whole runs are made if they take no longer than this; otherwise as many pairs of
-# runs cut short as fit the budget.
-WHOLE_SECONDS, BUDGET = 180.0, "5m"
-# The time of a script's run outside of its fits: imports, data, building, evaluating.
-BESIDE_SECONDS = 7.0
-PAIRS = 4
+# As many pairs are made as fit, of runs cut short unless four pairs of whole ones are made soon.
+BUDGET_SECONDS = 300.0
+# Where steps are slow, the budget holds eight runs that trace and make a few steps each, but no
+# more than half of a training. A script takes some seconds beside its fits.
+RUNS, STEPS_A_RUN, BESIDE_SECONDS, SPARE, BUDGET_SHARE = 8, 4, 7.0, 1.2, 0.5
+# The runs of a second contrast: four rounds of three, after those of a first verdict.
+ADDED_RUNS = 12
 NOTHING_EXACT = (
     "no plugin that leaves each value as it is seems to save time here; what is measured is not "
     "exact, and stands in the recipe as comments: take the # off to train with it"
@@ -137,9 +139,10 @@ class Draft:
         step = f"{self.diagnosed.step_seconds * 1e3:.3g} ms"
         is_module = "module" in self.workload
         command = f'"python -m {self.script}"' if is_module else Path(self.script).name
-        shares = ", ".join(f"{getattr(self.diagnosed, part).share:.0%} {part}" for part in PARTS)
+        shares = ", ".join(f"{share:.0%} {part}" for part, share in shares_of(self.diagnosed))
+        what = "an update in its own loop" if self.diagnosed.own_loop else "a step of its fit"
         yield (
-            f"Written by `tfopt apply {command}`: a step of its fit took {step} "
+            f"Written by `tfopt apply {command}`: {what} took {step} "
             f"({shares}). Measure it again with `tfopt apply` and this file; every line may be "
             "changed."
         )
@@ -147,6 +150,15 @@ class Draft:
             yield f"{NOTHING_EXACT[0].upper()}{NOTHING_EXACT[1:]}."
         if not self.hopeful:
             yield NOT_HOPEFUL
+
+
+def shares_of(diagnosed: Diagnosed) -> list[tuple[str, float]]:
+    """Return the parts of a step with their shares; what is not told apart is one part."""
+    shares = [(part, getattr(diagnosed, part).share) for part in PARTS]
+    if diagnosed.dispatch_known:
+        return shares
+    together = sum(share for part, share in shares if part != "input")
+    return [shares[0], ("dispatch and compute", together)]
 
 
 def draft_of(
@@ -163,30 +175,40 @@ def draft_of(
     return attrs.evolve(
         draft,
         additions=tuple(one for one in draft.additions if one.math != "changes"),
-        measure=measure_table(diagnosed, budget, pairs, runs_a_round=2),
+        measure=measure_table(diagnosed, budget, pairs),
     )
 
 
 def measure_table(
-    diagnosed: Diagnosed, budget: str | None, pairs: int | None, *, runs_a_round: int
+    diagnosed: Diagnosed, budget: str | None, pairs: int | None, *, adds: bool = False
 ) -> dict[str, Any]:
     """Return the table `[measure]`.
 
-    :param budget, pairs: as asked for; with neither they are chosen by the time of a training.
+    :param budget, pairs: as asked for; with neither a budget is chosen by the time of a training.
+    :param adds: whether a second contrast is measured too.
     """
     measure: dict[str, Any] = {}
     if pairs is None and budget is None:
-        whole = diagnosed.estimate
-        small = (
-            whole is not None
-            and runs_a_round * PAIRS * (whole.seconds + BESIDE_SECONDS) <= WHOLE_SECONDS
-        )
-        measure = {"pairs": PAIRS} if small else {"budget": BUDGET}
+        runs = RUNS + ADDED_RUNS if adds else RUNS
+        seconds = budget_seconds(diagnosed.estimate, runs)
+        measure = {"budget": f"{math.ceil(seconds / 60)}m"}
     if pairs is not None:
         measure["pairs"] = pairs
     if budget is not None:
         measure["budget"] = budget
     return measure
+
+
+def budget_seconds(estimate: Estimate | None, runs: int = RUNS) -> float:
+    """Return the budget of a measurement for which the user names none.
+
+    :param estimate: the estimate for a training without plugins; None if unknown.
+    :param runs: how many runs it should hold.
+    """
+    if estimate is None:
+        return BUDGET_SECONDS
+    run = BESIDE_SECONDS + estimate.set_up_seconds + STEPS_A_RUN * estimate.step_seconds
+    return max(BUDGET_SECONDS, min(SPARE * runs * run, BUDGET_SHARE * estimate.seconds))
 
 
 def proposed(diagnosed: Diagnosed) -> tuple[Suggestion, ...]:
@@ -208,9 +230,9 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
     """Return what a plugin is for and the most that it can gain here."""
     parts = [f"{suggestion.summary.rstrip('.')}."] if suggestion.summary else []
     shares = [
-        f"{getattr(diagnosed, target).share:.0%} of a step is {target}"
-        for target in suggestion.targets
-        if target in PARTS and getattr(diagnosed, target).share >= LEAST_SHARE
+        f"{share:.0%} of a step is {part}"
+        for part, share in shares_of(diagnosed)
+        if share >= LEAST_SHARE and not set(part.split()).isdisjoint(suggestion.targets)
     ]
     if shares:
         bound = bound_in_words(suggestion.bound)
@@ -221,14 +243,14 @@ def why_chosen(suggestion: Suggestion, diagnosed: Diagnosed) -> str:
 
 def what_bounds(diagnosed: Diagnosed) -> str:
     """Return a sentence on where most of a step goes, and the most that the rest can gain."""
-    parts = {name: getattr(diagnosed, name).share for name in PARTS}
+    parts = dict(shares_of(diagnosed))
     largest = max(parts, key=lambda name: parts[name])
     share = parts[largest]
     sentence = (
         f"{share:.0%} of a step is {largest}: what shortens only the rest of it gains "
         f"{1 / share:.2f}x at most"
     )
-    if largest != "compute":
+    if largest != "compute" or diagnosed.own_loop:
         return sentence
     use = diagnosed.matmul
     if use.share_computing is not None:

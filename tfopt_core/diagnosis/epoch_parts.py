@@ -23,6 +23,8 @@ VALIDATION_SECONDS, QUICK_VALIDATION_SECONDS = 2.0, 0.5
 EPOCHS, STEPS = 4, 8
 # The steps of a first look take about this long.
 QUICK_SECONDS = 1.0
+# A first look leaves out callbacks where their epochs would take longer than this.
+LONGEST_QUICK_SECONDS = 8.0
 # What Keras calls once an epoch, at each step, and at each batch of the validation.
 EPOCH_METHODS = ("on_epoch_begin", "on_epoch_end", "on_test_begin", "on_test_end")
 STEP_METHODS = (
@@ -53,7 +55,12 @@ def epoch_parts(
     parts = [] if validation is None else [validation.part]
     timed, rest = _callbacks(built, all_callbacks)
     names = _names(built.training.callbacks)
-    if timed:
+    if timed and quick_step_seconds and EPOCHS * quick_step_seconds > LONGEST_QUICK_SECONDS:
+        why = f"not timed: that takes {EPOCHS} steps, and one takes {quick_step_seconds:.2g} s"
+        parts += [EpochPart(name=names[id(one.callback)], note=why) for one in timed]
+        for one in timed:
+            one.finish()
+    elif timed:
         steps, batches = built.run.steps_per_epoch, None if validation is None else validation.count
         try:
             _train(built, batch, timed, max(1, min(STEPS, short)))
@@ -103,6 +110,8 @@ def _validation(built: Built, most_seconds: float) -> _Validation | None:
     else:
         seconds, note = seconds / done * count, f"projected from {done:,} of {count:,} batches"
         reading = None if reading is None else reading / done * count
+    if reading is not None:  # another pass, which may have met a busier machine: a part, no more
+        reading = min(reading, seconds)
     part = EpochPart(name=VALIDATION, seconds=seconds, note=note, reading_seconds=reading)
     return _Validation(part, count)
 

@@ -21,12 +21,15 @@ from tfopt_core.diagnosis.matmul_peak import MatmulPeak
 from tfopt_core.errors import InputError
 from tfopt_core.files import write_text
 from tfopt_core.hooks import Machine
+from tfopt_core.hooks.helpers import user_cache_folder
 
 # Seconds of measuring for each type, and for the memory.
 SECONDS = 0.2
 # Read in one go; larger than most caches, and a cache only makes the figure higher.
 MEMORY_BYTES = 256 * 2**20
 RUNS = 4
+# No machine reaches it: a file with more is damaged, or was not written by tfopt.
+MOST_A_SECOND = 1e18
 
 # What this process has measured, by machine.
 _measured: dict[str, MachinePeaks] = {}
@@ -92,8 +95,7 @@ def machine_peaks(
 
 def peaks_file() -> Path:
     """Return the file of the user's cache that keeps the peaks of each machine."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "tfopt" / "peaks.json"
+    return user_cache_folder(os.environ) / "peaks.json"
 
 
 def _key(machine: Machine) -> str:
@@ -136,13 +138,26 @@ def _stored(file: Path) -> dict[str, MachinePeaks]:
         data = json.loads(file.read_text(encoding="utf-8"))
         return {
             str(key): MachinePeaks(
-                operations={str(dtype): float(rate) for dtype, rate in one["operations"].items()},
-                bytes=None if one["bytes"] is None else float(one["bytes"]),
+                operations={
+                    str(dtype): _rate_of(rate) for dtype, rate in one["operations"].items()
+                },
+                bytes=None if one["bytes"] is None else _rate_of(one["bytes"]),
             )
             for key, one in data.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _rate_of(value: Any) -> float:
+    """Return a rate that was kept.
+
+    :raises ValueError, TypeError: if it is none: nan would be passed on to every bound.
+    """
+    rate = float(value)
+    if not 0 < rate < MOST_A_SECOND:
+        raise ValueError(f"{rate} is no rate")
+    return rate
 
 
 def _store(file: Path, peaks: Mapping[str, MachinePeaks]) -> None:

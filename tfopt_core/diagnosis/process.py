@@ -19,6 +19,7 @@ from tfopt_core.workers.spawn import ProcessOutcome, Runner
 
 OnPhase = Callable[[str], None]
 LOOK = "tfopt_core.diagnosis.work:diagnose"
+OWN_LOOK = "tfopt_core.diagnosis.own_loop:diagnose_loop"
 SOFTWARE = ("tensorflow", "keras", "numpy")
 
 
@@ -48,6 +49,7 @@ def diagnose(
     on_phase: OnPhase,
     *,
     quick: bool = False,
+    stays: bool = False,
 ) -> Diagnosed:
     """Diagnose the request's training with its plugins, or without any its baseline.
 
@@ -55,6 +57,7 @@ def diagnose(
         could be imported are collected.
     :param on_phase: called with a description of each phase.
     :param quick: whether to take only seconds, with an in-run contrast of loops.
+    :param stays: whether the process waits for further tasks, which the runner gives it.
     :raises RecipeError: for a workload that cannot be built.
     :raises InputError: if a plugin refuses the training.
     :raises PreparationFailed: for any other error that would stop a training.
@@ -62,7 +65,7 @@ def diagnose(
     heard = _Heard(on_phase)
     asked = tuple(info.name for info in installed if info.error is None)
     processes = Processes(request, runner)
-    outcome = processes.diagnose(asked, heard, LOOK, quick=quick)
+    outcome = processes.diagnose(asked, heard, LOOK, own_look=OWN_LOOK, quick=quick, stays=stays)
     if isinstance(outcome.message, Diagnosed):
         diagnosed = outcome.message
     elif heard.measured is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from time import perf_counter_ns
 
@@ -30,11 +31,22 @@ class TimedEpoch:
 
 @attrs.frozen
 class RecordingLimits:
-    """A loop ends with the epoch in which `seconds` pass, and within an epoch after `at_most`."""
+    """A loop ends with the epoch in which `seconds` pass, and within an epoch after `at_most`.
+
+    It makes so many calls at least, but for slow ones: after `longest` seconds one is enough.
+    """
 
     seconds: float
     at_most: float
     calls: int = 2
+    longest: float = math.inf
+
+    def enough(self, calls: int, seconds: float, traced: int = 0) -> bool:
+        """Return whether so many calls are enough, of so many seconds in all.
+
+        :param traced: how many of them traced, and so tell nothing of a step.
+        """
+        return calls >= self.calls or (calls > traced and seconds >= self.longest)
 
 
 @attrs.define(eq=False)
@@ -55,6 +67,7 @@ class Recorder:
     _calls: list[Call] = attrs.field(factory=list)
     _made: int = 0
     _count: int = 0
+    _traced: int = 0
 
     def begin_epoch(self) -> None:
         """Note that the first batch is about to be fetched."""
@@ -74,7 +87,11 @@ class Recorder:
         self._calls.append(Call(end, steps, traced))
         self._made += steps
         self._count += 1
-        return self._elapsed(end) >= self.limits.at_most and self._count >= self.limits.calls
+        self._traced += traced
+        elapsed = self._elapsed(end)
+        return elapsed >= self.limits.at_most and self.limits.enough(
+            self._count, elapsed, self._traced
+        )
 
     def end_epoch(self, *, complete: bool) -> bool:
         """Note that the epoch is over or was left. Return whether the loop should stop."""
@@ -83,7 +100,10 @@ class Recorder:
                 self.sync()
                 self._calls[-1] = attrs.evolve(self._calls[-1], end=self.now())
             self.epochs.append(TimedEpoch(self._epoch_begin, tuple(self._calls), complete))
-        return self._elapsed(self.now()) >= self.limits.seconds and self._count >= self.limits.calls
+        elapsed = self._elapsed(self.now())
+        return elapsed >= self.limits.seconds and self.limits.enough(
+            self._count, elapsed, self._traced
+        )
 
     def _elapsed(self, now: int) -> float:
         return (now - (now if self._begun is None else self._begun)) / 1e9

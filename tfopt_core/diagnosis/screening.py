@@ -20,6 +20,9 @@ LEAST_SAVED_SECONDS = 0.25
 # A plugin is tried for a share of a training's time, without the script's time before its fit,
 # and left out if that is not enough.
 TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
+# On a busy machine, and where steps are slow, it takes longer to begin with: a trial builds and
+# traces the training a few times, perhaps by XLA, and makes some steps. A look does as much.
+TRY_STARTS, TRY_STEPS = 8.0, 12.0
 # The time to try a plugin if the time of a training is unknown.
 UNKNOWN_TRY = 60.0
 # Of a plugin that is tried with two settings, the beginning of why one of them was left out.
@@ -27,14 +30,18 @@ EXACTLY, OTHERWISE = "kept exact: ", "where it may round otherwise: "
 WHERE_OTHERWISE = " where it may round otherwise"
 
 
-def try_seconds(estimate: Estimate | None) -> float:
+def try_seconds(estimate: Estimate | None, look_seconds: float = 0.0) -> float:
     """Return how many seconds a plugin may be tried for.
 
     :param estimate: the estimate for a training without plugins; None if unknown.
+    :param look_seconds: what timing the training without plugins took on this machine.
     """
     if estimate is None:
-        return UNKNOWN_TRY
-    return min(max(TRY_SHARE * estimate.seconds, SHORTEST_TRY), LONGEST_TRY)
+        return max(UNKNOWN_TRY, look_seconds)
+    steps = TRY_STEPS * estimate.step_seconds
+    start = TRY_STARTS * estimate.set_up_seconds
+    share = min(max(TRY_SHARE * estimate.seconds, SHORTEST_TRY), LONGEST_TRY)
+    return max(share, look_seconds, start + steps)
 
 
 @attrs.frozen

@@ -139,15 +139,19 @@ class GraphLoop:
 
         :raises Exception: whatever the step raises when it is traced.
         """
-        self._timed(2)
-        seconds = min(self._timed(2), self._timed(2)) / 2
+        self._timed(1)
+        seconds = self._timed(1)
+        if seconds < GRAPH_CALL_SECONDS:  # long enough for the clock otherwise
+            seconds = min(self._timed(2), self._timed(2)) / 2
         self.call_steps = max(1, min(2000, round(GRAPH_CALL_SECONDS / max(seconds, 1e-9))))
 
     def run(self, limits: RecordingLimits) -> list[float]:
         """Return the seconds of a step, one figure for each call."""
         seconds: list[float] = []
         begin = self.now()
-        while len(seconds) < limits.calls or (self.now() - begin) / 1e9 < limits.seconds:
+        while not limits.enough(len(seconds), elapsed := (self.now() - begin) / 1e9) or (
+            elapsed < limits.seconds
+        ):
             seconds.append(self._timed(self.call_steps) / self.call_steps)
         return seconds
 

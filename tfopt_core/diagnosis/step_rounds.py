@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
 import attrs
 
 from tfopt_core.diagnosis.batches import DataLoop, first_batch, repeated, shapes_of
+from tfopt_core.diagnosis.look_limit import LookLimit
 from tfopt_core.diagnosis.matmul_peak import MatmulPeak, dtypes_worth_measuring
 from tfopt_core.diagnosis.recorder import RecordingLimits
 from tfopt_core.diagnosis.step_loops import FitLoop, GraphLoop
@@ -23,13 +24,16 @@ from tfopt_core.training.timing.devices import device_sync
 
 # Five rounds of about five seconds. Real epochs are timed to their end if that is soon.
 ROUNDS = 5
-REAL = RecordingLimits(seconds=1.5, at_most=3.5)
-CACHED = RecordingLimits(seconds=0.8, at_most=0.8)
-GRAPH = RecordingLimits(seconds=0.6, at_most=0.6)
+REAL = RecordingLimits(seconds=1.5, at_most=3.5, longest=3.5)
+CACHED = RecordingLimits(seconds=0.8, at_most=0.8, longest=3.5)
+GRAPH = RecordingLimits(seconds=0.6, at_most=0.6, longest=3.5)
 DATA = RecordingLimits(seconds=0.5, at_most=1.5)
 PEAK_SECONDS = 0.2
-# The first steps trace, open buffers and grow the allocator's memory.
-WARM = RecordingLimits(seconds=0.0, at_most=0.3, calls=5)
+# The first steps trace, open buffers and grow the allocator's memory; one slow step does as much.
+WARM = RecordingLimits(seconds=0.0, at_most=0.3, calls=5, longest=6.0)
+# Slow steps are made once each. Reading a batch that takes less than this share of a step cannot
+# be told from the noise of one.
+ONCE, INPUT_SHARE = RecordingLimits(seconds=0.0, at_most=0.0, calls=1), 0.03
 # The longest wait for an epoch that fills a cache.
 FILL = RecordingLimits(seconds=0.0, at_most=20.0)
 # No round begins after this many seconds of measuring.
@@ -58,32 +62,36 @@ class LoopRounds:
 
 
 def time_rounds(
-    built: Built, tell: Tell, now: Callable[[], float] = monotonic, *, quick: bool = False
+    built: Built,
+    tell: Tell,
+    now: Callable[[], float] = monotonic,
+    *,
+    limit: LookLimit | None = None,
 ) -> LoopRounds:
     """Time `fit` over the real data and over one batch, steps in a graph, and the data alone.
 
-    :param quick: make fewer rounds.
+    :param limit: of a first look, which makes fewer rounds; one, of a step in each loop, where the
+        time is too short for more.
     """
+    quick = limit is not None
     most, budget = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, BUDGET_SECONDS)
     sync = device_sync(built.run.machine)
     tell("tracing the step")
     loops = _Loops(built, sync, QUICK_SHARE if quick else 1.0)
+    rounds: list[Round] = []
     try:
+        if limit is not None and limit.is_short():
+            return loops.once(limit)
         loops.warm()
-        rounds: list[Round] = []
         begun = now()
         for number in range(1, most + 1):
             tell(f"timing the loops, round {number} of {most}")
             rounds.append(loops.round())
-            if now() - begun > budget:
+            if now() - begun > budget or (limit is not None and limit.over):
                 break
     finally:
         loops.fit.finish()
-    return LoopRounds(
-        rounds=tuple(rounds), batch=loops.batch,
-        shapes=shapes_of(built.run.datasets["train"], SHAPES_SECONDS),
-        traced=tuple(loops.traced_anew), warnings=tuple(loops.warnings),
-    )  # fmt: skip
+    return loops.result(rounds)
 
 
 class _Loops:
@@ -142,6 +150,47 @@ class _Loops:
             data=seconds_a_step(self.data.run(self.data_limits), steps),
             peaks={dtype: peak.run(PEAK_SECONDS) for dtype, peak in self.peaks.items()},
         )  # fmt: skip
+
+    def once(self, limit: LookLimit) -> LoopRounds:
+        """Return one round of slow steps, each loop timed once, and only where it tells something.
+
+        Of a step of seconds, starting it is a negligible part. It waits for its input only where a
+        batch that is read alone takes long.
+        """
+        steps, real = self.built.run.steps_per_epoch, limit.step_seconds
+        self.warnings.append(
+            "few steps were timed, and dispatch is not separated from compute: a step is slow"
+        )
+        if real is None:
+            real = self._second_call(self.built.run.datasets["train"])
+            limit.learn(real)
+        self.batch = first_batch(self.built)
+        self.data.run(ONCE)
+        data = seconds_a_step(self.data.run(self.data_limits), steps)
+        cached = real
+        if data > INPUT_SHARE * real and self.built.training.loop != "resident":
+            repeats = repeated(self.batch, self.built.run.element_spec, steps)
+            cached = min(real, self._second_call(repeats))
+        for peak in self.peaks.values():
+            peak.warm()
+        peaks = {dtype: peak.run(PEAK_SECONDS) for dtype, peak in self.peaks.items()}
+        return self.result([Round(real=real, cached=cached, graph=None, data=data, peaks=peaks)])
+
+    def result(self, rounds: Sequence[Round]) -> LoopRounds:
+        """Return what was found in these rounds."""
+        return LoopRounds(
+            rounds=tuple(rounds), batch=self.batch,
+            shapes=shapes_of(self.built.run.datasets["train"], SHAPES_SECONDS),
+            traced=tuple(self.traced_anew), warnings=tuple(self.warnings),
+        )  # fmt: skip
+
+    def _second_call(self, data: Any) -> float:
+        """Return the seconds of a step in the second call over these data; the first traces."""
+        self.fit.run(data, ONCE)
+        [epoch, *_] = epochs = self.fit.run(data, ONCE)
+        if any(call.traced for call in epoch.calls):  # each shape is traced anew
+            return (epoch.calls[-1].end - epoch.begin) / 1e9 / max(1, epoch.calls[-1].steps)
+        return seconds_a_step(epochs, self.built.run.steps_per_epoch)
 
     def _make_cached(self, steps: int | None) -> None:
         if self.built.training.loop == "resident":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import chain
 from time import perf_counter
 from typing import Any
@@ -19,6 +20,7 @@ from tfopt_core.diagnosis.input_findings import (
     shape_findings,
     stage_costs,
 )
+from tfopt_core.diagnosis.look_limit import LookLimit
 from tfopt_core.diagnosis.roofline import roofline_of
 from tfopt_core.diagnosis.step_parts import Parts, parts_of, seconds_a_step, share_of_peak
 from tfopt_core.diagnosis.step_rounds import LoopRounds, time_rounds
@@ -74,6 +76,29 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     def begin(phase: str) -> None:
         tell(PhaseBegun(phase))
 
+    limit = LookLimit(begin) if task.quick else None
+    with nullcontext() if limit is None else limit.running():
+        result, diagnosis, built = _measured(task, load, begin, limit)
+    tell(PartsMeasured(result))
+    proposal = propose(
+        task.asked_plugins, diagnosis, built.stack.names,
+        tell=lambda plugin: tell(PluginAsked(plugin)),
+    )  # fmt: skip
+    return attrs.evolve(
+        result,
+        suggestions=proposal.suggestions,
+        proposed_stack=proposal.stack,
+        silent=proposal.silent,
+    )
+
+
+def _measured(
+    task: DiagnoseTask,
+    load: Callable[[Job], Workload],
+    begin: Callable[[str], None],
+    limit: LookLimit | None,
+) -> tuple[Diagnosed, Diagnosis, Built]:
+    """Time the loops, and return what that found, also as plugins read it."""
     begun = perf_counter()
     begin("building the model")
     job = attrs.evolve(task.job, machine=as_tensorflow_sees(task.job.machine))
@@ -81,16 +106,22 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
     resolved = resolve_all(job, workload)
     job = attrs.evolve(job, plugins=resolved.plugins)
     estimate = estimated(job, workload) if task.quick else None
+    if limit is not None and estimate is not None:
+        limit.learn(estimate.step_seconds)
     built = build(job, workload)
     built = with_files_in(built, built.run.folder / CALLBACK_FILES)
-    rounds = time_rounds(built, begin, quick=task.quick)
+    rounds = time_rounds(built, begin, limit=limit)
     parts = parts_of(rounds.rounds)
     begin("looking at the data and the graph")
     graph, why_no_graph = _traced(built, rounds.batch)
     matmul = _matmul(built, rounds, graph, why_no_graph)
     bounding = _roofline(built, rounds, graph, why_no_graph)
-    compared = compare_loops(built, begin) if task.quick else None
-    findings = (*_input_findings(built, rounds, parts), *_model_findings(built, parts, graph))
+    is_short = limit is not None and limit.is_short()
+    compared = compare_loops(built, begin) if task.quick and not is_short else None
+    findings = (
+        *_input_findings(built, rounds, parts, stages=limit is None or not limit.over),
+        *_model_findings(built, parts, graph),
+    )
     begin("timing validation and callbacks")
     # what a script writes stays in a private folder
     ends = epoch_parts(
@@ -117,17 +148,7 @@ def diagnose(task: DiagnoseTask, tell: Tell, load: Callable[[Job], Workload] = l
         estimate=estimate,
         measuring_seconds=perf_counter() - begun,
     )
-    tell(PartsMeasured(result))
-    proposal = propose(
-        task.asked_plugins, diagnosis, built.stack.names,
-        tell=lambda plugin: tell(PluginAsked(plugin)),
-    )  # fmt: skip
-    return attrs.evolve(
-        result,
-        suggestions=proposal.suggestions,
-        proposed_stack=proposal.stack,
-        silent=proposal.silent,
-    )
+    return result, diagnosis, built
 
 
 def _traced(built: Built, batch: Any) -> tuple[StepGraph | None, str]:
@@ -167,12 +188,18 @@ def _roofline(built: Built, rounds: LoopRounds, graph: StepGraph | None, why_not
         return Roofline(why_not=f"counting its operations {describe(error)}")
 
 
-def _input_findings(built: Built, rounds: LoopRounds, parts: Parts) -> Iterator[Finding]:
+def _input_findings(
+    built: Built, rounds: LoopRounds, parts: Parts, *, stages: bool
+) -> Iterator[Finding]:
+    """Yield what the data show.
+
+    :param stages: whether there is time to read the data up to each of their stages.
+    """
     # the real loop may overlap reading data with the rest of a step
     waits = parts.input.share >= INPUT_WORTH
     heavy = parts.data_seconds >= INPUT_WORTH * parts.step_seconds
     for split, plan in built.plans.items():
-        costs = _costs(plan) if split == "train" and heavy else ()
+        costs = _costs(plan) if split == "train" and heavy and stages else ()
         yield from plan_findings(split, plan, costs, parts.step_seconds, waits and split == "train")
     yield from shape_findings(
         rounds.shapes, rounds.traced, bool(built.model.jit_compile), _last_is_smaller(built)

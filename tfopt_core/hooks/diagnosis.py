@@ -75,7 +75,9 @@ class StepFacts:
     what a batch takes when the data are read alone. Where `dispatch_known` is False dispatch and
     compute could not be told apart. `example_bytes` is one training example behind the
     deterministic stages. `steps_per_epoch`, `examples` and `batch_size` are None where unknown.
-    `layers` are the classes of the model's layers by name, nested ones too.
+    `layers` are the classes of the model's layers by name, nested ones too. An `own_loop` is a
+    training loop of a script's own: only plugins that act without `compile` and `fit` reach it, a
+    step is an update of an optimizer, and `epochs` are the passes over the data that were begun.
     """
 
     epochs: int
@@ -94,6 +96,7 @@ class StepFacts:
     dispatch_known: bool = True
     findings: tuple[Finding, ...] = ()
     layers: tuple[str, ...] = ()
+    own_loop: bool = False
 
 
 @attrs.frozen(kw_only=True)

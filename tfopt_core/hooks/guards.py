@@ -7,7 +7,13 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import PluginError, PluginRefused, TfoptError, describe
+from tfopt_core.errors import (
+    PluginError,
+    PluginRefused,
+    TfoptError,
+    describe,
+    ran_out_of_memory,
+)
 from tfopt_core.hooks.changes import Change
 from tfopt_core.hooks.defaults import Defaults
 from tfopt_core.hooks.markers import hookimpl
@@ -94,6 +100,6 @@ def named_after(plugin: str, hook: str, error: BaseException) -> BaseException:
         return error.named(plugin)
     if isinstance(error, TfoptError | KeyboardInterrupt):
         return error
-    named = PluginError(plugin, hook, describe(error))
+    named = PluginError(plugin, hook, describe(error), out_of_memory=ran_out_of_memory(error))
     named.__cause__ = error
     return named

@@ -1,7 +1,9 @@
-"""Helpers for plugins: settings that are a number or a word, and amounts of memory in words."""
+"""Helpers for plugins: a number or a word as a setting, memory in words, the user's cache."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import field
@@ -24,3 +26,10 @@ def size_in_words(size: float) -> str:
             figure = size / unit
             return f"{figure:.2g} {name}" if figure < 10 else f"{figure:,.0f} {name}"
     return f"{size:.0f} bytes"
+
+
+def user_cache_folder(environment: Mapping[str, str]) -> Path:
+    """Return tfopt's folder in the user's cache: below XDG_CACHE_HOME, or ~/.cache where that is
+    not an absolute path, as the XDG Base Directory Specification has it."""
+    given = Path(environment.get("XDG_CACHE_HOME", ""))
+    return (given if given.is_absolute() else Path.home() / ".cache") / "tfopt"

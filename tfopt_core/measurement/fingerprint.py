@@ -52,8 +52,8 @@ def fingerprint(request: Request) -> dict[str, str]:
         facts[f"environment variable {name}"] = value
     for stacked in request.plugins:
         facts[f'code of plugin "{stacked.name}"'] = _hash_of(_files_of_plugin(stacked))
-    facts.update(_code_of_workload(request.recipe))
-    return facts
+    files = workload_files(request.recipe)
+    return {**facts, **{name: _hash_of(paths) for name, paths in files.items()}}
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
@@ -94,28 +94,28 @@ def _files_of_plugin(stacked: StackedPlugin) -> Iterator[Path]:
     return _files_of_module(top)
 
 
-def _code_of_workload(recipe: Recipe) -> dict[str, str]:
-    """Return hashes of the Python files that the workload may use. A user's file and its
-    neighbours, which it may import, are hashed by name, a package as a whole."""
+def workload_files(recipe: Recipe) -> dict[str, tuple[Path, ...]]:
+    """Return the Python files that the workload may use, by their name in messages. A user's file
+    and its neighbours, which it may import, have a name each, a package has one as a whole."""
     spec = recipe.workload
     if spec.use is not None:
         registered = named_workloads().get(spec.use, ())
         tops = {registration.entry_point.module.partition(".")[0] for registration in registered}
         files = [path for top in tops for path in _files_of_module(top)]
-        return {f'code of workload "{spec.use}"': _hash_of(files)}
+        return {f'code of workload "{spec.use}"': tuple(files)}
     place = spec.script or (spec.factory or "").rpartition(":")[0]
     if spec.module is not None:
         file = module_file(spec.module, recipe.working_directory)
         if not file.is_relative_to(recipe.working_directory.resolve()):
-            return {f'code of "{spec.module}"': _hash_of(_python_below(file.parent))}
+            return {f'code of "{spec.module}"': tuple(_python_below(file.parent))}
         # it imports from where it runs
         place = str(recipe.working_directory / "module.py")
     if place.endswith(".py"):
         folder = (recipe.directory / place).resolve().parent
-        return {f'"{path}"': _hash_of([path]) for path in sorted(_python_below(folder))}
+        return {f'"{path}"': (path,) for path in sorted(_python_below(folder))}
     sys.path.insert(0, str(recipe.directory))
     try:
-        return {f'code of "{place}"': _hash_of(_files_of_module(place.partition(".")[0]))}
+        return {f'code of "{place}"': tuple(_files_of_module(place.partition(".")[0]))}
     finally:
         sys.path.remove(str(recipe.directory))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -16,6 +17,10 @@ from tfopt_core.workers.telemetry import read_counters
 
 # The time of a run outside of its training: mostly starting and ending its process.
 PROCESS_SECONDS = 1.0
+# The same for a script, which also reads its data and builds its model; before the first run.
+BESIDE_SECONDS = 7.0
+# No run is cut sooner to have a verdict in time: it would tell too little.
+SHORTEST_SECONDS = 4.0
 # An estimate from one pair is too rough to give up four pairs that would only just not fit.
 SURELY_TOO_LONG = 1.2
 
@@ -39,11 +44,14 @@ class Pace:
 
     :param budget: the budget, None if the number of pairs is fixed.
     :param earlier: the time that was used before the measurement was resumed.
+    :param first_verdict: the time by which a first verdict is wanted, None for no such wish; more
+        pairs may follow within the budget.
     """
 
     world: World
     budget: float | None
     earlier: float = 0.0
+    first_verdict: float | None = None
     _begun: float = attrs.field(init=False)
 
     @_begun.default
@@ -64,6 +72,34 @@ class Pace:
         """Return whether this much more time fits the budget, or `slack` times the budget."""
         return self.budget is None or self.elapsed + seconds <= slack * self.budget
 
+    @property
+    def seconds_to_first_verdict(self) -> float | None:
+        """The seconds that are left until the first verdict, None if there is no such wish."""
+        return None if self.first_verdict is None else max(0.0, self.first_verdict - self.elapsed)
+
+    def fits_first(self, seconds: float) -> bool:
+        """Return whether this much more time fits before the first verdict, and the budget."""
+        wanted = self.first_verdict is None or self.elapsed + seconds <= self.first_verdict
+        return wanted and self.fits(seconds)
+
+    def worth_cutting(self, training_seconds: float) -> bool:
+        """Return whether runs that are cut short save enough of such a training."""
+        return self.first_verdict is None or training_seconds > 2 * SHORTEST_SECONDS
+
+    def longest_run(self, runs: Sequence[RunResult], missing: int, longest: float) -> float:
+        """Return after how many seconds of timed steps a run is cut, to have a verdict in time.
+
+        :param runs: those so far, which tell what a run takes beside its timed steps.
+        :param missing: how many runs are missing until the first verdict.
+        :param longest: the seconds that the budget allows.
+        """
+        if self.first_verdict is None or not missing:
+            return longest
+        known = [run.process_seconds - warm_seconds(run) for run in runs if run.process_seconds]
+        beside = sum(known) / len(known) if known else BESIDE_SECONDS
+        each = (self.seconds_to_first_verdict or 0.0) / missing - beside
+        return max(SHORTEST_SECONDS, min(longest, each))
+
 
 def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> float:
     """Return the seconds of a round of these variants, from their runs so far.
@@ -81,6 +117,12 @@ def round_seconds(runs: Sequence[RunResult], variants: Sequence[Variant]) -> flo
     means = {name: sum(taken) / len(taken) for name, taken in known.items()}
     usual = sum(means.values()) / len(means)
     return sum(means.get(variant.name, usual) for variant in variants)
+
+
+def warm_seconds(run: RunResult) -> float:
+    """Return the seconds of the steps of a run that were timed, without those that were traced."""
+    blocks = (block for fit in run.timed_fits for block in fit.blocks if not block.cold)
+    return math.fsum(block.seconds for block in blocks)
 
 
 def estimated_round(prepared: Prepared, variants: int) -> float | None:

@@ -17,7 +17,12 @@ class Preparing:
 
 @attrs.frozen
 class Certifying:
-    """Fixed batches are being replayed without and with the stack."""
+    """Fixed batches are being replayed without and with the stack.
+
+    `first_verdict_seconds` are as in `Ready`.
+    """
+
+    first_verdict_seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +32,9 @@ class Ready:
     `total_runs` counts the runs until the first look, or those of all pairs if their number is
     fixed. `estimated_seconds` is about how long they take, None if unknown. `budget_seconds` is
     None for a fixed number of pairs, `length` is that of the runs, and `runs_done` were made before
-    a resume.
+    a resume. `first_verdict_seconds` are those after which a first verdict is wanted, None for no
+    such wish. Of a script's `own_loop` the steps are updates, None for the
+    script's end.
     """
 
     seconds: float
@@ -40,6 +47,8 @@ class Ready:
     budget_seconds: float | None = None
     length: str = "full"
     runs_done: int = 0
+    first_verdict_seconds: float | None = None
+    own_loop: bool = False
 
 
 @attrs.frozen

@@ -12,6 +12,7 @@ from cattrs import structure
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.installed.assemble import assemble
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.pace import Pace, World
 from tfopt_core.measurement.progress import Observer
@@ -30,7 +31,7 @@ from tfopt_core.trials.request import Request, with_prepared
 from tfopt_core.workers.spawn import Runner
 
 # Keys of a recipe that do not change what is measured.
-LABELS = ("name", "description")
+LABELS = ("name", "description", "tune")
 
 
 def resume(
@@ -76,7 +77,7 @@ def resume(
         rounds = Rounds(
             request=request, prepared=prepared, state=state, runner=runner, store=store,
             observer=observer, world=world, pace=Pace(world, budget_of(request), earlier=spent),
-            keep_state=keep, runs=list(runs),
+            keep_state=keep, runs=list(runs), code=CodeAtStart.of(request.recipe),
         )  # fmt: skip
         return conduct(rounds, stopped.created_at, whole_pair)
 
@@ -170,7 +171,7 @@ def recipe_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tup
     return tuple(
         f"recipe: {key} was {_in_words(old.get(key))}, is {_in_words(new.get(key))}"
         for key in dict.fromkeys((*old, *new))
-        if old.get(key) != new.get(key) and key not in LABELS
+        if old.get(key) != new.get(key) and key.partition(".")[0] not in LABELS
     )
 
 

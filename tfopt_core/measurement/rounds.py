@@ -11,6 +11,7 @@ import attrs
 
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import Stop, judgement_of
+from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.pace import SURELY_TOO_LONG, Pace, World, round_seconds
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out, one_alone
@@ -32,6 +33,8 @@ from tfopt_core.statistics.verdicts.stopping import (
     speedup_so_far,
     worth_repeating,
 )
+from tfopt_core.statistics.verdicts.verdict import compare
+from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
@@ -58,10 +61,12 @@ class Rounds:
     observer: Observer
     world: World
     keep_state: Callable[[MeasurementState], None] = lambda state: None
+    code: CodeAtStart = attrs.field(factory=lambda: CodeAtStart({}))
     runs: list[RunResult] = attrs.field(factory=list)
     extras: list[Variant] = attrs.field(factory=list)
     contrasts: list[Contrast] = attrs.field(factory=list)
     stop: Stop = "done"
+    _longest: float | None = attrs.field(default=None, init=False)
     planned_pairs: int = attrs.field(init=False)
     _schedule: Schedule = attrs.field(init=False)
     _processes: Processes = attrs.field(init=False)
@@ -138,6 +143,20 @@ class Rounds:
                     self.stop = "budget"
                     return
                 self.planned_pairs = next_look
+                self._tell_first_verdict(round_)
+
+    def _tell_first_verdict(self, rounds: int) -> None:
+        """Report what the pairs of the first look say, since more follow."""
+        if self.pace.first_verdict is None or rounds != LOOKS[0]:
+            return
+        comparison = compare(self.runs, self.judgement(), self.seconds_a_round())
+        budget = seconds_in_words(self.request.recipe.measure.budget_seconds)
+        self.observer(
+            progress.Noted(
+                f"first verdict, after {rounds} pairs: {comparison.statement}; more follow, up to "
+                f"{self.planned_pairs} within the budget of {budget}"
+            )
+        )
 
     def _is_missing(self, round_: int) -> bool:
         return not is_complete(self.runs, round_)
@@ -145,12 +164,22 @@ class Rounds:
     def _round(self, round_: int) -> None:
         """Run each variant once, and all of them again if the machine was disturbed."""
         self._missing_turns(round_)
-        if worth_repeating(self.runs, round_) and self.pace.fits(self.seconds_a_round() or 0.0):
+        if worth_repeating(self.runs, round_) and self._time_to_repeat(round_):
             self._set_aside(round_)
             self._missing_turns(round_)
 
+    def _time_to_repeat(self, round_: int) -> bool:
+        """Return whether a round fits once more, with those that follow up to the first verdict."""
+        a_round = self.seconds_a_round() or 0.0
+        if round_ >= LOOKS[0]:
+            return self.pace.fits(a_round)
+        return self.pace.fits(a_round) and self.pace.fits_first((LOOKS[0] - round_) * a_round)
+
     def _missing_turns(self, round_: int) -> None:
         """Make the missing runs of a round, in the order of the schedule."""
+        # all runs of a round are cut by one rule; a resumed one may begin within a round
+        if self._longest is None or not any(run.round == round_ for run in self.runs):
+            self._longest = self._longest_seconds(round_)
         given_up = failed_for_good(self.runs)
         variants = [v for v in self._variants() if v.name not in given_up]
         for turn in self._schedule.turns(round_, variants):
@@ -162,6 +191,7 @@ class Rounds:
 
     def _run(self, turn: Turn) -> None:
         index, measurement = len(self.runs), self.request.folder.name
+        self.code.check(index)
         self.observer(
             progress.RunStarted(
                 index=index, total_runs=self._total_runs(), variant=turn.variant.name,
@@ -172,8 +202,9 @@ class Rounds:
         run = self._processes.run(
             turn, f"{measurement}-{index:02d}", self._teller(),
             save=self.request.save_to is not None and turn.variant.name == FULL,
-            longest_seconds=self._longest_seconds(),
+            longest_seconds=self._longest,
         )  # fmt: skip
+        self.code.check(len(self.runs))
         own = process_time() - own  # this process draws the display and summarizes the run
         ours = None if run.cpu_seconds is None else run.cpu_seconds + own
         seen = disturbance(before, self.world.counters(), ours)
@@ -199,13 +230,19 @@ class Rounds:
                 round=turn.round, pairs=1,
             )
         )  # fmt: skip
-        return self._processes.run(turn, run_id, self._teller())
+        self.code.check(len(self.runs))
+        run = self._processes.run(turn, run_id, self._teller())
+        self.code.check(len(self.runs))
+        return run
 
-    def _longest_seconds(self) -> float | None:
-        """Return the seconds of timed steps after which a run is cut, None to train to the end."""
+    def _longest_seconds(self, round_: int) -> float | None:
+        """Return the seconds of timed steps after which the runs of a round are cut, None to train
+        to the end."""
         if self.state.length != "steady":
             return None
-        return longest_seconds(self.request.recipe.measure.budget_seconds)
+        longest = longest_seconds(self.request.recipe.measure.budget_seconds)
+        missing = max(0, LOOKS[0] - round_) * self.variants_a_round()
+        return self.pace.longest_run(self._alike(), missing, longest)
 
     def _teller(self) -> Tell:
         """Return a function that turns a process' messages into events."""
@@ -299,10 +336,12 @@ class Rounds:
         measure = self.request.recipe.measure
         if measure.length == "auto" and self.state.length == "full" and self._too_long():
             self._decide(length="steady", same_length_from=1)
+            wanted = self.pace.first_verdict is not None
+            time = "the time until a first verdict" if wanted else "the budget"
             self.observer(
                 progress.Noted(
-                    "four pairs of full trainings do not fit the budget: from now on runs stop "
-                    "once their step time is known, and totals are projected"
+                    f"four pairs of full trainings do not fit {time}: from now on runs stop once "
+                    "their step time is known, and totals are projected"
                 )
             )
         if self.state.isolating is None:
@@ -315,7 +354,10 @@ class Rounds:
         if not self.prepared.can_be_cut_short or not pairs_of(self.runs):
             return False
         rest = (LOOKS[0] - 1) * round_seconds(self.runs, self._variants())
-        return not self.pace.fits(rest)
+        if not self.pace.fits(rest):
+            return True
+        longest = max(run.wall_seconds or 0.0 for run in self.runs)
+        return not self.pace.fits_first(rest) and self.pace.worth_cutting(longest)
 
     def _worth_isolating(self) -> bool:
         """Return whether leaving out each plugin in turn fits the budget, by the first pair."""
@@ -325,7 +367,7 @@ class Rounds:
         rest = self.planned_pairs * round_seconds(self.runs, variants)
         rest -= round_seconds(self.runs, self._variants())
         budget = self.request.recipe.measure.budget_seconds
-        return self.pace.elapsed + rest <= budget
+        return self.pace.elapsed + rest <= budget and self.pace.fits_first(rest)
 
     def _decide(self, **decided: Any) -> None:
         self.state = attrs.evolve(self.state, **decided)

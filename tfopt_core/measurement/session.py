@@ -13,6 +13,7 @@ from tfopt_core.errors import InputError
 from tfopt_core.hooks.card import Math
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import conclude, save_best
+from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.observing import observed
 from tfopt_core.measurement.pace import Pace, World, estimated_round
@@ -42,7 +43,11 @@ ONE_PROCESS = "the replay runs in one process, and shows nothing of several work
 
 # The largest share of the time for a certificate, which saves statistics but no runs.
 CERTIFICATE_SHARE = 0.25
+# A certificate that takes no longer is made even if a first verdict is late by then.
+ALWAYS_CERTIFIED_SECONDS = 20.0
 REPLAYED_STEPS = 100
+# The baseline and the stack, and in a second contrast the stack with additions.
+TIMES = {2: "twice", 3: "three times"}
 
 
 def measure(
@@ -56,6 +61,7 @@ def measure(
     prepared_before: tuple[Prepared, Request] | None = None,
     extended: Prepared | None = None,
     whole_pair: WholePair = WholePair.NEVER,
+    first_verdict: float | None = None,
 ) -> Results:
     """Measure the baseline against the stack and return the results.
 
@@ -66,6 +72,7 @@ def measure(
     :param certify: whether to replay fixed batches first, for the equivalence certificate.
     :param extended: the dry build of `request.added`, which is measured as a second contrast.
     :param whole_pair: whether a pair is trained to its end after the verdict.
+    :param first_verdict: the seconds by which a first verdict is wanted, None for no such wish.
     :raises InputError, PreparationFailed: before any run.
     :raises StoreError: if a run cannot be stored.
     """
@@ -73,9 +80,9 @@ def measure(
     busy = world.watch_idle()
     with held(request.folder):
         observer(progress.Preparing())
-        pace = Pace(world, budget_of(request))
+        pace = Pace(world, budget_of(request), first_verdict=first_verdict)
         # before the plugins' settings are resolved, as a resume reads it
-        code = fingerprint(request)
+        code, at_start = fingerprint(request), CodeAtStart.of(request.recipe)
         prepared, request = prepared_before or prepare(request, runner, estimate=True)
         prepared = attrs.evolve(
             prepared, seconds=pace.elapsed, warnings=(*prepared.warnings, *busy)
@@ -85,9 +92,10 @@ def measure(
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
         added = None if extended is None else _added(prepared, extended)
-        state = MeasurementState(seed=seed, length=_length(request, prepared, added), added=added)
+        length = _length(request, prepared, added, pace)
+        state = MeasurementState(seed=seed, length=length, added=added)
         if certify:
-            state = _certified(request, prepared, state, runner, observer)
+            state = _certified(request, prepared, state, pace, runner, observer)
             prepared = attrs.evolve(prepared, seconds=pace.elapsed)
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
@@ -96,7 +104,7 @@ def measure(
         )  # fmt: skip
         rounds = Rounds(
             request=request, prepared=prepared, state=state, pace=pace, runner=runner,
-            store=store, observer=observer, world=world,
+            store=store, observer=observer, world=world, code=at_start,
             keep_state=state_writer(store, request, prepared, code),
         )  # fmt: skip
         return conduct(rounds, created_at, whole_pair)
@@ -181,9 +189,9 @@ def _added(prepared: Prepared, extended: Prepared) -> AddedStack:
     )
 
 
-def _length(request: Request, prepared: Prepared, added: AddedStack | None) -> Length:
-    """Return whether runs train to the end: with "auto" if four pairs of such runs fit the
-    budget."""
+def _length(request: Request, prepared: Prepared, added: AddedStack | None, pace: Pace) -> Length:
+    """Return whether runs train to the end: with "auto" if four pairs of such runs fit the budget,
+    and before the first verdict."""
     length = request.recipe.measure.length
     budget = budget_of(request)
     round_ = estimated_round(prepared, 2 if added is None else 3)
@@ -193,48 +201,69 @@ def _length(request: Request, prepared: Prepared, added: AddedStack | None) -> L
         return length
     if budget is None or round_ is None:
         return "full"
-    return "full" if prepared.seconds + LOOKS[0] * round_ <= budget else "steady"
+    seconds = LOOKS[0] * round_
+    wanted = pace.first_verdict is None or prepared.seconds + seconds <= pace.first_verdict
+    wanted = wanted or not pace.worth_cutting(round_ / 2)
+    return "full" if wanted and prepared.seconds + seconds <= budget else "steady"
 
 
 def _certified(
     request: Request,
     prepared: Prepared,
     state: MeasurementState,
+    pace: Pace,
     runner: Runner,
     observer: Observer,
 ) -> MeasurementState:
     """Return the state with the certificates of the stack, and of that with additions."""
     math = stack_math([plugin.math for plugin in prepared.plugins])
-    if math == "changes":
+    # of a loop of the script's own no batch can be replayed
+    if prepared.own_loop or math == "changes":
         return state
     stacks: list[tuple[Variant, Math]] = [(baseline_and_full(request.plugins)[1], math)]
     if state.added is not None:
         stacks.append((Variant(state.added.variant, request.added), state.added.math))
-    reason = ONE_PROCESS if prepared.several_processes else _too_expensive(request, prepared)
-    certificates: list[Certificate | None]
-    if reason is not None:
-        certificates = [impossible(reason) for _ in stacks]
-    else:
-        observer(progress.Certifying())
+    reasons = [
+        _why_not_replayed(request, prepared, pace, 2 + count) for count in range(len(stacks))
+    ]
+    certificates: list[Certificate | None] = [
+        impossible(reason) for reason in reasons if reason is not None
+    ]
+    # the stack comes first: where there is no time for both, it is the one that is replayed
+    replayed = [stack for stack, reason in zip(stacks, reasons, strict=True) if reason is None]
+    if replayed:
+        observer(progress.Certifying(pace.seconds_to_first_verdict))
         processes = Processes(request, runner)
-        certificates = replay_all(processes, stacks, seed=state.seed or 1)
+        certificates = [*replay_all(processes, replayed, seed=state.seed or 1), *certificates]
     added = state.added and attrs.evolve(state.added, certificate=certificates[-1])
     return attrs.evolve(state, certificate=certificates[0], added=added)
 
 
-def _too_expensive(request: Request, prepared: Prepared) -> str | None:
-    """Return why no steps are replayed: it would exceed its share of the time."""
+def _why_not_replayed(request: Request, prepared: Prepared, pace: Pace, replays: int) -> str | None:
+    """Return why so many replays, that of the baseline among them, are not made; None if they
+    are."""
+    if prepared.several_processes:
+        return ONE_PROCESS
+    return _too_expensive(request, prepared, pace, replays)
+
+
+def _too_expensive(request: Request, prepared: Prepared, pace: Pace, replays: int) -> str | None:
+    """Return why no steps are replayed so many times: it would exceed its share of the time."""
     whole, steps = prepared.training_seconds, prepared.steps_per_epoch
     if whole is None or steps is None:
         return None
-    replay = 2 * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
+    replay = replays * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
     pairs = request.recipe.measure.pairs
     measuring = budget_of(request) or 2 * whole * (pairs if isinstance(pairs, int) else LOOKS[0])
+    if pace.first_verdict is not None:
+        # it may take half of that time, since little can be said without it
+        longest = max(pace.first_verdict / 2, ALWAYS_CERTIFIED_SECONDS)
+        measuring = min(measuring, longest / CERTIFICATE_SHARE)
     if replay <= CERTIFICATE_SHARE * measuring:
         return None
     return (
-        f"replaying {REPLAYED_STEPS} steps twice would take about {seconds_in_words(replay)}, more "
-        f"than {CERTIFICATE_SHARE:.0%} of the time for measuring"
+        f"replaying {REPLAYED_STEPS} steps {TIMES[replays]} would take about "
+        f"{seconds_in_words(replay)}, more than {CERTIFICATE_SHARE:.0%} of the time for measuring"
     )
 
 
@@ -252,6 +281,8 @@ def _ready(rounds: Rounds) -> progress.Ready:
             rounds.planned_pairs * a_round if a_round and state.length == "full" else None
         ),
         budget_seconds=budget_of(rounds.request),
+        first_verdict_seconds=rounds.pace.seconds_to_first_verdict,
         length=state.length,
         runs_done=len(rounds.runs),
+        own_loop=prepared.own_loop,
     )

@@ -8,6 +8,7 @@ from enum import Enum
 
 import attrs
 
+from tfopt_core.errors import EditedMeanwhile
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.schedule import baseline_and_full
@@ -53,6 +54,10 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
             whole.append(rounds.run_to_the_end(turn, f"{results.id}-whole-{place}", len(pair)))
         except KeyboardInterrupt:
             return _noted(results, "Ctrl-C ended the pair of whole trainings", rounds)
+        except EditedMeanwhile as error:
+            # the verdict stands: all its runs are from before
+            why = f"no pair of whole trainings: {', '.join(error.changed)} changed meanwhile"
+            return _noted(results, why, rounds)
     failed = next((run for run in whole if not run.ok), None)
     if failed is not None:
         return _noted(results, f"of the pair of whole trainings one failed: {failed.error}", rounds)

@@ -16,6 +16,7 @@ from tfopt_core.recipe.model import (
     QualitySpec,
     Recipe,
     TargetSpec,
+    TuneSpec,
     Where,
     WorkloadSpec,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "Reading",
     "Recipe",
     "TargetSpec",
+    "TuneSpec",
     "Where",
     "WorkloadSpec",
     "find_recipe",

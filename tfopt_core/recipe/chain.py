@@ -12,7 +12,7 @@ from tfopt_core.errors import Problem, did_you_mean
 from tfopt_core.recipe.checks import Invalid, word
 from tfopt_core.recipe.layer import Layer, read_layer
 from tfopt_core.recipe.merge import merge_layers
-from tfopt_core.recipe.shipped import find_recipe, names_nearby
+from tfopt_core.recipe.shipped import find_recipe, folder_of, names_nearby
 from tfopt_core.recipe.toml import TomlError, parse_toml, read_bytes
 from tfopt_core.recipe.tree import Node, Place
 
@@ -85,9 +85,10 @@ def _base_of(
     except Invalid as invalid:
         problems += [extends.place.problem(fault.message) for fault in invalid.faults]
         return None
-    base = find_recipe(name, folder=path.parent, shipped=shipped)
+    folder = folder_of(path)
+    base = find_recipe(name, folder=folder, shipped=shipped)
     if base is None:
-        mend = did_you_mean(name, names_nearby(path.parent, shipped))
+        mend = did_you_mean(name, names_nearby(folder, shipped))
         message = f'there is no file and no shipped recipe "{name}"'
         problems.append(extends.place.problem(message, mend))
         return None

@@ -11,12 +11,18 @@ _NOTES = {
     "measure.budget": "longer is surer",
     "measure.pairs": 'more are surer; "auto" makes as many as it takes within a budget',
     "workload.args": "the script's own arguments",
+    "workload.loop": "the script trains without fit: its runs are measured as a whole",
 }
 _SPARE = {
     "script": [
         SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"),
         SpareKey("workload", "max_epochs", 2, "cuts each call of fit short, for a quick look"),
         SpareKey("workload", "fit", 2, "judge this call of fit alone, counted from 1"),
+        SpareKey("workload", "isolate", False, "write into the folder itself"),
+    ],
+    "own loop": [
+        SpareKey("workload", "args", ["--epochs", "5"], "the script's arguments"),
+        SpareKey("workload", "max_steps", 1000, "each measured run ends after so many updates"),
         SpareKey("workload", "isolate", False, "write into the folder itself"),
     ],
     "factory": [
@@ -45,12 +51,15 @@ def commented_recipe(
 ) -> str:
     """Return the text of a recipe as `recipe_text` does, with further keys as comments."""
     kind = "script" if {"script", "module"} & set(workload) else "factory"
+    own_loop = workload.get("loop") == "own"
+    spare = [*_SPARE["own loop" if own_loop else kind], *_SPARE["measure"]]
     given = {"workload": workload, "measure": measure}
     return recipe_text(
         name=name, description=description, workload=workload, plugins=plugins, measure=measure,
         heading=heading, notes={**_NOTES, **notes}, schema=schema,
         spare=[
-            key for key in (*_SPARE[kind], *_SPARE["measure"])
+            key for key in spare
             if given[key.table].get(key.key) is None
+            and not (own_loop and key.key == "quality")  # such a loop reports no metric
         ],
     )  # fmt: skip

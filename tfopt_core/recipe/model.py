@@ -13,12 +13,15 @@ import attrs
 from tfopt_core.errors import Problem
 from tfopt_core.recipe import checks
 from tfopt_core.recipe.checks import Fault
+from tfopt_core.recipe.shipped import folder_of
 from tfopt_core.recipe.table import Checked, Nested, Table, exactly_one, to_json
 from tfopt_core.recipe.tree import Place
 
 WORKLOAD_CHOICES = ("use", "factory", "script", "module")
 # Only scripts have these, started by their path or as a module.
-SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "fit", "max_epochs", "max_steps")
+SCRIPT_KEYS = ("args", "environment", "folder", "isolate", "loop", "fit", "max_epochs", "max_steps")
+# Keys that are about calls of `fit`.
+FIT_KEYS = ("fit", "max_epochs")
 TARGET_BOUNDS = ("at_least", "at_most")
 
 
@@ -97,7 +100,8 @@ class WorkloadSpec(Table):
     `folder` is its working directory, None for the recipe's folder; with `isolate` (None means yes)
     each measured run writes to a private folder; `fit` is the number of the judged call of `fit`,
     from 1, None for all of them together; `max_epochs` and `max_steps` cut each call short, for a
-    quick look.
+    quick look. A `loop` of "own" says that the script trains in a loop of its own, without `fit`:
+    its measured runs end after `max_steps` updates of an optimizer, None for the script's end.
     """
 
     use: str | None = attrs.field(default=None, validator=Checked(checks.word))
@@ -110,6 +114,7 @@ class WorkloadSpec(Table):
     )
     folder: str | None = attrs.field(default=None, validator=Checked(checks.word))
     isolate: bool | None = attrs.field(default=None, validator=Checked(checks.flag))
+    loop: Literal["own"] | None = attrs.field(default=None, validator=Checked(checks.choice("own")))
     fit: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
     max_epochs: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
     max_steps: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
@@ -135,6 +140,11 @@ class WorkloadSpec(Table):
         return self.script is not None or self.module is not None
 
     @property
+    def has_own_loop(self) -> bool:
+        """Whether the script trains in a loop of its own, without `fit`."""
+        return self.loop == "own"
+
+    @property
     def key(self) -> str:
         """The key that names the workload."""
         return next((key for key in WORKLOAD_CHOICES if getattr(self, key) is not None), "use")
@@ -153,6 +163,10 @@ class WorkloadSpec(Table):
             if "options" in given:
                 mend = 'give a script its arguments as args = ["--lr", "0.1"]'
                 yield Fault("options are arguments of a factory", mend, at=("options",))
+            for key in FIT_KEYS if "loop" in given else ():
+                if key in given:
+                    mend = 'remove it; "max_steps" ends a run after so many updates'
+                    yield Fault("a loop of the script's own has no call of fit", mend, at=(key,))
             return
         for key in SCRIPT_KEYS:
             if key in given:
@@ -226,15 +240,55 @@ class MeasureSpec(Table):
     )
 
 
+# What the search of settings and options will read; until it is there, none is ignored silently.
+SETTINGS_KEYS = ("sampler", "pruner", "trials", "options")
+# What `tfopt tune` may search for; the last one only together with settings.
+TUNE_OBJECTIVES = (*get_args(Objective), "quality")
+
+
+@attrs.frozen
+class TuneSpec(Table):
+    """How `tfopt tune` searches. `budget_seconds` is the TOML key `budget`.
+
+    An `objective` of None is that of the measurement.
+    """
+
+    objective: str | None = attrs.field(
+        default=None, validator=Checked(checks.choice(*TUNE_OBJECTIVES))
+    )
+    budget_seconds: float = attrs.field(
+        default=900.0, validator=Checked(checks.duration, key="budget"), converter=_as_float
+    )
+    sampler: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    pruner: str | None = attrs.field(default=None, validator=Checked(checks.word))
+    trials: int | None = attrs.field(default=None, validator=Checked(checks.whole(1)))
+    options: Mapping[str, Any] = attrs.field(
+        factory=dict, validator=Checked(checks.free_table), hash=False
+    )
+
+    @classmethod
+    def rules(cls, given: Set[str]) -> Iterable[Fault]:
+        """Yield a fault for each key of the search of settings, which is not there yet."""
+        for key in SETTINGS_KEYS:
+            if key in given:
+                yield Fault(
+                    "this is for the search of settings and options, which this version of tfopt "
+                    "does not have: it searches stacks",
+                    "remove it",
+                    at=(key,),
+                )
+
+
 @attrs.frozen
 class Recipe(Table):
-    """A workload, the stack of plugins in order, and how to measure."""
+    """A workload, the stack of plugins in order, how to measure, and how to search."""
 
     name: str = attrs.field(validator=Checked(checks.word))
     workload: WorkloadSpec = attrs.field(validator=Nested(WorkloadSpec))
     description: str = attrs.field(default="", validator=Checked(checks.text))
     plugins: tuple[PluginEntry, ...] = ()
     measure: MeasureSpec = attrs.field(factory=MeasureSpec, validator=Nested(MeasureSpec))
+    tune: TuneSpec | None = attrs.field(default=None, validator=Nested(TuneSpec))
     path: Path | None = None
 
     @classmethod
@@ -246,7 +300,7 @@ class Recipe(Table):
     @property
     def directory(self) -> Path:
         """The folder that the recipe's relative paths start from."""
-        return Path.cwd() if self.path is None else self.path.absolute().parent
+        return Path.cwd() if self.path is None else folder_of(self.path.absolute())
 
     @property
     def working_directory(self) -> Path:
@@ -257,15 +311,15 @@ class Recipe(Table):
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain data for JSON, in the form of a recipe file."""
         data = {**super().to_dict(), "plugins": [entry.to_dict() for entry in self.plugins]}
-        order = ("name", "description", "workload", "plugins", "measure")
+        order = ("name", "description", "workload", "plugins", "measure", "tune")
         return {key: data[key] for key in order if key in data}
 
     def sha256(self) -> str:
         """Return the hash of the recipe, after `extends` and `--set`.
 
-        Comments, the order of keys, the file's place and the two labels (name and description)
-        do not count; the order of the stack does. Raises ValueError for a plugin setting that
-        is nan or infinite; a recipe that was read has none.
+        Comments, the order of keys, the file's place, the two labels (name and description) and
+        `[tune]` do not count; the order of the stack does. Raises ValueError for a plugin setting
+        that is nan or infinite; a recipe that was read has none.
         """
         data = self.to_dict()
         meaning = {key: data[key] for key in ("workload", "plugins", "measure")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from tfopt_core.recipe.chain import read_chain
 from tfopt_core.recipe.model import PluginEntry, Recipe
 from tfopt_core.recipe.overrides import apply_overrides, parse_overrides
 from tfopt_core.recipe.paths import join_path, split_path
-from tfopt_core.recipe.shipped import find_recipe, names_nearby, shipped_recipes
+from tfopt_core.recipe.shipped import (
+    find_recipe,
+    folder_of,
+    is_stream,
+    names_nearby,
+    shipped_recipes,
+)
 from tfopt_core.recipe.structure import ROOT_KEYS, entries_of, structure
 from tfopt_core.recipe.tree import Node, Place
 
@@ -66,7 +73,7 @@ class Reading:
     @property
     def directory(self) -> Path:
         """The folder that the recipe's relative paths start from."""
-        return Path(self.files[0] if self.files else ".").absolute().parent
+        return folder_of(Path(self.files[0] if self.files else "recipe.toml").absolute())
 
     def with_problems(self, more: Iterable[Problem]) -> Reading:
         """Return this reading with further problems in order.
@@ -123,13 +130,20 @@ def read_recipe(
         problems,
         complete=chain.complete,
         known=ROOT_KEYS,
-        name=path.stem.strip() or "recipe",
+        name=_name_of(path),
         plugins=entries,
         path=path.absolute(),
     )
     files = (*chain.files, *(change.place.file for change in changes))
     reading = Reading((), recipe if fit else None, entries, files, layer.tables)
     return attrs.evolve(reading, problems=_ordered(problems, files))
+
+
+def _name_of(path: Path) -> str:
+    """Return the name of a recipe that gives itself none; one that is not UTF-8 gets substitutes,
+    since results are stored under it."""
+    stem = os.fsencode(path.stem).decode("utf-8", "replace").strip()
+    return "recipe" if is_stream(path) or not stem else stem
 
 
 def _ordered(problems: Iterable[Problem], files: Sequence[str]) -> tuple[Problem, ...]:

@@ -44,9 +44,10 @@ DESCRIPTIONS = {
     "workload.environment": "Environment variables that the processes of the script start with.",
     "workload.folder": "Where the script runs, relative to this file; its folder by default.",
     "workload.isolate": "Whether each measured run writes into a private folder instead.",
+    "workload.loop": '"own" for a script that trains without fit, in a loop of its own.',
     "workload.fit": "Number of the judged call of fit, from 1; all calls together by default.",
     "workload.max_epochs": "Cut each call of fit in the script short, for a quick look.",
-    "workload.max_steps": "Cut each call of fit in the script short, for a quick look.",
+    "workload.max_steps": "Cut each call of fit, or a run's own loop, to so many steps.",
     "workload.epochs": "Number of epochs.",
     "workload.batch_size": "Global batch size, over all replicas.",
     "workload.options": "Keyword arguments of the factory.",
@@ -64,6 +65,13 @@ DESCRIPTIONS = {
     "measure.target.at_least": "The target is reached once the metric is this high.",
     "measure.target.at_most": "The target is reached once the metric is this low.",
     "measure.objective": "Which contrast is the headline: of time, peak memory or time to target.",
+    "tune": "How `tfopt tune` searches.",
+    "tune.objective": "What is searched for; that of the measurement by default.",
+    "tune.budget": 'Approximate time of the search and its proof: "15m", "1h", or seconds.',
+    "tune.sampler": "For the search of settings, which is not there yet: refused.",
+    "tune.pruner": "For the search of settings, which is not there yet: refused.",
+    "tune.trials": "For the search of settings, which is not there yet: refused.",
+    "tune.options": "For the search of options, which is not there yet: refused.",
 }
 
 # Keys of which a table has exactly one.

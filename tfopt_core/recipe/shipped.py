@@ -35,6 +35,20 @@ def find_recipe(
     return (shipped_recipes() if shipped is None else shipped).get(target)
 
 
+def folder_of(path: Path) -> Path:
+    """Return the folder that the relative paths of a recipe start from.
+
+    A pipe that is named by its descriptor has none: it is the working directory.
+    """
+    return Path.cwd() if is_stream(path) else path.parent
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path names a descriptor of this process (`/dev/stdin`, bash's <(...))."""
+    parts = path.parts[:3]
+    return parts in (("/", "dev", "fd"), ("/", "dev", "stdin")) or parts[:2] == ("/", "proc")
+
+
 def names_nearby(folder: Path, shipped: Mapping[str, Path] | None = None) -> list[str]:
     """Return candidates for a "did you mean": shipped names and the TOML files of a folder."""
     known = shipped_recipes() if shipped is None else shipped

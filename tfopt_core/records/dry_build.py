@@ -49,13 +49,15 @@ class Prepared:
 
     `quality_direction` is None if neither recipe, workload nor the metric's name gives it. `gpus`
     are those that TensorFlow uses. `training_seconds` is an estimate for a training without the
-    stack, None if it was not requested or is not possible; `stack_estimate` is one with the stack.
+    stack, None if it was not requested or is not possible; `stack_estimate` is one with the stack,
+    and `baseline_estimate` one without it of the same moment, where a first look tries plugins.
     `not_applied` are the plugins without effect in the first steps of a script, with the reason.
     `batch_size` is the global batch with the stack, `baseline_batch_size` that without. `to_target`
     says that runs are compared by their time to a target. `several_processes` says that the stack
     distributes a training over processes. `stages` are those of the data with the stack, by split,
     and `memory` is the memory of a run; both need a dry build in detail. `seconds` is the duration
-    of the dry build.
+    of the dry build. Of a script's `own_loop` the metric of quality is "", and `steps_per_epoch` is
+    the updates after which a run ends, None for the script's end.
     """
 
     plugins: tuple[PluginPlan, ...]
@@ -77,12 +79,14 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     training_seconds: float | None = None
     stack_estimate: Estimate | None = None
+    baseline_estimate: Estimate | None = None
     several_processes: bool = False
     not_applied: dict[str, str] = attrs.field(factory=dict)
     stages: dict[str, tuple[StageLine, ...]] = attrs.field(factory=dict)
     memory: MemoryPlan | None = None
     baseline_batch_size: int | None = None
     to_target: bool = False
+    own_loop: bool = False
     seconds: float = 0.0
 
     @property
@@ -93,6 +97,8 @@ class Prepared:
     @property
     def why_never_cut(self) -> str | None:
         """Why no training can be cut short; None if it can."""
+        if self.own_loop:
+            return "a loop of the script's own is measured as a whole"
         if self.steps_per_epoch is None:
             return "the number of steps in an epoch is unknown, so nothing could be projected"
         if self.several_processes:

@@ -7,6 +7,9 @@ from typing import Literal
 
 import attrs
 
+# The name under which a training loop of a script's own stands among the fits of a run.
+OWN_LOOP = "the script's own loop"
+
 
 @attrs.frozen
 class Block:
@@ -47,8 +50,9 @@ class FitFacts:
     steps; `communication_step_seconds` is what an all-reduce of the gradients took, timed alone
     after the training, None on one device and where no gradients are summed. `cluster_seconds` are
     those before the first step in which the processes of a cluster joined, None for one process.
-    `name` is that of a script's call of `fit`; if that was cut short, `repeated_epochs` is the
-    number of epochs by which its own history was extended with the last values. They are not in
+    `name` is that of a script's call of `fit`, or `OWN_LOOP`, whose steps are updates; if the call
+    was cut short, `repeated_epochs` is the number of epochs by which its own history was extended
+    with the last values. They are not in
     `history`. `traces` are those of the step; the first call may make several.
     """
 

@@ -53,7 +53,7 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
     parts: list[RenderableType] = [
         words(diagnosed.recipe or target, "bold"),
         indented(facts(_facts(diagnosed))),
-        section(f"A step takes {step}", Bar(_shares(diagnosed)), _parts(diagnosed)),
+        section(f"{_step(diagnosed)} takes {step}", Bar(_shares(diagnosed)), _parts(diagnosed)),
         *render_epoch(diagnosed),
         section(
             "The most that can be gained",
@@ -75,15 +75,20 @@ def render_diagnosis(diagnosed: Diagnosed, target: str) -> RenderableType:
     return Page(tuple(parts))
 
 
+def _step(diagnosed: Diagnosed) -> str:
+    return "An update in the script's own loop" if diagnosed.own_loop else "A step"
+
+
 def _facts(diagnosed: Diagnosed) -> Iterator[tuple[str, object]]:
     if diagnosed.stack:
         yield "diagnosed", f"with the stack: {', '.join(diagnosed.stack)}"
     else:
         baseline = diagnosed.baseline.strip().removesuffix(".")
         yield "diagnosed", f"the baseline: {baseline}" if baseline else "the baseline"
-    xla = "XLA on" if diagnosed.jit_compile else "XLA off"
+    # whether a loop of the script's own uses XLA is not known
+    xla = "" if diagnosed.own_loop else ", XLA on" if diagnosed.jit_compile else ", XLA off"
     count = units.count_text(diagnosed.trainable_parameters)
-    yield "model", f"{count} trainable parameters, dtype policy {diagnosed.policy}, {xla}"
+    yield "model", f"{count} trainable parameters, dtype policy {diagnosed.policy}{xla}"
     yield "machine", machine_in_words(diagnosed.machine)
 
 
@@ -150,6 +155,8 @@ def _parts(diagnosed: Diagnosed) -> RenderableType:
             words(meaning, "dim"),
         ))  # fmt: skip
     noisy = [name for name in SIGNS if _is_noise(getattr(diagnosed, name))]
+    if diagnosed.own_loop:
+        return grid(rows)
     alone = f"read alone, a batch takes {units.seconds_text(diagnosed.data_seconds)}"
     rounds = len(diagnosed.rounds)
     notes = [f"{alone}; medians of {rounds} {'round' if rounds == 1 else 'rounds'}"]

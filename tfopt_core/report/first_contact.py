@@ -13,10 +13,12 @@ from tfopt_core.diagnosis.draft import (
     NOTHING_EXACT,
     Draft,
     LeftOut,
+    shares_of,
     why_chosen,
 )
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.report.diagnosis import Bar, finding_in_words, render_epoch
 from tfopt_core.report.style import units
@@ -31,11 +33,14 @@ def render_look(draft: Draft) -> RenderableType:
     """Return where a step's time goes, what was compared within the training, and the proposal."""
     diagnosed = draft.diagnosed
     shares = {name: getattr(diagnosed, name).share for name in PARTS}
+    told = "  ".join(f"{name} {share:.0%}" for name, share in shares_of(diagnosed))
+    what = "An update in the loop" if diagnosed.own_loop else "A step"
     parts: list[RenderableType] = [
         section(
-            f"A step of {draft.script} takes {units.seconds_text(diagnosed.step_seconds)}",
+            f"{what} of {draft.script} takes {units.seconds_text(diagnosed.step_seconds)}",
             Bar(shares),
-            words("  ".join(f"{name} {share:.0%}" for name, share in shares.items()), "dim"),
+            words(told, "dim"),
+            *_of_own_loop(diagnosed),
         ),
         *render_epoch(diagnosed),
     ]
@@ -47,6 +52,20 @@ def render_look(draft: Draft) -> RenderableType:
     if draft.additions:
         parts.append(section(NOT_EXACT, *_proposed(draft, draft.additions)))
     return Group(*parts)
+
+
+def _of_own_loop(diagnosed: Diagnosed) -> Sequence[RenderableType]:
+    """Return how a training loop of the script's own is measured, empty for calls of `fit`."""
+    if not diagnosed.own_loop:
+        return ()
+    return (
+        paragraph(
+            "The script trains in a loop of its own, without fit: each run is measured as a whole "
+            f"({diagnosed.baseline.partition(', ')[2]}), and its steps are updates of an "
+            "optimizer. Plugins that work through compile or fit do not reach it.",
+            "dim",
+        ),
+    )
 
 
 def _in_run(adapted: Adapted) -> Sequence[RenderableType]:

@@ -10,7 +10,9 @@ from tfopt_core.diagnosis.draft import Draft
 from tfopt_core.report.first_contact import render_look, render_written
 from tfopt_core.report.live.display import LiveObserver, make_observer
 from tfopt_core.report.live.phases import make_phases
+from tfopt_core.report.live.search import LiveSearch, make_search_observer
 from tfopt_core.report.style.console import make_console
+from tfopt_core.report.style.layout import words
 
 
 class Terminal:
@@ -23,13 +25,27 @@ class Terminal:
         self.quiet = quiet
         self.console = make_console(stderr=True)
 
-    def phases(self) -> AbstractContextManager[Callable[[str], None]]:
-        """Return a context manager that yields a function to call with each phase."""
-        return make_phases(self.console, quiet=self.quiet)
+    def phases(
+        self, left: Callable[[], float] | None = None
+    ) -> AbstractContextManager[Callable[[str], None]]:
+        """Return a context manager that yields a function to call with each phase.
+
+        :param left: returns the seconds until a first verdict is due; None for none.
+        """
+        return make_phases(self.console, quiet=self.quiet, left=left)
+
+    def plan(self, text: str) -> None:
+        """Print what will be done, and how long it takes."""
+        if not self.quiet:
+            self.console.print(words(text, "dim"))
 
     def measuring(self) -> LiveObserver:
         """Return the live view of a measurement, to be entered before it."""
         return make_observer(self.console, quiet=self.quiet)
+
+    def searching(self) -> LiveSearch:
+        """Return the live view of a search, to be entered before it."""
+        return make_search_observer(self.console, quiet=self.quiet)
 
     def look(self, draft: Draft) -> None:
         """Print what a look at a script found and proposes."""

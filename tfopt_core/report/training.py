@@ -12,6 +12,7 @@ from tfopt_core.hooks import Effect
 from tfopt_core.records.data_loss import NAME as DATA_LOSS
 from tfopt_core.records.data_loss import differs_from_loss
 from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.fit import OWN_LOOP
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.records.results import RunResult
 from tfopt_core.records.resume_point import ResumePoint
@@ -80,7 +81,8 @@ def render_script(run: RunResult, saved_to: Path | None) -> RenderableType:
     lines: list[RenderableType] = []
     for fit in run.fits:
         epochs = "1 epoch" if fit.epochs == 1 else f"{fit.epochs} epochs"
-        took = f"{plain(fit.name)}: {epochs} in {seconds_text(fit.wall_seconds or 0.0)}"
+        length = f"{fit.steps:,} updates" if fit.name == OWN_LOOP else epochs
+        took = f"{plain(fit.name)}: {length} in {seconds_text(fit.wall_seconds or 0.0)}"
         if fit.step_seconds:
             took += f", {seconds_text(fit.step_seconds)} a step"
         lines.append(Text(took))

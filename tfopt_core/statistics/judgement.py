@@ -30,6 +30,7 @@ RELATIVE_TOLERANCE = 0.01
 class Judgement:
     """The rules of one measurement.
 
+    :param metric: the metric of quality, "" for a script's own loop, which reports none.
     :param tolerance: by how much the metric may be worse; None means 0.005 for a metric that is
         better high (a share), and 1% of the baseline's mean for one that is better low.
     :param examples: the size of the validation set, None if unknown.

@@ -18,6 +18,7 @@ from tfopt_core.hooks.installed.settings import plain
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.private_api import disabled_so_far
 from tfopt_core.records.dry_build import HookChange, PluginPlan, Prepared
+from tfopt_core.records.estimate import Estimate
 from tfopt_core.training.build import BuildsItself, Built, baseline_plans, build, load
 from tfopt_core.training.fit import evaluated_metrics
 from tfopt_core.training.job import Job
@@ -25,7 +26,7 @@ from tfopt_core.training.timing.devices import as_tensorflow_sees
 from tfopt_core.training.workload import Workload, quality_direction
 from tfopt_core.trials.data_detail import memory_plan, stage_lines
 from tfopt_core.trials.probing import ProcessProbe
-from tfopt_core.trials.time_estimate import estimated, training_seconds
+from tfopt_core.trials.time_estimate import estimated, estimated_in_turns, training_seconds
 from tfopt_core.workers.task import PrepareTask
 
 
@@ -53,9 +54,10 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     direction = quality.direction if quality else workload.quality_direction
     if direction is None and metric in metrics:
         direction = quality_direction(metric)
+    baseline_estimate, stack_estimate = _estimates(task, job, workload)
     prepared = Prepared(
         plugins=tuple(
-            _plan_of(
+            plan_of(
                 built.stack,
                 before,
                 after,
@@ -79,11 +81,12 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         jit_compile=bool(built.model.jit_compile),
         policy=built.precision.policy,
         baseline=workload.baseline,
-        versions=_versions(),
+        versions=versions(),
         gpus=job.machine.gpus,
         warnings=_warnings(workload, built),
         training_seconds=training_seconds(job, workload) if task.estimate else None,
-        stack_estimate=estimated(job, workload, stacked=True) if task.quick else None,
+        stack_estimate=stack_estimate,
+        baseline_estimate=baseline_estimate,
         several_processes=job.runtime.cluster is not None,
         not_applied={name: e.detail for name, e in effects.items() if not e.applied},
     )
@@ -92,6 +95,17 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         prepared, warnings=(*prepared.warnings, *prepared.search_notes, *disabled)
     )
     return _in_detail(prepared, built) if task.detail else prepared
+
+
+def _estimates(
+    task: PrepareTask, job: Job, workload: Workload
+) -> tuple[Estimate | None, Estimate | None]:
+    """Return the estimates of a training without the stack and with it, as far as the task asks."""
+    if not task.quick:
+        return None, None
+    if not task.follows:  # the model may have been built for the stack
+        return None, estimated(job, workload, stacked=True)
+    return estimated_in_turns(job, workload) or (None, None)
 
 
 def _in_detail(prepared: Prepared, built: Built) -> Prepared:
@@ -111,16 +125,19 @@ class Resolved:
     search_notes: Mapping[str, tuple[str, ...]]
 
 
-def resolve_all(job: Job, workload: Workload) -> Resolved:
+def resolve_all(
+    job: Job, workload: Workload, probe_of: type[ProcessProbe] = ProcessProbe
+) -> Resolved:
     """Ask every plugin in recipe order to replace its "auto".
 
+    :param probe_of: the class of the probes.
     :raises PluginError, PluginRefused: naming the plugin whose `resolve` failed or refused.
     """
     resolved, search_notes = list(job.plugins), {}
     for index, stacked in enumerate(job.plugins):
         if not hasattr(stacked.plugin, "resolve"):
             continue
-        probe = ProcessProbe(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
+        probe = probe_of(attrs.evolve(job, plugins=tuple(resolved)), workload, index)
         try:
             plugin = stacked.plugin.resolve(probe)
         except Exception as error:
@@ -140,15 +157,15 @@ def resolve_all(job: Job, workload: Workload) -> Resolved:
     return Resolved(tuple(resolved), search_notes)
 
 
-def _plan_of(
+def plan_of(
     stack: Stack,
     before: StackedPlugin,
     resolved: StackedPlugin,
     search_notes: tuple[str, ...],
     *,
-    reordered: bool,
+    reordered: bool = False,
 ) -> PluginPlan:
-    """Return the plan of one plugin.
+    """Return what a plugin of the stack changed, with its settings before and after `resolve`.
 
     :param reordered: whether a changed data plan comes in another order than the workload's own.
     """
@@ -206,7 +223,8 @@ def _validation_examples(plans: Mapping[str, DataPlan]) -> int | None:
     return None if plan is None or plan.source.batched else plan.examples
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of Python and the libraries that a training depends on."""
     import platform
 
     import keras

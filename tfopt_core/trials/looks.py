@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.messages import Tell
@@ -13,12 +14,20 @@ from tfopt_core.training.workload import Workload
 from tfopt_core.trials.dry_build import prepare
 from tfopt_core.workers.task import PrepareTask, ReplayTask
 
+if TYPE_CHECKING:
+    from tfopt_core.trials.scripts.own_loop import LoopOfScript
+
 Load = Callable[[Job], Workload]
 
 
 def prepared(task: PrepareTask, tell: Tell, load: Load) -> Prepared:
     """Return the result of a dry build."""
     return prepare(task, load)
+
+
+def prepared_loop(task: PrepareTask, tell: Tell, loop: LoopOfScript) -> Prepared:
+    """Return the result of a dry build of a script's own loop, from its first steps."""
+    return loop.prepared(task)
 
 
 def replayed(task: ReplayTask, tell: Tell, load: Load) -> Replayed:

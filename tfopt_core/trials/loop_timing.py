@@ -28,7 +28,8 @@ SECONDS, FEWEST, MOST = 1.0, 3, 40
 # than the limit, that call is enough: XLA's convolutions on a CPU are that slow.
 TOO_SLOW_RATIOS, TOO_SLOW_CALL_SECONDS = (6.0, 2.0), 0.5
 # Slow steps are timed in fewer and shorter blocks: at most this many times the seconds in all, and
-# this many seconds for a block.
+# this many seconds for a block. A cold call that takes longer counts as a block: with steps of
+# 20 s it is not made once more.
 AT_MOST, LONGEST_BLOCK = 4.0, 1.0
 # The first call traces; the second may still fill a cache or a buffer.
 COLD_CALLS = 2
@@ -44,12 +45,14 @@ class LoopTime:
     """The median seconds of a steady step in a loop, and the seconds of its steady steps in all.
 
     `step_seconds` is infinite for a loop that cannot train the model; `why_not` says why.
+    `set_up_seconds` are those of building and tracing it, where it was built to be timed.
     """
 
     loop: Loop
     step_seconds: float
     seconds: float
     why_not: str = ""
+    set_up_seconds: float = 0.0
 
 
 def time_loops(
@@ -95,7 +98,7 @@ def time_builds(
     """
     timings = []
     for build in builds:
-        loop = Loop(1, False)
+        loop, begun = Loop(1, False), now()
         try:
             built = build()
             loop = loop_of(built)
@@ -104,6 +107,7 @@ def time_builds(
             timing = _Timing(built, loop, now, _shared(built))
             with wrapped_step(built):
                 timing.begin(_endless(built, timing.shared))
+            timing.set_up_seconds = (now() - begun) / 1e9
         except Exception as error:
             timing = _Timing(None, loop, now, why_not=describe(error))
         timings.append(timing)
@@ -134,7 +138,8 @@ def _in_turns(timings: Sequence[_Timing], seconds: float) -> list[LoopTime]:
         going = [t for t in timings if not t.why_not and not _too_slow(t, timings)]
         spent, least = sum(timing.seconds for timing in timings), seconds * len(going)
         enough = number >= FEWEST and spent > least
-        if not going or enough or (number and spent > AT_MOST * least):
+        slow = all(timing.step_seconds for timing in going) and spent > AT_MOST * least
+        if not going or enough or slow:
             break
         for timing in going:
             timing.block()
@@ -149,7 +154,9 @@ def _too_slow(timing: _Timing, timings: Sequence[_Timing]) -> bool:
             timing.cold_call > TOO_SLOW_CALL_SECONDS
             and timing.cold_step > TOO_SLOW_RATIOS[0] * best
         )
-    best = min(min(other.step_seconds) for other in timings if other.step_seconds)
+    best = min(
+        min(other.step_seconds or [other.cold_step]) for other in timings if not other.why_not
+    )
     return min(timing.step_seconds) > TOO_SLOW_RATIOS[min(blocks, len(TOO_SLOW_RATIOS)) - 1] * best
 
 
@@ -169,6 +176,7 @@ class _Timing:
     why_not: str = ""
     cold_call: float = 0.0
     cold_step: float = 0.0
+    set_up_seconds: float = 0.0
     seconds: float = 0.0
     step_seconds: list[float] = attrs.field(factory=list)
     _call: Callable[[], int] = lambda: 0
@@ -185,9 +193,15 @@ class _Timing:
             self._call = _calling_resident(self._grows)
         else:
             self._call = _calling(self.built, self.loop, iterator)
+        self.make_cold_calls()
+
+    def make_cold_calls(self) -> None:
+        """Make the calls that trace. The last of them is a block if it takes long enough."""
         for _ in range(COLD_CALLS):
             self.cold_call, steps = self._timed_call()
             self.cold_step = self.cold_call / steps
+        if self.cold_call > LONGEST_BLOCK:
+            self.seconds, self.step_seconds = self.cold_call, [self.cold_step]
 
     def block(self) -> None:
         """Time a block of at least 10 steps, 20 ms and one call, or fewer steps if they are
@@ -208,7 +222,10 @@ class _Timing:
         """Return the figures, those of a cold call for a loop that is too slow for a block."""
         if self.why_not:
             return LoopTime(self.loop, math.inf, 0.0, self.why_not)
-        return LoopTime(self.loop, median(self.step_seconds or [self.cold_step]), self.seconds)
+        step_seconds = median(self.step_seconds or [self.cold_step])
+        return LoopTime(
+            self.loop, step_seconds, self.seconds, set_up_seconds=self.set_up_seconds
+        )  # fmt: skip
 
     def _grow(self) -> None:
         """Determine how many steps a timed call of a resident loop makes."""

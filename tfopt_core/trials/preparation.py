@@ -18,20 +18,24 @@ def prepare(
     estimate: bool = False,
     detail: bool = False,
     quick: bool = False,
+    follows: bool = False,
 ) -> tuple[Prepared, Request]:
     """Resolve the stack and build it dry: what `tfopt plan` shows, and how a measurement begins.
 
     :param estimate: time some steps without the stack too, for what a training will take.
     :param detail: look at each stage of the data, and at the memory of a run, too.
     :param quick: time some steps with the stack too.
+    :param follows: whether the runner gives the task to the process of an earlier one.
     :returns: what was found, and the request with resolved plugins on the machine as TensorFlow
         sees it.
     :raises RecipeError: for a workload that cannot be built, and for a metric of quality or a
         target that the training does not report.
     :raises InputError: for what a plugin refuses.
     :raises PreparationFailed: for what would fail in every run.
+    :raises CannotShare: if that process cannot take it.
     """
-    prepared = Processes(request, runner).prepare(estimate=estimate, detail=detail, quick=quick)
+    processes = Processes(request, runner)
+    prepared = processes.prepare(estimate=estimate, detail=detail, quick=quick, follows=follows)
     check_metrics(request, prepared)
     return prepared, with_prepared(request, prepared)
 
@@ -62,6 +66,8 @@ def check_metrics(request: Request, prepared: Prepared) -> None:
     :raises RecipeError: if it does not, or nobody knows which way a metric is better.
     """
     measure, reading = request.recipe.measure, request.reading
+    if prepared.own_loop:
+        return  # it reports none, and a recipe that names one is refused
     known = ", ".join(prepared.metrics)
     problems = []
     for path, metric in (

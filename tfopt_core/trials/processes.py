@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import (
+    CannotShare,
     InputError,
     PreparationFailed,
     RecipeError,
@@ -19,6 +20,7 @@ from tfopt_core.errors import (
 )
 from tfopt_core.hooks import Change, RuntimeOptions
 from tfopt_core.hooks.defaults import Defaults
+from tfopt_core.hooks.own_loop import reaching
 from tfopt_core.hooks.stack import Stack, StackedPlugin
 from tfopt_core.recipe import TargetSpec
 from tfopt_core.records.dry_build import Prepared
@@ -42,6 +44,7 @@ from tfopt_core.workers.task import (
     SCRIPT,
     DiagnoseTask,
     ExportTask,
+    LookTask,
     PrepareTask,
     ReplayTask,
     RunTask,
@@ -51,6 +54,7 @@ from tfopt_core.workers.task import (
 # The functions of a `LookTask`.
 PREPARED = "tfopt_core.trials.looks:prepared"
 REPLAYED = "tfopt_core.trials.looks:replayed"
+PREPARED_LOOP = "tfopt_core.trials.looks:prepared_loop"
 # The files that a run leaves in its folder: its output, and the model if it is saved.
 MODEL_FILE = "model.keras"
 KEPT = (OUTPUT_FILE, MODEL_FILE)
@@ -85,18 +89,26 @@ class Processes:
         return all(environment == baseline for environment in others)
 
     def prepare(
-        self, *, estimate: bool = False, detail: bool = False, quick: bool = False
+        self,
+        *,
+        estimate: bool = False,
+        detail: bool = False,
+        quick: bool = False,
+        follows: bool = False,
     ) -> Prepared:
         """Make the dry build of the stack and return it.
 
         :param estimate, detail, quick: see `PrepareTask`.
+        :param follows: whether the runner gives the task to the process of an earlier one.
         :raises RecipeError: for a workload that cannot be built.
         :raises InputError: for another error that the user can correct.
         :raises PreparationFailed: for an error that would stop every run.
         """
+        own = self.request.recipe.workload.has_own_loop
         task = PrepareTask(
             job=self._job_of_stack("prepare"), look=PREPARED, estimate=estimate, detail=detail,
-            quick=quick, **self._common,
+            quick=quick, stays=follows, follows=follows, own_look=PREPARED_LOOP if own else "",
+            **self._common,
         )  # fmt: skip
         outcome, notes = self._carry_out(task), []
         if outcome.out_of_memory and estimate:
@@ -183,16 +195,23 @@ class Processes:
         return outcome.cause or "no cause is known"
 
     def diagnose(
-        self, asked_plugins: tuple[str, ...], tell: Tell, look: str, *, quick: bool = False
+        self,
+        asked_plugins: tuple[str, ...],
+        tell: Tell,
+        look: str,
+        *,
+        own_look: str = "",
+        quick: bool = False,
+        stays: bool = False,
     ) -> ProcessOutcome:
         """Measure the parts of a step of the training with the plugins of the request.
 
-        :param look: the function that does it, see `LookTask`.
-        :param asked_plugins, quick: see `DiagnoseTask`.
+        :param look, own_look: the functions that do it, see `LookTask`.
+        :param asked_plugins, quick, stays: see `DiagnoseTask`.
         """
         task = DiagnoseTask(
-            job=self._job_of_stack("diagnose"), look=look, asked_plugins=asked_plugins,
-            quick=quick, **self._common,
+            job=self._job_of_stack("diagnose"), look=look, own_look=own_look,
+            asked_plugins=asked_plugins, quick=quick, stays=stays, **self._common,
         )  # fmt: skip
         return self._carry_out(task, tell)
 
@@ -205,6 +224,8 @@ class Processes:
         if not isinstance(failure, Failure):
             return PreparationFailed(f"{what}: {outcome.cause}", last_words(outcome.output_tail))
         text = failure.message
+        if failure.error == CannotShare.__name__:
+            return CannotShare(text)
         if self.request.debug and outcome.output_tail:
             text = f"{outcome.output_tail.rstrip()}\n{text}"
         if failure.error == WorkloadError.__name__:
@@ -236,6 +257,8 @@ class Processes:
     def _runtime(
         self, plugins: tuple[StackedPlugin, ...]
     ) -> tuple[RuntimeOptions, tuple[Change, ...]]:
+        if self.request.recipe.workload.has_own_loop:
+            plugins = reaching(plugins)
         stack = Stack(plugins, Defaults())
         runtime = stack.configure_runtime(self.request.machine, self.request.recipe)
         return runtime, stack.all_changes
@@ -245,13 +268,15 @@ class Processes:
 
     def _carry_out(self, task: Task, tell: Tell = lambda message: None) -> ProcessOutcome:
         folder = task.job.folder
-        if task.is_private:
+        stays = isinstance(task, LookTask) and task.stays
+        if task.is_private and not (isinstance(task, LookTask) and task.follows):
             task = self._with_private_folder(task)
         environment = self._environment(task.job.runtime, debug=task.debug)
         outcome = self.runner(task, environment, tell)
         if task.overlay is not None:
             outcome = attrs.evolve(outcome, written=task.overlay.written())
-        _tidy(folder)
+        if not stays:  # it may still work in its private folder
+            _tidy(folder)
         return outcome
 
     def _with_private_folder(self, task: Task) -> Task:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 
 import attrs
 
 from tfopt_core.data.lower import lower
+from tfopt_core.errors import WorkloadError
 from tfopt_core.records.estimate import Estimate
 from tfopt_core.records.variants import BASELINE
 from tfopt_core.training.build import Built, baseline_plans, build
 from tfopt_core.training.job import Job
 from tfopt_core.training.workload import Workload
+from tfopt_core.trials.loop_timing import time_builds
 from tfopt_core.trials.probing import timed_steps
 
 SECONDS = 0.5
@@ -43,6 +46,34 @@ def estimated(job: Job, workload: Workload, *, stacked: bool = False) -> Estimat
     return Estimate(
         step_seconds=timed.step_seconds, seconds=set_up + steps * timed.step_seconds, steps=steps
     )
+
+
+def estimated_in_turns(job: Job, workload: Workload) -> tuple[Estimate, Estimate] | None:
+    """Return the estimates without the stack and with it, of steps that were timed in turns.
+
+    :returns: None if the number of steps is unknown.
+    :raises WorkloadError: if one of them cannot make a step, as it could not in a run.
+    """
+    bare = attrs.evolve(job, plugins=(), variant=BASELINE)
+    made: list[Built] = []
+
+    def built_of(job: Job) -> Built:
+        made.append(build(job, workload))
+        return made[-1]
+
+    timed = time_builds([partial(built_of, one) for one in (bare, job)], SECONDS)
+    for one in timed:
+        if one.why_not:
+            raise WorkloadError(f"timing some steps {one.why_not}")
+    an_epoch = _steps_per_epoch(made[-1])
+    if an_epoch is None:
+        return None
+    steps = an_epoch * made[-1].run.epochs
+    without, with_ = (
+        Estimate(one.step_seconds, one.set_up_seconds + steps * one.step_seconds, steps)
+        for one in timed
+    )
+    return without, with_
 
 
 def training_seconds(job: Job, workload: Workload) -> float | None:

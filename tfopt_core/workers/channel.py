@@ -1,4 +1,4 @@
-"""The private socket to a worker process: it carries a task one way, messages the other."""
+"""The private socket to a worker process: it carries tasks one way, messages the other."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import json
 import pickle
 import socket
 import struct
+import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, get_args
 
+import attrs
 from cattrs import Converter, transform_error
 from cattrs.strategies import configure_tagged_union
 
@@ -22,6 +25,41 @@ SHOWN_CHARACTERS, SHOWN_PROBLEMS = 80, 3
 
 _converter = Converter(forbid_extra_keys=True)
 configure_tagged_union(Message, _converter, tag_name=TYPE)
+
+
+@attrs.define(eq=False)
+class Parent:
+    """The process that started this one: it takes messages, and may send further tasks."""
+
+    _channel: socket.socket
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _tasks: SimpleQueue[Task | Exception] = attrs.field(factory=SimpleQueue, init=False)
+
+    def __call__(self, message: Message) -> None:
+        """Send a message."""
+        data = encode(message)
+        with self._lock:
+            self._channel.sendall(data)
+
+    def next_task(self) -> Task:
+        """Wait for another task and return it.
+
+        :raises Exception: whatever reading it raises, which may import plugins.
+        """
+        task = self._tasks.get()
+        if isinstance(task, Exception):
+            raise task
+        return task
+
+    def receive(self) -> None:
+        """Receive further tasks until that process is gone."""
+        while True:
+            try:
+                self._tasks.put(receive_task(self._channel))
+            except (EOFError, OSError):
+                return
+            except Exception as error:  # unpickling imports the plugins
+                self._tasks.put(error)
 
 
 def send_task(channel: socket.socket, task: Task) -> None:

@@ -15,8 +15,7 @@ import traceback
 from pathlib import Path
 
 from tfopt_core.errors import TfoptError
-from tfopt_core.records.messages import Message
-from tfopt_core.workers.channel import encode, receive_task
+from tfopt_core.workers.channel import Parent, receive_task
 from tfopt_core.workers.installed_libraries import pin_libraries
 from tfopt_core.workers.parent_death import die_with_parent
 from tfopt_core.workers.supervise import DUMP_SIGNAL
@@ -37,35 +36,29 @@ def main(descriptor: int) -> int:
     channel = socket.socket(fileno=private)
     faulthandler.enable()
     faulthandler.register(DUMP_SIGNAL, all_threads=True)  # shows where it hangs
-    lock = threading.Lock()
-
-    def send(message: Message) -> None:
-        data = encode(message)
-        with lock:
-            channel.sendall(data)
-
+    parent = Parent(channel)
     pin_libraries()
     try:
         task = receive_task(channel)
     except EOFError:
         return 1
     except (Exception, SystemExit) as error:  # unpickling imports the plugins
-        send(failure_of(error))
+        parent(failure_of(error))
         return 1
-    threading.Thread(target=_die_with_parent, args=(channel,), daemon=True).start()
+    threading.Thread(target=_die_with_parent, args=(parent,), daemon=True).start()
     if isinstance(task, RunTask) and task.job.runtime.builds_strategy_first:
         die_with_parent()  # that thread cannot, while TensorFlow waits for the other processes
     if isinstance(task, RunTask) and task.expendable:
         _be_ended_first()
     try:
-        send(named_function(task.function)(task, send))
+        parent(named_function(task.function)(task, parent))
     except KeyboardInterrupt:
         return 130
     except (Exception, SystemExit) as error:
         # an expected error needs no traceback
         if task.debug or not isinstance(error, TfoptError):
             traceback.print_exc()
-        send(failure_of(error))
+        parent(failure_of(error))
     if not isinstance(task, RunTask) or task.measured:
         # Python's last search for cycles takes a second once Keras is imported. Whatever is not
         # in a cycle still ends in order; a training of the user's own ends as ever.
@@ -73,11 +66,9 @@ def main(descriptor: int) -> int:
     return 0
 
 
-def _die_with_parent(channel: socket.socket) -> None:
-    """Kill this process once the stream ends: then the parent is gone."""
-    with contextlib.suppress(OSError):
-        while channel.recv(1):
-            pass
+def _die_with_parent(parent: Parent) -> None:
+    """Kill this process once the stream of tasks ends: then the parent is gone."""
+    parent.receive()
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 

@@ -48,8 +48,8 @@ def serve(control: socket.socket) -> int:
         for descriptor in descriptors:
             os.close(descriptor)
         tell(control, pid=pid)
-        status = wait_for(pid)
-        tell(control, status=status, left_behind=end_orphans(pid))
+        status, peak = wait_for(pid)
+        tell(control, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
 
 
 def _become_child(channel: int, out: int, err: int) -> None:

@@ -55,6 +55,8 @@ class ControlledProcess:
     """A grandchild, whose parent waits for it and reports how it ended.
 
     :param at_end: called once its exit status is known.
+    :param peak_rss_bytes: its largest resident memory, once its exit status is known; where it is a
+        fork, no less than that of the process that it was forked from.
     :param left_behind: the command lines of processes that it left outside of its session, once its
         exit status is known; they have been ended.
     """
@@ -63,6 +65,7 @@ class ControlledProcess:
     pid: int
     at_end: Callable[[], object] = lambda: None
     left_behind: tuple[str, ...] = attrs.field(default=(), init=False)
+    peak_rss_bytes: int | None = attrs.field(default=None, init=False)
     _code: int | None = attrs.field(default=None, init=False)
 
     def poll(self) -> int | None:
@@ -80,6 +83,7 @@ class ControlledProcess:
                 packet = answer(self.control, 0)
                 self._code = int(packet["status"])
                 self.left_behind = tuple(map(str, packet["left_behind"]))
+                self.peak_rss_bytes = int(packet["peak_rss_bytes"])
             except ParentGone:
                 self._code = -signal.SIGKILL  # its status is unknown; its group is ended
             self.at_end()
@@ -93,6 +97,7 @@ class DirectProcess:
     pid: int
     _process: subprocess.Popen[bytes]
     left_behind: tuple[str, ...] = ()
+    peak_rss_bytes: int | None = None
 
     def poll(self) -> int | None:
         """Return its exit status, None while it runs."""

@@ -5,8 +5,8 @@
 A process that calls `setsid` leaves its run's session, and would outlive it. The kernel hands the
 orphans of a run to this process ("child subreaper"), which ends and reports them. tfopt's own
 process, or a notebook that embeds it, is no subreaper. This one starts PROGRAM in a new session and
-sends its pid, then its exit status and what it left behind, each as a packet of JSON on CONTROL. It
-imports the standard library only, since it starts before each run.
+sends its pid, then its exit status, peak memory and what it left behind, each as a packet of JSON
+on CONTROL. It imports the standard library only, since it starts before each run.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def main(arguments: list[str]) -> int:
     threading.Thread(target=_end_with_parent, args=(control, pid), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):  # the parent has gone; the rest is done all the same
         tell(control, pid=pid)
-        status = wait_for(pid)
-        tell(control, status=status, left_behind=end_orphans(pid))
+        status, peak = wait_for(pid)
+        tell(control, status=status, peak_rss_bytes=peak, left_behind=end_orphans(pid))
     return 0
 
 
@@ -55,12 +55,13 @@ def become_subreaper() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def wait_for(pid: int) -> int:
-    """Return the exit status of a child, negative for a signal; collect ended orphans too."""
+def wait_for(pid: int) -> tuple[int, int]:
+    """Return the exit status of a child, negative for a signal, and the largest resident memory
+    that it had, in bytes; collect ended orphans too."""
     while True:
-        ended, status = os.waitpid(-1, 0)
+        ended, status, used = os.wait4(-1, 0)
         if ended == pid:
-            return os.waitstatus_to_exitcode(status)
+            return os.waitstatus_to_exitcode(status), used.ru_maxrss * 1024
 
 
 def end_orphans(leader: int) -> list[str]:

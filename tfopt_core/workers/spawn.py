@@ -19,7 +19,12 @@ import attrs
 
 from tfopt_core.records.messages import Answer, Failure, Tell
 from tfopt_core.records.run import RunReport
-from tfopt_core.workers.process_control import ParentGone, start_process
+from tfopt_core.workers.process_control import (
+    ControlledProcess,
+    DirectProcess,
+    ParentGone,
+    start_process,
+)
 from tfopt_core.workers.supervise import OUT_OF_MEMORY, Limits, converse, end_group
 from tfopt_core.workers.task import Task
 
@@ -81,22 +86,13 @@ class SpawnRunner:
     program: tuple[str, ...] = (sys.executable, "-P", "-m", "tfopt_core.workers.child")
 
     def __call__(self, task: Task, environment: Mapping[str, str], tell: Tell) -> ProcessOutcome:
-        task.job.folder.mkdir(parents=True, exist_ok=True)
-        path = task.job.folder / OUTPUT_FILE if self.capture else None
+        path = self.output_path(task)
         started = time.perf_counter()
         left_behind: tuple[str, ...] = ()
         try:
             with contextlib.ExitStack() as stack:
-                output = stack.enter_context(path.open("wb")) if path else None
-                ours, theirs = socket.socketpair()
-                stack.enter_context(ours)
-                with theirs:
-                    channel = theirs.fileno()
-                    behind = [] if task.overlay is None else task.overlay.command()
-                    program = [*behind, *self.program, str(channel)]
-                    process = start_process(program, environment, channel, output)
-                stack.callback(end_group, process)
-                message, cause = converse(process, ours, task, self.limits, tell)
+                process, channel = self.start(task, environment, stack)
+                message, cause = converse(process, channel, task, self.limits, tell)
             left_behind = process.left_behind
         except ParentGone:
             message, cause = None, "its process could not be started"
@@ -108,6 +104,31 @@ class SpawnRunner:
             output_tail=tail_of(path) if path else "",
             left_behind=left_behind,
         )
+
+    def output_path(self, task: Task) -> Path | None:
+        """Return the file for the output of the task's process, None where it is not captured."""
+        return task.job.folder / OUTPUT_FILE if self.capture else None
+
+    def start(
+        self, task: Task, environment: Mapping[str, str], stack: contextlib.ExitStack
+    ) -> tuple[ControlledProcess | DirectProcess, socket.socket]:
+        """Start a process for the task. Return it, and the socket on which it waits for the task.
+
+        :param stack: its end ends the process, and whatever is left of its session.
+        :raises ParentGone: if it cannot be started.
+        """
+        task.job.folder.mkdir(parents=True, exist_ok=True)
+        path = self.output_path(task)
+        output = stack.enter_context(path.open("wb")) if path else None
+        ours, theirs = socket.socketpair()
+        stack.enter_context(ours)
+        with theirs:
+            channel = theirs.fileno()
+            behind = [] if task.overlay is None else task.overlay.command()
+            program = [*behind, *self.program, str(channel)]
+            process = start_process(program, environment, channel, output)
+        stack.callback(end_group, process)
+        return process, ours
 
 
 def tail_of(path: Path) -> str:

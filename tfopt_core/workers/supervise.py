@@ -13,6 +13,7 @@ from typing import Protocol
 
 import attrs
 
+from tfopt_core.hooks.helpers import size_in_words
 from tfopt_core.records.messages import Answer, ClusterJoined, ClusterJoining, Message, Tell
 from tfopt_core.statistics.wording import seconds_in_words
 from tfopt_core.workers.channel import check_answer, decode, send_task
@@ -33,9 +34,13 @@ OUT_OF_MEMORY = "out of memory: killed by SIGKILL"
 
 
 class Process(Protocol):
-    """A worker process, which leads its own session."""
+    """A worker process, which leads its own session.
+
+    :param peak_rss_bytes: its largest resident memory once it has ended, None if unknown.
+    """
 
     pid: int
+    peak_rss_bytes: int | None
 
     def poll(self) -> int | None:
         """Return its exit status, negative for a signal; None while it runs."""
@@ -84,10 +89,17 @@ class _NeverJoined(Exception):
 
 
 def converse(
-    process: Process, channel: socket.socket, task: Task, limits: Limits, tell: Tell
+    process: Process,
+    channel: socket.socket,
+    task: Task,
+    limits: Limits,
+    tell: Tell,
+    *,
+    stays: bool = False,
 ) -> tuple[Answer | None, str | None]:
     """Send the task, and pass on the messages until the last one.
 
+    :param stays: whether the process may wait for another task, and so need not end.
     :returns: the last message, or None and the cause.
     :raises NeverStarted: if there is no message within `limits.start`.
     """
@@ -105,7 +117,8 @@ def converse(
             except ValueError as error:
                 return None, f"broke the protocol: {error}"
             if isinstance(message, Answer):
-                _await_exit(process)
+                if not stays:
+                    _await_exit(process)
                 return message, None
             deadlines.note_joining(message)
             tell(message)
@@ -128,10 +141,10 @@ def converse(
     code = process.wait()
     if code == -signal.SIGKILL and oom_kills() > killed_before:
         return None, OUT_OF_MEMORY
-    return None, describe_exit(code)
+    return None, describe_exit(code, process.peak_rss_bytes)
 
 
-def describe_exit(code: int) -> str:
+def describe_exit(code: int, peak_rss_bytes: int | None = None) -> str:
     """Return how a process without a last message ended, such as "killed by SIGKILL"."""
     if code >= 0:
         return f"ended with status {code} without a result"
@@ -140,8 +153,10 @@ def describe_exit(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     # the sender is unknown; the kernel sends it when memory runs out
-    hint = " (possibly out of memory)" if name == "SIGKILL" else ""
-    return f"killed by {name}{hint}"
+    if name != "SIGKILL":
+        return f"killed by {name}"
+    peak = "" if peak_rss_bytes is None else f", peak memory {size_in_words(peak_rss_bytes)}"
+    return f"killed by {name} (possibly out of memory{peak})"
 
 
 def end_group(process: Process) -> None:

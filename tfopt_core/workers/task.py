@@ -53,6 +53,11 @@ class Task:
         workload = self.job.recipe.workload
         return workload.is_script and workload.isolate is not False
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether a script's own loop ends after the updates that the recipe names."""
+        return True
+
 
 @attrs.frozen(kw_only=True)
 class RunTask(Task):
@@ -88,6 +93,11 @@ class RunTask(Task):
         """Whether a script writes into a private folder: only in a measurement."""
         return self.measured and super().is_private
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether a script's own loop ends after some updates: only in a measurement."""
+        return self.measured
+
 
 @attrs.frozen(kw_only=True)
 class LookTask(Task):
@@ -95,9 +105,17 @@ class LookTask(Task):
 
     :param look: the function that examines it, as "module:function"; it takes the task, a function
         that sends messages, and a function that loads the workload of a job.
+    :param stays: whether the process waits for another task afterwards, if it can.
+    :param follows: whether the task is given to a process that has carried out another one.
+    :param own_look: the function that examines a training loop of a script's own, likewise; it
+        takes the task, a function that sends messages, and what was seen of the loop. "" refuses
+        such a script.
     """
 
     look: str
+    stays: bool = False
+    follows: bool = False
+    own_look: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -27,6 +27,8 @@ ALL_PLUGINS = '[workload]\nuse = "flights"\n' + "".join(
         (["--help"], 0, "apply"),
         (["apply", "--help"], 0, "--pairs"),
         (["train", "--help"], 0, "--save"),
+        (["tune", "--help"], 0, "--budget"),
+        (["tune", "bad.toml"], 2, "bad.toml:2: workload.use:"),
         (["launch", "--help"], 0, "--parameter-servers"),
         (["--version"], 0, "tfopt "),
         (["recipes"], 0, "quickstart"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import select
 import subprocess
@@ -13,14 +14,28 @@ from typing import Any
 
 import pytest
 
+from tfopt_core.app import first_stack
 from tfopt_core.app.check import check_recipe
 from tfopt_core.app.first_recipe import parse_target
 from tfopt_core.app.first_stack import proposed_plugins
 from tfopt_core.cli.main import run
-from tfopt_core.hooks.installed.inspection import inspect_plugins
+from tfopt_core.hooks.installed.inspection import PluginInfo, inspect_plugins
 from tfopt_core.hooks.installed.suggest import Suggestion
 
 FACTORY = "def build():\n    raise SystemExit('not called')\n"
+
+
+@functools.cache
+def inspected(names: tuple[str, ...] | None) -> tuple[PluginInfo, ...]:
+    return inspect_plugins(names)
+
+
+@pytest.fixture(autouse=True)
+def inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plugins are inspected in a process of its own: the same ones once for all tests here."""
+    monkeypatch.setattr(
+        first_stack, "inspect_plugins", lambda names=None: inspected(names and tuple(names))
+    )
 
 
 @pytest.fixture
@@ -49,7 +64,7 @@ def test_a_script_is_enough(here: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_stack_leaves_the_training_exact_and_holds_others_to_switch_on(here: Path) -> None:
     assert run(["init", "train.py"]) == 0
-    maths = {info.name: info.math for info in inspect_plugins()}
+    maths = {info.name: info.math for info in inspected(None)}
     on = [entry.use for entry in check_recipe("train.tfopt.toml").recipe.plugins]
     assert {maths[name] for name in on} == {"exact"}
     off = [p["use"] for p in written("train.tfopt.toml")["plugins"] if p.get("enabled") is False]
@@ -177,8 +192,10 @@ def test_what_a_diagnosis_proposes_is_stacked_in_its_order_with_the_reason() -> 
 
     suggestions = (suggestion("a", 1.5), suggestion("left out", 1.4), suggestion("b", None))
     diagnosed: Any = SimpleNamespace(
-        suggestions=suggestions, proposed_stack=("b", "a"), input=SimpleNamespace(share=0.4)
-    )
+        suggestions=suggestions, proposed_stack=("b", "a"), dispatch_known=True,
+        **{part: SimpleNamespace(share=share)
+           for part, share in (("input", 0.4), ("dispatch", 0.3), ("compute", 0.3))},
+    )  # fmt: skip
     planned = proposed_plugins(diagnosed)
     assert [(one.use, one.settings, one.why) for one in planned] == [
         ("b", {"size": 2}, "Does b. Here 40% of a step is input."),

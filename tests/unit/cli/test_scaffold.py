@@ -53,6 +53,7 @@ def test_a_name_that_is_unfit_or_taken_is_refused_with_a_mend(name: str, said: s
     assert said in str(caught.value)
 
 
+@pytest.mark.promise(29, injected="`plugins new` where something is already")
 def test_what_is_there_already_is_left_as_it_is(tmp_path: Path) -> None:
     names = ScaffoldNames("loss-watch")
     (tmp_path / "full").mkdir()

@@ -6,12 +6,20 @@ import pytest
 from rich.console import Console
 from support.drafts import SLOWER, Diagnosed, attempt, draft, suggestion
 
-from tfopt_core.diagnosis.draft import LeftOut, draft_of, measure_table, what_bounds, why_chosen
+from tfopt_core.diagnosis.draft import (
+    LeftOut,
+    budget_seconds,
+    draft_of,
+    measure_table,
+    what_bounds,
+    why_chosen,
+)
 from tfopt_core.diagnosis.recipe_seal import check_free, is_unchanged, sealed
 from tfopt_core.diagnosis.screening import screened
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.installed.suggest import ExactForm
 from tfopt_core.recipe import WorkloadSpec, read_recipe
+from tfopt_core.records.estimate import Estimate
 from tfopt_core.report.first_contact import render_nothing, render_written
 
 
@@ -42,6 +50,19 @@ def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_s
 @pytest.mark.parametrize("left_out", [(), (LeftOut("a", "no GPU"),)])
 def test_where_nothing_could_be_tried_nothing_can_be_measured_anyway(left_out):
     assert "--measure-anyway" not in shown(render_nothing("", left_out))
+
+
+@pytest.mark.parametrize(
+    ("estimate", "seconds"),
+    [
+        (None, 300.0),
+        (Estimate(0.01, 200.0, 1000), 300.0),
+        (Estimate(20.0, 20_010.0, 1000), 1.2 * 8 * (7 + 10 + 80)),
+        (Estimate(20.0, 810.0, 40), 405.0),
+    ],
+)  # fmt: skip
+def test_the_budget_holds_four_pairs_where_steps_are_slow(estimate, seconds):
+    assert budget_seconds(estimate) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("bound", [None, 10.0, 119.93])
@@ -175,11 +196,15 @@ def test_what_changes_the_algorithm_is_left_out_since_only_a_target_can_judge_it
     assert "only a recipe with a target" in made.left_out[0].reason
 
 
-def test_whole_runs_are_made_only_where_three_of_a_round_take_little_too():
-    # a training of 10 s and what is beside it: 8 runs take 136 s, 12 take 204 s
-    assert measure_table(Diagnosed(), None, None, runs_a_round=2) == {"pairs": 4}
-    assert measure_table(Diagnosed(), None, None, runs_a_round=3) == {"budget": "5m"}
-    assert measure_table(Diagnosed(), None, 6, runs_a_round=3) == {"pairs": 6}
+def test_a_second_contrast_has_time_in_the_budget_where_steps_are_slow():
+    assert measure_table(Diagnosed(), None, None) == {"budget": "5m"}
+    assert measure_table(Diagnosed(), None, None, adds=True) == {"budget": "5m"}
+    slow = Diagnosed()
+    slow.estimate = Estimate(20.0, 20_010.0, 1000)
+    assert measure_table(slow, None, None) == {"budget": "16m"}
+    assert measure_table(slow, None, None, adds=True) == {"budget": "39m"}
+    assert measure_table(slow, None, 6, adds=True) == {"pairs": 6}
+    assert measure_table(slow, "90s", None, adds=True) == {"budget": "90s"}
 
 
 def test_before_it_is_measured_the_page_says_what_the_verdict_is_about(tmp_path):

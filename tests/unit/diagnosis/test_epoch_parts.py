@@ -132,9 +132,10 @@ def test_a_first_look_makes_fewer_steps_where_a_step_is_slow(tmp_path):
     counting = Counting()
     built = built_with(tmp_path, counting)
     batch = first_batch(built)
-    for step_seconds, steps in ((10.0, 1), (0.1, 2), (1e-4, 8)):
+    for step_seconds, steps in ((10.0, 0), (1.5, 1), (0.1, 2), (1e-4, 8)):
         counting.steps = 0
-        epoch_parts(built, batch, all_callbacks=True, quick_step_seconds=step_seconds)
+        parts = epoch_parts(built, batch, all_callbacks=True, quick_step_seconds=step_seconds)
+        assert ("takes 4 steps, and one takes 10 s" in parts[-1].note) is (steps == 0)
         assert counting.steps == EPOCHS * steps
 
 
@@ -150,7 +151,16 @@ def test_reading_the_data_of_the_validation_is_timed_apart(tmp_path):
 
     slow = tf.data.Dataset.from_tensor_slices((X, X[:, :1])).map(shaped)
     part = parts_of(built_with(tmp_path, validation=slow), folder=tmp_path)["validation"]
-    assert part.seconds >= part.reading_seconds > 0.1  # what the map sleeps
+    assert part.seconds > 0.1  # what the map sleeps
+    assert part.reading_seconds > 0.1
+
+
+def test_reading_the_data_takes_at_most_as_long_as_the_validation_of_which_it_is_a_part(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tfopt_core.diagnosis.epoch_parts._reading_seconds", lambda *of: 1e6)
+    part = parts_of(built_with(tmp_path), folder=tmp_path)["validation"]
+    assert part.reading_seconds == part.seconds
 
 
 def test_a_training_without_validation_and_callbacks_has_no_parts(tmp_path):

@@ -34,7 +34,8 @@ def drive(recorder, hands, steps, seconds=1.0, epochs=9):
 
 def recorder(hands, seconds, at_most, **changes):
     changes.setdefault("steps_per_epoch", None)
-    limits = RecordingLimits(seconds, at_most, changes.pop("calls", 2))
+    longest = changes.pop("longest", float("inf"))
+    limits = RecordingLimits(seconds, at_most, changes.pop("calls", 2), longest)
     return Recorder(limits, now=hands, **changes)
 
 
@@ -80,3 +81,20 @@ def test_an_epoch_without_a_call_is_none():
     noted.begin_epoch()
     noted.end_epoch(complete=True)
     assert noted.epochs == []
+
+
+def test_one_slow_call_is_enough():
+    for longest, calls in ((6.0, 1), (15.0, 2), (float("inf"), 5)):
+        hands = Hands()
+        slow = recorder(hands, 0.0, 0.3, calls=5, longest=longest)
+        assert drive(slow, hands, steps=9, seconds=10.0) == calls
+
+
+def test_a_slow_call_that_traced_is_not_enough():
+    hands = Hands()
+    slow = recorder(hands, 0.0, 0.3, calls=5, longest=6.0)
+    slow.begin_epoch()
+    hands.now += 10 * SECOND
+    assert not slow.called(traced=True)
+    hands.now += 10 * SECOND
+    assert slow.called()

@@ -104,7 +104,21 @@ def test_a_trial_that_dies_is_left_out_with_its_cause_alone(printed):
     ("training", "most"), [(3.0, 20.0), (200.0, 20.0), (500.0, 50.0), (9000.0, 120.0)]
 )
 def test_a_trial_may_take_a_tenth_of_the_training_within_limits(training, most):
-    assert try_seconds(Estimate(0.01, training, 1000)) == most
+    assert try_seconds(Estimate(0.01, training, (training - 2.0) / 0.01)) == most
+
+
+def test_a_trial_may_take_longer_where_building_and_stepping_are_slow():
+    slow_steps = Estimate(20.0, 20_010.0, 1000)
+    assert try_seconds(slow_steps) == 8 * 10.0 + 12 * 20.0
+    busy_machine = Estimate(0.01, 20.0, 1000)
+    assert try_seconds(busy_machine) == pytest.approx(8 * 10.0 + 12 * 0.01)
+    assert try_seconds(busy_machine, look_seconds=95.0) == 95.0
+
+
+def test_a_trial_is_compared_with_the_baseline_of_its_own_moment():
+    # the machine is half as fast as it was in the look
+    look, now = Estimate(0.01, 12.0, 1000), Estimate(0.02, 24.0, 1000)
+    assert Estimate(0.016, 20.0, 1000).at_pace(look, now) == Estimate(0.008, 10.0, 1000)
 
 
 def test_a_trial_of_a_training_of_unknown_length_has_a_limit_too():

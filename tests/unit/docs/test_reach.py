@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 from support.plugin_drive import machine_with
+from tfopt_data.service_local import LocalService
 
-from tfopt_core import TrainingOptions
+from tfopt_core import PluginRefused, TrainingOptions
 from tfopt_core.data import DataPlan
 from tfopt_core.errors import TfoptError
 from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.installed.discovery import registrations
+from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.testing import drive, make_run
 
 PAGE = Path(__file__, "../../../../docs/guide/reach.md").resolve()
 OURS = {n: f[0].load() for n, f in registrations().items() if f[0].distribution == "tfopt"}
-# What `tfopt train` sets for a script that never calls `fit`, and what `optimize` rewrites.
-BEFORE_THE_MODEL = {"configure_runtime", "configure_precision", "build_strategy"}
 NEEDED: dict[str, dict[str, Any]] = {
     "augment": {"layers": ({"layer": "RandomFlip"},)},
     "grappler": {"remapping": False},
@@ -40,27 +40,25 @@ def test_every_plugin_that_ships_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_loop_without_fit_is_reached_by_what_is_set_before_its_model_or_rewrites_its_data(
+def test_a_loop_of_the_scripts_own_is_reached_by_what_acts_without_compile_and_fit(
     name: str,
 ) -> None:
-    hooks = set(implementations(object.__new__(OURS[name]))) - {"report_effect"}
-    said = rows()[name][2]
-    if name == "parameter-server":
-        assert said == "no"  # its own processes train, by Keras' steps
-    elif hooks <= BEFORE_THE_MODEL:
-        assert said == "`tfopt train`"
-    elif hooks == {"build_dataset"} and OURS[name].__dict__.get("model_change", "none") == "none":
-        assert said == "`optimize`"
-    else:
-        assert said == "no"
+    reached = not why_not_reached(OURS[name])
+    assert rows()[name][2] == ("yes" if reached else "no")
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", [name for name, row in rows().items() if row[3] in ("yes", "no")])
-def test_what_several_replicas_refuse_is_in_the_table(name: str) -> None:
+def test_what_several_replicas_refuse_is_in_the_table(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a plugin refuses because of replicas, it keeps as its reason for `report_effect`."""
     import numpy as np
 
+    def start(*_: Any) -> Any:
+        raise PluginRefused("the processes of a service would be started")
+
+    monkeypatch.setattr(LocalService, "start", start)
     plugin = OURS[name](**NEEDED.get(name, {}))
     run = make_run(replicas=2, machine=machine_with((8, 0)), batch_size=4)
     hooks = set(implementations(plugin))

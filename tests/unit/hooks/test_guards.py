@@ -51,6 +51,7 @@ def test_changes_hold_the_value_before_and_after_each_plugin():
     assert doubled.describe() == ("intra_op_threads: 4 -> 8",)
 
 
+@pytest.mark.promise(25, injected="a hook that returns nothing")
 def test_a_missing_return_names_plugin_and_hook():
     @plugin
     class Forgets:
@@ -62,6 +63,7 @@ def test_a_missing_return_names_plugin_and_hook():
         drive(Forgets(), "configure_runtime", RuntimeOptions())
 
 
+@pytest.mark.promise(25, injected="a hook that returns a number")
 def test_a_wrong_type_names_what_was_returned_and_what_was_wanted():
     @plugin
     class Wrong:
@@ -243,6 +245,7 @@ def test_a_setting_that_recipes_reserve_is_refused(reserved):
         check_class("takes", takes)
 
 
+@pytest.mark.promise(25, injected="a hook with a typing error in its name")
 def test_a_misspelt_hook_is_named_with_the_right_one():
     @plugin
     class Misspelt:
@@ -277,6 +280,7 @@ def test_a_class_without_hooks_is_an_error():
         stack_of(Empty())
 
 
+@pytest.mark.promise(25, injected="a hook with an unknown argument")
 def test_a_wrong_argument_is_named_with_those_that_exist():
     @plugin
     class Asks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -135,10 +136,21 @@ def test_a_broken_plugin_is_named_and_the_others_are_asked(ask, broken, cause):
 
 
 def test_a_plugin_that_does_not_answer_is_left_alone(ask, monkeypatch):
-    # on a busy machine the good one's thread may have to wait for its turn
-    monkeypatch.setattr(suggest, "ANSWER_SECONDS", 1.0)
-    over = threading.Event()
-    proposal = ask({"slow": plugin(over.wait), "good": plugin({})})
+    over, silent = threading.Event(), []
+
+    def wait() -> None:
+        silent.append(threading.current_thread())
+        over.wait()
+
+    class Impatient(threading.Thread):
+        """Is waited for as long as it takes, unless it is the one that does not answer."""
+
+        def join(self, timeout: float | None = None) -> None:
+            while self.is_alive() and self not in silent:
+                super().join(0.01)
+
+    monkeypatch.setattr(suggest, "threading", SimpleNamespace(Thread=Impatient))
+    proposal = ask({"slow": plugin(wait), "good": plugin({})})
     over.set()
     assert names(proposal) == ["good"]
     assert "no answer" in proposal.silent[0].cause

@@ -6,7 +6,13 @@ import attrs
 import pytest
 from support.measure_runs import make_run
 
-from tfopt_core.measurement.pace import Pace, World, round_seconds
+from tfopt_core.measurement.pace import (
+    SHORTEST_SECONDS,
+    Pace,
+    World,
+    round_seconds,
+    warm_seconds,
+)
 from tfopt_core.records.variants import Variant
 
 
@@ -18,10 +24,10 @@ def variants(*names):
     return [Variant(name, ()) for name in names]
 
 
-def pace(budget, earlier=0.0):
+def pace(budget, earlier=0.0, **wanted):
     clock = [50.0]
     world = World(now=lambda: clock[0], watch_idle=lambda: (), counters=None)
-    return Pace(world, budget, earlier=earlier), clock
+    return Pace(world, budget, earlier=earlier, **wanted), clock
 
 
 def test_a_round_is_the_sum_of_its_variants_means():
@@ -57,3 +63,30 @@ def test_without_a_budget_everything_fits():
     clock[0] += 1e9
     assert measured.fits(1e9)
     assert not measured.spent
+
+
+def test_more_time_must_fit_before_the_first_verdict_too():
+    measured, clock = pace(300.0, first_verdict=60.0)
+    clock[0] += 20.0
+    assert measured.fits_first(40.0)
+    assert not measured.fits_first(41.0)
+    assert measured.fits(41.0)
+    assert measured.seconds_to_first_verdict == 40.0
+    clock[0] += 100.0
+    assert measured.seconds_to_first_verdict == 0.0
+    assert pace(300.0)[0].seconds_to_first_verdict is None
+
+
+def test_runs_are_cut_sooner_where_the_first_verdict_would_be_late():
+    measured, clock = pace(300.0, first_verdict=80.0)
+    assert measured.longest_run([], 0, 10.0) == 10.0
+    assert measured.longest_run([], 8, 10.0) == SHORTEST_SECONDS  # 10 s each, 7 of them beside
+    clock[0] += 20.0
+    # a run of 20 s of steps, of which 3 s were no warm steps
+    runs = [attrs.evolve(run_that_took("baseline", 20.0), process_seconds=23.0)]
+    warm = warm_seconds(runs[0])
+    assert measured.longest_run(runs, 4, 10.0) == max(
+        SHORTEST_SECONDS, min(10.0, 60.0 / 4 - (23.0 - warm))
+    )
+    assert measured.longest_run(runs, 1, 10.0) == 10.0
+    assert pace(300.0)[0].longest_run(runs, 4, 10.0) == 10.0

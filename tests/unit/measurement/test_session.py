@@ -174,7 +174,7 @@ def world(tmp_path):
 
     def go(
         runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(),
-        added=(), whole_pair=WholePair.NEVER, **spec,
+        added=(), whole_pair=WholePair.NEVER, first_verdict=None, **spec,
     ):  # fmt: skip
         recipe = Recipe(
             name="r",
@@ -203,6 +203,7 @@ def world(tmp_path):
             world=world_of(runner, busy),
             whole_pair=whole_pair,
             **before,
+            **({} if first_verdict is None else {"first_verdict": first_verdict}),
         )
         return results, events
 
@@ -218,6 +219,23 @@ def test_four_fixed_pairs_are_eight_runs_each_stored(world):
     assert world.store.results(results.id) == results
     assert [type(e) for e in events].count(RunEnded) == 8
     assert next(e for e in events if isinstance(e, Ready)).total_runs == 8
+
+
+@pytest.mark.promise(41, injected="foreign files where a cache, rows or features of a run would be")
+def test_a_run_finds_no_file_of_others_in_its_folder(world, tmp_path):
+    for name in ("00-0-full", "00-1-full", "00-0-baseline", "00-1-baseline"):
+        for place in ("cache-train/fit-0-build-1.index", "rows-train/fit-0-1/leaf-0.bin"):
+            file = tmp_path / "runs" / "m0" / name / place
+            file.parent.mkdir(parents=True)
+            file.write_bytes(b"foreign")
+    found = []
+
+    def wall(task):
+        found.append(list(task.job.folder.rglob("*")))
+        return 10.0 + len(found) / 100
+
+    world(FakeRunner({"baseline": wall, "full": wall}), pairs=4)
+    assert found == [[]] * 8
 
 
 def test_a_training_over_several_processes_is_never_cut_short_and_never_replayed(world):
@@ -566,6 +584,49 @@ def test_auto_cuts_later_runs_short_when_the_first_pair_took_too_long(world):
     assert results.comparison.pairs == 4
 
 
+def test_whole_trainings_must_fit_before_a_first_verdict_that_is_wanted(world):
+    for wanted, length in ((200.0, "full"), (60.0, "steady")):
+        results, events = world(
+            FakeRunner(training_seconds=10.0), budget_seconds=300.0, first_verdict=wanted
+        )
+        assert results.length == length
+        ready = next(event for event in events if isinstance(event, Ready))
+        assert 0 < ready.first_verdict_seconds <= wanted
+
+
+def test_a_first_verdict_that_is_open_is_told_and_more_pairs_follow(world):
+    results, events = world(
+        FakeRunner({"full": 10.0}, noise=0.2), budget_seconds=600.0, first_verdict=120.0
+    )
+    [note] = [event.text for event in events if isinstance(event, Noted)]
+    assert note.startswith("first verdict, after 4 pairs: inconclusive")
+    assert "more follow, up to 8 within the budget of 10 min" in note
+    assert results.comparison.pairs in (8, 12)
+
+
+def test_leaving_plugins_out_does_not_delay_a_first_verdict(world):
+    walls = {"without p": 9.9, "without q": 8.0}
+    for wanted, runs in ((300.0, 16), (90.0, 8)):
+        results, _ = world(
+            FakeRunner(walls), plugins=("p", "q"), attribution="auto", first_verdict=wanted
+        )
+        assert len(results.runs) == runs
+
+
+def test_no_round_is_repeated_where_that_delays_a_first_verdict(world):
+    for wanted, runs in ((300.0, 10), (85.0, 8)):
+        runner = FakeRunner(disturbed=lambda number: number == 3)
+        results, _ = world(runner, first_verdict=wanted, budget_seconds=600.0)
+        assert len(results.runs) == runs
+
+
+def test_runs_are_cut_by_what_is_left_until_a_first_verdict(world):
+    runner = FakeRunner({"baseline": 1.0, "full": 0.8}, training_seconds=100.0)
+    world(runner, budget_seconds=900.0, first_verdict=40.0)
+    first, *_, last = [task.longest_seconds for task in runner.tasks if isinstance(task, RunTask)]
+    assert 4.0 == first < last < 30.0  # runs turn out to be short
+
+
 def test_steady_is_taken_at_its_word(world):
     results, _ = world(FakeRunner(), pairs=4, length="steady")
     assert results.comparison.kind == "steady"
@@ -686,6 +747,7 @@ def test_resuming_refuses_another_recipe_and_names_the_key(world):
         world(FakeRunner(), pairs=8, resuming=True)
 
 
+@pytest.mark.promise(15, injected="other code, another environment")
 def test_resuming_refuses_other_code_and_another_environment(world, monkeypatch):
     world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
     [measurement] = world.store.measurements()
@@ -745,6 +807,7 @@ def test_resuming_names_the_measurement_that_has_a_damaged_run(world):
         world(FakeRunner(), pairs=4, resuming=True)
 
 
+@pytest.mark.promise(14, injected="a lock that another process holds")
 def test_a_measurement_that_another_process_holds_is_not_resumed(world, tmp_path):
     world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
     [measurement] = world.store.measurements()

@@ -67,6 +67,7 @@ def test_moved_cache_yields_the_same_elements_and_epochs_are_still_reordered() -
     assert cached[0] != cached[1]
 
 
+@pytest.mark.promise(35, injected="random augmentation in a map")
 @pytest.mark.tensorflow
 def test_cache_goes_before_random_ops() -> None:
     import tensorflow as tf
@@ -247,6 +248,7 @@ def test_misplaced_cache_of_the_workload_is_said_and_left_alone(before: Any, sai
     assert said in rewrite.reason
 
 
+@pytest.mark.promise(35, injected="the same, with the cache asked for behind it")
 @pytest.mark.tensorflow
 def test_forced_cache_behind_a_random_op_is_refused_naming_the_op() -> None:
     plan = numbers().map(decode).map(augment).batch(4)

@@ -46,6 +46,7 @@ def elements(plan: DataPlan) -> list[Any]:
     return [np.asarray(element).tolist() for element in lower(plan)]
 
 
+@pytest.mark.promise(34, injected='the same, with `storage = "auto"`')
 @pytest.mark.parametrize(
     ("needed", "memory", "disk", "kept"),
     [
@@ -105,12 +106,14 @@ def test_memory_that_is_given_by_name_is_what_may_be_used() -> None:
         Cache(memory_mib=9, storage="memory").resolve(probe)
 
 
+@pytest.mark.promise(34, injected="free memory below the size of the examples")
 def test_cache_larger_than_memory_is_refused_with_the_sizes() -> None:
     probe = FakeProbe(sizes={"train": (2.0**20, 3 * 2**10)}, free=2**30)
     with pytest.raises(PluginRefused, match=r"need 3 GiB and 1 GiB of memory are free"):
         Cache(storage="memory", splits=("train",)).resolve(probe)
 
 
+@pytest.mark.promise(10, injected="free space below the estimate")
 def test_disk_cache_that_the_disk_has_no_room_for_is_refused_with_the_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.plugin_drive import CPU, Driven, FakeProbe, machine_with
+from support.real_process import python
 from tfopt_distribute.mirrored import Mirrored, choose_devices
 from tfopt_distribute.one_device import OneDevice
 
@@ -62,12 +60,14 @@ def test_logical_devices_are_runtime_options() -> None:
     assert options.logical_cpu_devices == 2
 
 
+TESTS = Path(__file__).parents[2]
 TRAIN = """
 import sys
 from pathlib import Path
 from time import perf_counter_ns
 import attrs
 import numpy as np
+sys.path.insert(0, sys.argv[2])
 from support.plugin_drive import CPU, SmallTraining
 from tfopt_core import RuntimeOptions, Workload, hookimpl
 from tfopt_core.hooks.stack import StackedPlugin
@@ -126,13 +126,9 @@ for name, plugins in {
 @pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_mirrored_trains_on_two_logical_cpus_and_others_stand_beside_it(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    answer = subprocess.run(
-        [sys.executable, "-c", TRAIN, tmp_path],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.splitlines() == [
+    answer = python("-c", TRAIN, tmp_path, TESTS, cwd=tmp_path)
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines() == [
         "mirrored 8 steps, rate 0.001: True, 2 replicas, on CPU:0, CPU:1",
         "larger 4 steps, rate 0.002: True, 2 replicas, on CPU:0, CPU:1, ReductionToOneDevice, "
         "global batch 32, learning rate x 2 (linear)",

@@ -1,4 +1,4 @@
-"""The kernel of a whole sequence computes what Keras' loop over steps computes."""
+"""LSTM and GRU layers compute what Keras' loop over steps computes."""
 
 from __future__ import annotations
 
@@ -72,6 +72,18 @@ def lstm(**settings: Any) -> Any:
     return layer
 
 
+def gru(**settings: Any) -> Any:
+    import keras
+
+    keras.utils.set_random_seed(3)
+    layer = keras.layers.GRU(UNITS, **{"bias_initializer": "random_normal", **settings})
+    layer.build((BATCH, STEPS, FEATURES))
+    return layer
+
+
+KINDS = [lstm, gru]
+
+
 def assert_equal_to_keras(layer: Any, mask: Any = None, states: Any = None) -> None:
     expected = outputs_and_gradients(layer, mask, states)
     fused = FusedLayers()
@@ -93,6 +105,7 @@ SETTINGS = [
 
 
 @pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize(
     "settings",
@@ -102,17 +115,38 @@ SETTINGS = [
         ids=lambda given: " ".join(name for name, on in given.items() if on) or "plain",
     ),
 )
-def test_outputs_states_and_gradients_are_those_of_keras(settings: Any, masked: bool) -> None:
-    assert_equal_to_keras(lstm(**settings), some_mask() if masked else None)
+def test_outputs_states_and_gradients_are_those_of_keras(
+    settings: Any, masked: bool, kind: Any
+) -> None:
+    assert_equal_to_keras(kind(**settings), some_mask() if masked else None)
 
 
 @pytest.mark.tensorflow
-def test_initial_states_biases_and_dropout_are_those_of_keras() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_initial_states_biases_and_dropout_are_those_of_keras(kind: Any) -> None:
     states = [np.full((BATCH, UNITS), value, "float32") for value in (0.5, -0.3)]
-    assert_equal_to_keras(lstm(return_state=True), states=states)
-    assert_equal_to_keras(lstm(return_state=True, return_sequences=True), some_mask(), states)
-    assert_equal_to_keras(lstm(use_bias=False))
-    assert_equal_to_keras(lstm(dropout=0.4, return_sequences=True), some_mask())
+    states = states[: len(kind().cell.get_initial_state(1))]
+    assert_equal_to_keras(kind(return_state=True), states=states)
+    assert_equal_to_keras(kind(return_state=True, return_sequences=True), some_mask(), states)
+    assert_equal_to_keras(kind(use_bias=False))
+    assert_equal_to_keras(kind(dropout=0.4, return_sequences=True), some_mask())
+
+
+@pytest.mark.tensorflow
+def test_a_second_derivative_is_refused() -> None:
+    import tensorflow as tf
+
+    layer, fused = gru(), FusedLayers()
+    fuse(layer, fused)
+    x = tf.constant(inputs())
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            outputs = tf.reduce_sum(layer(x) ** 2)
+        first = inner.gradient(outputs, x)
+    with pytest.raises(NotImplementedError, match="fused-recurrent has no second derivative"):
+        outer.gradient(first, x)
 
 
 @pytest.mark.tensorflow
@@ -122,7 +156,7 @@ def test_a_layer_in_bfloat16_keeps_its_own_loop_and_is_named() -> None:
     fuse(layer, fused)
     np.testing.assert_array_equal(layer(inputs()), expected)
     assert not fused.traced
-    assert fused.reasons == {layer.name: "it computes in bfloat16, the kernel in float32"}
+    assert fused.reasons == {layer.name: "it computes in bfloat16, and only float32 is reached"}
 
 
 @pytest.mark.tensorflow
@@ -150,8 +184,14 @@ def test_layers_within_wrappers_are_found_once() -> None:
         ({"unroll": True}, "unrolled"),
     ],
 )
-def test_a_layer_that_the_kernel_does_not_compute_is_named(settings: Any, word: str) -> None:
+def test_a_layer_that_is_not_computed_is_named(settings: Any, word: str) -> None:
     assert word in why_not_fused(lstm(**settings))
+    assert word in why_not_fused(gru(**settings))
+
+
+@pytest.mark.tensorflow
+def test_a_reset_gate_before_the_product_is_left_to_keras() -> None:
+    assert "reset_after=False" in why_not_fused(gru(reset_after=False))
 
 
 @pytest.mark.tensorflow
@@ -166,7 +206,7 @@ def test_other_cells_and_loops_of_users_are_left_alone() -> None:
         pass
 
     assert "inner_loop of its own" in why_not_fused(Own(3))
-    assert "GRUCell" in why_not_fused(keras.layers.GRU(3))
+    assert "SimpleRNNCell" in why_not_fused(keras.layers.SimpleRNN(3))
     assert "OwnCell" in why_not_fused(keras.layers.RNN(OwnCell(3)))
 
 
@@ -183,6 +223,7 @@ def test_a_gpu_or_a_workload_that_compiles_by_xla_is_left_alone() -> None:
     assert "XLA" in why_not_here(make_machine(), attrs.evolve(options, jit_compile=True))
 
 
-def test_lstm_layers_on_a_cpu_in_float32_suggest_it() -> None:
+def test_lstm_and_gru_layers_on_a_cpu_in_float32_suggest_it() -> None:
     assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "LSTM"))) == {}
-    assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "GRU"))) is None
+    assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "GRU"))) == {}
+    assert FusedRecurrent().suggest(diagnosis(layers=("Dense", "SimpleRNN"))) is None

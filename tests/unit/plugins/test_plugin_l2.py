@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.plugin_drive import Driven
+from support.saved_model import load_without_tfopt
 from tfopt_model.l2 import L2, add_l2
 
 
@@ -74,11 +73,7 @@ def test_model_without_kernels_is_not_applied(train: Callable[..., Driven]) -> N
 @pytest.mark.tensorflow
 def test_penalized_model_loads_without_tfopt(train: Callable[..., Driven], tmp_path: Path) -> None:
     train(L2()).model.save(tmp_path / "model.keras")
-    code = (
-        "import sys; sys.modules['tfopt_model'] = sys.modules['tfopt_core'] = None; import keras; "
-        "keras.models.load_model(sys.argv[1]).summary()"
-    )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "model.keras"], check=True)
+    assert len(load_without_tfopt(tmp_path / "model.keras").losses) == 2
 
 
 def test_strength_is_above_zero() -> None:

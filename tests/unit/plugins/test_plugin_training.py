@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.plugin_drive import Driven
+from support.saved_model import load_without_tfopt
 from tfopt_training.lr_schedule import LrSchedule, planned_steps
 from tfopt_training.own_rate import own_rate
 from tfopt_training.target_stop import TargetStop
@@ -118,18 +118,6 @@ def test_own_constant_rate_is_not_applied(train: Callable[..., Driven]) -> None:
     assert not train(LrSchedule(schedule="constant")).effect.applied
 
 
-LOAD = """
-import sys, warnings
-sys.modules["tfopt_training"] = None
-import keras
-with warnings.catch_warnings():
-    warnings.simplefilter("error")
-    model = keras.models.load_model(sys.argv[1])
-print(repr(float(model.optimizer.learning_rate)), int(model.optimizer.iterations))
-model.optimizer.learning_rate = 0.5
-"""
-
-
 @pytest.mark.thorough
 @pytest.mark.tensorflow
 def test_saved_model_loads_without_tfopt_and_keeps_its_slots(
@@ -148,11 +136,11 @@ def test_saved_model_loads_without_tfopt_and_keeps_its_slots(
     for old, new in zip(before, [after[0], *after[2:]], strict=True):
         np.testing.assert_array_equal(old, new)
     model.save(tmp_path / "model.keras")
-    answer = subprocess.run(
-        [sys.executable, "-c", LOAD, tmp_path / "model.keras"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert answer.stdout.split() == [repr(rate), "8"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = load_without_tfopt(tmp_path / "model.keras")
+    assert (float(loaded.optimizer.learning_rate), int(loaded.optimizer.iterations)) == (rate, 8)
+    loaded.optimizer.learning_rate = 0.5
 
 
 @pytest.mark.tensorflow

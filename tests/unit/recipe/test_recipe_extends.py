@@ -112,7 +112,7 @@ def test_problems_of_a_base_name_its_file_after_those_of_the_recipe(
     base = "naem = 1\n" + BASE + "[[plugins]]\nuse = 'late'\nx = nan\n"
     assert complaints(OVER + "\nz = 1\n", base=base) == [
         "recipe.toml:3: z: unknown key; known keys: description, extends, measure, name, "
-        "plugins, workload",
+        "plugins, tune, workload",
         'base.toml:1: naem: unknown key; did you mean "name"?',
         "base.toml:21: plugins[3].x: expected a finite number, got nan",
     ]

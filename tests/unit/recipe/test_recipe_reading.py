@@ -105,8 +105,8 @@ budget = "10x"
 quality = { tolerance = -1, directon = "up" }
 """
     known = (
-        "args, batch_size, environment, epochs, factory, fit, folder, isolate, max_epochs, "
-        "max_steps, module, options, script, use"
+        "args, batch_size, environment, epochs, factory, fit, folder, isolate, loop, "
+        "max_epochs, max_steps, module, options, script, use"
     )
     assert complaints(text, "measure.lenght=full") == [
         'recipe.toml:1: nam: unknown key; did you mean "name"?',
@@ -206,6 +206,16 @@ def test_a_script_has_arguments_and_limits_of_its_own(read: Read) -> None:
     workload = read(text + "isolate = false").require().workload
     assert (workload.args, workload.max_steps, workload.fit) == (("--lr", "0.1"), 5, 2)
     assert workload.isolate is False
+
+
+def test_a_loop_of_the_scripts_own_has_no_limits_of_fit(complaints: Complaints) -> None:
+    text = '[workload]\nscript = "a.py"\nloop = "own"\nmax_steps = 5\n'
+    assert complaints(text) == []
+    (line,) = complaints(f"{text}fit = 2\n")
+    assert line == (
+        "recipe.toml:5: workload.fit: a loop of the script's own has no call of fit; remove it; "
+        '"max_steps" ends a run after so many updates'
+    )
 
 
 def test_what_only_a_script_has_stands_beside_no_factory(complaints: Complaints) -> None:

@@ -94,6 +94,7 @@ def test_a_path_that_no_file_can_have_is_a_problem(folder: Path) -> None:
         assert problem.message
 
 
+@pytest.mark.promise(26, injected="any bytes, drawn by hypothesis")
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.one_of(st.binary(max_size=60), st.text("a.=[]{}\"'\n\r #,1", max_size=60).map(str.encode))

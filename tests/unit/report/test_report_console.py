@@ -77,12 +77,14 @@ def test_lines_stay_lines() -> None:
     assert plain_lines("one\r\n\ttwo \x07\n") == ("one", "    two \\x07")
 
 
+@pytest.mark.promise(32, injected="markup, emoji codes and escape sequences as names")
 @pytest.mark.parametrize("name", ["[/red]", "[bold]x", ":smile:", "\x1b[31mred", "a\nb"])
 def test_hostile_names_print_as_they_are(name: str) -> None:
     text = show(Page((words(name),)))
     assert text == plain(name) + "\n"
 
 
+@pytest.mark.promise(32, injected="the same wherever one may stand")
 def test_hostile_names_are_inert_everywhere_in_the_summary() -> None:
     name = "[/red]\x1b[31m"
     hostile = make_results(

@@ -201,6 +201,13 @@ def test_phases_are_lines_where_there_is_no_terminal_and_nothing_if_quiet() -> N
         assert stream.getvalue() == expected
 
 
+def test_phases_say_when_a_first_verdict_is_due() -> None:
+    stream = io.StringIO()
+    with make_phases(make_console(file=stream, environ={}), left=lambda: 61.4) as tell:
+        tell("building")
+    assert stream.getvalue() == "building (a first verdict within 61 s)\n"
+
+
 def test_the_parts_of_an_epoch_have_their_seconds_and_share():
     parts = (
         EpochPart(name="validation", seconds=0.5, note="projected from 5 of 10 batches"),

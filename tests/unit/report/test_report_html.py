@@ -111,6 +111,7 @@ def test_a_page_holds_every_section_and_loads_nothing() -> None:
     assert len(html.encode()) < 500_000
 
 
+@pytest.mark.promise(31, injected="hostile names wherever one may stand, the page parsed")
 @given(st.text(max_size=40))
 @few_examples(thorough=40, deadline=None)
 def test_hostile_names_stay_text(text: str) -> None:

@@ -129,7 +129,7 @@ def test_the_view_ends_when_the_measurement_raises() -> None:
     assert "\x1b[?25h" in stream.getvalue()
     for thread in threading.enumerate():
         if type(thread).__name__ == "_RefreshThread":
-            thread.join(timeout=5)
+            thread.join(timeout=60)
             assert not thread.is_alive()
 
 
@@ -182,6 +182,15 @@ def test_how_long_it_will_take_is_said_before_the_first_run() -> None:
     assert "each until its step time is known, of 5 epochs of 1,875 steps" in said[0]
     assert "that takes no longer than the budget of 10 min" in said
     assert "resumed: 3 runs are there already" in lines_of(attrs.evolve(READY, runs_done=3))
+
+
+def test_what_is_left_is_shown_from_the_first_run_on() -> None:
+    wanted = attrs.evolve(READY, first_verdict_seconds=75.0)
+    assert "a first verdict within about 75 s; more pairs only if it takes them" in lines_of(wanted)
+    assert "about 65 s left" in seen(wanted, STARTED, now=110.0)
+    replaying = Certifying(first_verdict_seconds=75.0)
+    assert "(a first verdict within 75 s)" in next(lines_of(replaying))
+    assert "(about 65 s left)" in seen(replaying, now=110.0)
 
 
 def test_a_note_is_printed_with_escapes_made_visible() -> None:

@@ -43,6 +43,7 @@ def verdict_at_looks(runs, judgement, runs_a_round=2):
     return verdict
 
 
+@pytest.mark.promise(20, injected="500 measurements of a stack that does nothing, from drawn times")
 @pytest.mark.parametrize("trials", [500, pytest.param(4000, marks=pytest.mark.thorough)])
 def test_a_stack_that_does_nothing_is_called_different_in_at_most_one_of_twenty_over_the_looks(
     trials,

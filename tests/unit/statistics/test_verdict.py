@@ -13,6 +13,7 @@ from tfopt_core.records.fit import Block
 from tfopt_core.records.variants import Contrast
 from tfopt_core.statistics.certificate import Certificate
 from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
+from tfopt_core.statistics.verdicts.stopping import settled
 from tfopt_core.statistics.verdicts.verdict import compare
 
 BASE = [10.0, 10.1, 9.9, 10.05]
@@ -308,6 +309,7 @@ def test_a_side_of_one_and_the_same_time_is_suspicious():
     assert compare(make_pairs([10.0] * 4, FAST), make_judgement()).verdict == "suspicious"
 
 
+@pytest.mark.promise(19, injected="a run's blocks stored twice")
 def test_a_replayed_run_is_suspicious_though_the_others_vary():
     replayed = [8.0, 8.1, 8.0, 8.02]
     runs = make_pairs(BASE, replayed, blocks=BLOCKS)
@@ -468,3 +470,18 @@ def test_a_dear_start_is_said_to_be_repaid_only_where_both_figures_are_sure():
     sure, unsure = with_starts([3.0, 3.1, 2.9, 3.0]), with_starts([0.2, 3.9, 0.6, 2.1])
     assert compare(sure, make_judgement()).break_even_step == 400
     assert compare(unsure, make_judgement()).break_even_step is None
+
+
+def test_a_loop_of_a_scripts_own_is_faster_by_time_alone_and_settled():
+    pairs = make_pairs(BASE, FAST)
+    judgement = make_judgement(sequential=True, metric="", math="exact")
+    comparison = compare(pairs, judgement)
+    assert comparison.verdict == "quality open"
+    assert comparison.statement.startswith("training is faster; quality not established: 1.25x")
+    assert comparison.quality.verdict == "not established"
+    assert comparison.quality.statement == (
+        "quality not established: a training loop of the script's own reports no metric"
+    )
+    # more pairs would establish no quality either
+    assert settled(pairs, judgement, 4)
+    assert not settled(pairs, make_judgement(sequential=True, metric="none reports it"), 4)

@@ -47,6 +47,7 @@ def test_every_commit_reaches_the_disk(path):
         assert store._read("PRAGMA synchronous", ()) == [(2,)]
 
 
+@pytest.mark.promise(14, injected="two connections that write in turn")
 def test_two_processes_share_a_file(path):
     with Store(path) as one, Store(path) as two:
         one.begin("a", "1", "r", "x", {})
@@ -64,6 +65,7 @@ def test_a_newer_schema_is_refused_and_left_alone(path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.promise(13, injected="a file that is no database, or only begins as one")
 @pytest.mark.parametrize("damage", [b"no database at all " * 100, b"SQLite format 3\0" + b"x" * 90])
 def test_a_damaged_file_is_named_and_nothing_is_overwritten(path, damage):
     path.parent.mkdir()

@@ -45,6 +45,9 @@ def test_the_last_two_are_kept(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir())[0] == MARKER
 
 
+@pytest.mark.promise(
+    12, injected="each operation of a checkpoint in turn fails, tears or is the last"
+)
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), Killed()])
 @pytest.mark.parametrize("torn", [False, True])
 def test_whichever_operation_fails_a_valid_checkpoint_can_be_read(tmp_path, error, torn):
@@ -97,6 +100,7 @@ def test_with_all_of_them_damaged_there_is_none(tmp_path):
     assert len(found.damaged) == 2
 
 
+@pytest.mark.promise(29, injected="a folder for checkpoints with files of others")
 def test_a_folder_of_others_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     (tmp_path / "checkpoint-000001.tfopt").write_text("mine too")

@@ -160,6 +160,7 @@ def test_the_folder_of_a_server_is_its_own_and_new(place):
     assert not place.exists()
 
 
+@pytest.mark.promise(29, injected="a temporary folder of the expected name without the marker")
 def test_a_folder_that_tfopt_has_not_made_is_never_removed(place):
     place.mkdir()
     (place / "thesis.txt").touch()

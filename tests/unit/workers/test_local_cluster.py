@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import attrs
 import psutil
@@ -27,8 +28,10 @@ from tfopt_core.records.run import RunReport
 from tfopt_core.testing import make_machine
 from tfopt_core.training.job import Job
 from tfopt_core.trials.processes import _tidy
+from tfopt_core.workers import joining, supervise
 from tfopt_core.workers.clusters.local import Listener, LocalCluster
 from tfopt_core.workers.clusters.roles import environment_of, free_addresses, roles_of
+from tfopt_core.workers.joining import Gathering
 from tfopt_core.workers.spawn import ProcessOutcome, SpawnRunner
 from tfopt_core.workers.supervise import Limits
 from tfopt_core.workers.task import PrepareTask, RunTask
@@ -38,6 +41,7 @@ TRAINS = [["epoch", 0.5], ["result", 0]]
 # Longer than any of these tests may take: whatever waits so long was not ended.
 FOR_EVER = 600
 SLEEPS = [["sleep", FOR_EVER]]
+AHEAD_SECONDS = 600.0
 
 
 def task_of(folder: Path, **cluster) -> RunTask:
@@ -99,11 +103,34 @@ class Played:
 
 
 @pytest.fixture
-def play(tmp_path):
-    """Trains with roles that are processes if that is asked for, else threads."""
+def later(monkeypatch):
+    """`later(condition)`: the clock of time limits is ten minutes ahead while that is true."""
 
-    def go(scenario, processes=False, **cluster):
+    def go(condition):
+        clock = SimpleNamespace(
+            monotonic=lambda: time.monotonic() + AHEAD_SECONDS * bool(condition()),
+            sleep=time.sleep,
+        )
+        monkeypatch.setattr(supervise, "time", clock)
+
+    return go
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Trains with roles that are processes if that is asked for, else threads.
+
+    Each is waited for as long as it takes, unless the test says which waiting is in vain.
+    """
+
+    def go(scenario, processes=False, on_told=lambda message: None, waits=None, **cluster):
         told, said, roles, ends = [], [], [], []
+        seconds = dict.fromkeys(("loss_seconds", "end_seconds", "served_seconds"), FOR_EVER)
+
+        def tell(message):
+            told.append(message)
+            on_told(message)
+
         spawn = SpawnRunner(program=(sys.executable, FAKE)) if processes else InThread(scenario)
         runner = LocalCluster(
             inner=lambda *_: pytest.fail("a cluster's run went to the inner runner"),
@@ -113,19 +140,16 @@ def play(tmp_path):
                 on_message=lambda role, message: said.append((role.name, type(message))),
                 on_end=ends.extend,
             ),
-            loss_seconds=0.5,
-            end_seconds=0.5,
-            served_seconds=0.5,
+            **{**seconds, **(waits or {})},
         )
         begun = time.monotonic()
         outcome = runner(
             task_of(tmp_path, **cluster),
             {**os.environ, "SCENARIO": json.dumps(scenario)},
-            told.append,
+            tell,
         )
-        seconds = time.monotonic() - begun
         assert left_behind() == []
-        assert seconds < FOR_EVER / 2
+        assert time.monotonic() - begun < FOR_EVER / 2
         return Played(outcome, told, said, roles, {end.role.name: end for end in ends})
 
     return go
@@ -172,7 +196,8 @@ def test_a_worker_that_is_killed_is_the_cause_and_the_others_may_name_theirs(pla
         workers=2,
     )
     assert played.outcome.message is None
-    assert played.outcome.cause == "worker 1 was killed by SIGKILL (possibly out of memory)"
+    cause = played.outcome.cause
+    assert cause.startswith("worker 1 was killed by SIGKILL (possibly out of memory, peak memory ")
     assert played.outcome.output_tail == "worker 1 says nothing\n"  # its, not the chief's
     assert played.ends["worker 0"].cause == "worker 0: lost worker 1"
 
@@ -181,6 +206,7 @@ def test_whoever_hangs_after_another_has_failed_is_killed(play):
     played = play(
         {"worker-0": [["deaf", 0]], "worker-1": [["error", "its disk is full"]]},
         processes=True,
+        waits={"loss_seconds": 0.5},
         workers=2,
     )
     assert played.outcome.cause == "worker 1: its disk is full"
@@ -188,24 +214,45 @@ def test_whoever_hangs_after_another_has_failed_is_killed(play):
     assert not played.ends["worker 0"].failed
 
 
-def test_a_worker_that_never_comes_is_named_and_the_deaf_one_killed_at_once(play):
+def test_a_worker_that_never_comes_is_named_and_the_deaf_one_killed_at_once(
+    play, later, monkeypatch
+):
+    gathered = []
+
+    class Remembered(Gathering):
+        def begin(self):
+            gathered.append(self)
+            super().begin()
+
+    monkeypatch.setattr(supervise, "Gathering", Remembered)
+    monkeypatch.setattr(joining, "LOOK_SECONDS", 0.05)
+    later(lambda: any("worker 2" in one._seen for one in gathered))
     played = play(
         {
-            "worker-0": [["join", 1.5], ["deaf", 0]],
+            "worker-0": [["join", 60], ["deaf", 0]],
             "worker-1": SLEEPS,
-            "worker-2": [["join", FOR_EVER], ["deaf", 0]],
+            "worker-2": [["join", 2 * AHEAD_SECONDS], ["deaf", 0]],
         },
         processes=True,
+        waits={"loss_seconds": 0.5},
         workers=3,
     )
     [roles] = played.roles
-    expected = f"worker 0: worker 1 ({roles[1].address}) did not come within 2 s"
+    expected = f"worker 0: worker 1 ({roles[1].address}) did not come within 60 s"
     assert played.outcome.cause == expected
 
 
-def test_joining_ends_with_joined(play):
-    joins = [["join", 0.5], ["joined", 0], ["sleep", 1.0], *TRAINS]
-    played = play({"worker-0": joins, "worker-1": TRAINS}, processes=True, workers=2)
+def test_joining_ends_with_joined(play, later):
+    told = []
+    later(lambda: ClusterJoined in told)
+    # the limits are looked at before it has trained
+    joins = [["join", 60], ["joined", 0], ["sleep", 0.5], *TRAINS]
+    played = play(
+        {"worker-0": joins, "worker-1": TRAINS},
+        processes=True,
+        on_told=lambda message: told.append(type(message)),
+        workers=2,
+    )
     assert played.outcome.cause is None
     assert [type(message) for message in played.told][:2] == [ClusterJoining, ClusterJoined]
 
@@ -229,10 +276,10 @@ def test_servers_end_with_their_chief(play):
     played = play(
         {
             "chief-0": TRAINS,
-            "worker-0": [["sleep", 0.1], ["served", 0]],
+            "worker-0": [["served", 0]],
             "ps-0": SLEEPS,
         },
-        workers=1, parameter_servers=1,
+        waits={"served_seconds": 0.5}, workers=1, parameter_servers=1,
     )  # fmt: skip
     assert isinstance(played.outcome.message, RunReport)
     assert played.ends["worker 0"].outcome.message == OthersServed()
@@ -251,21 +298,28 @@ def test_a_server_that_its_chiefs_end_tears_down_does_no_harm(play):
 def test_a_server_that_dies_while_the_chief_trains_is_the_cause(play):
     played = play(
         {"chief-0": SLEEPS, "worker-0": SLEEPS, "ps-0": [["kill", 0]]},
-        workers=1, parameter_servers=1,
+        waits={"loss_seconds": 0.5, "served_seconds": 0.1}, workers=1, parameter_servers=1,
     )  # fmt: skip
     assert played.outcome.cause.startswith("parameter server 0 was killed by SIGKILL")
 
 
 def test_a_worker_that_does_not_end_after_the_chief_is_said(play):
-    played = play({"worker-0": TRAINS, "worker-1": SLEEPS}, workers=2)
+    slow = {"worker-0": TRAINS, "worker-1": SLEEPS}
+    played = play(slow, waits={"end_seconds": 0.5}, workers=2)
     assert played.outcome.message is None
     assert played.outcome.cause == "worker 0 has trained, but worker 1 did not end"
 
 
-def test_ctrl_c_ends_all_roles(play):
+def test_ctrl_c_ends_all_roles(play, tmp_path):
     sleeps = {"worker-0": SLEEPS, "worker-1": [["deaf", 0]]}
-    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    marks = [tmp_path / "run" / f"worker-{index}" / "left-behind" for index in range(2)]
+
+    def interrupt():
+        while not all(mark.exists() for mark in marks):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         play(sleeps, processes=True, workers=2)
     assert left_behind() == []

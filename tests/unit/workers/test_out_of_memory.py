@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tfopt_core.errors import PluginError, WorkloadError, ran_out_of_memory
+from tfopt_core.hooks.guards import named_after
 from tfopt_core.records.messages import Failure
 from tfopt_core.records.run import RunReport
 from tfopt_core.workers import supervise
@@ -43,10 +44,13 @@ def chained(error: Exception, cause: Exception) -> Exception:
         (RuntimeError("out of memory"), False),
         (chained(WorkloadError("build raised"), MemoryError()), True),
         (chained(PluginError("p", "wrap_model", "raised"), ResourceExhaustedError("OOM")), True),
+        (named_after("p", "on_epoch_end", ResourceExhaustedError("OOM")), True),
         (chained(RuntimeError("x"), OSError(errno.ENOSPC, "full")), False),
     ],
 )
 def test_memory_ran_out_only_where_the_error_says_so(error, memory):
+    if isinstance(error, PluginError) and error.out_of_memory:
+        error.__cause__ = None  # as Keras does to what is raised within `fit`
     assert ran_out_of_memory(error) is memory
     assert failure_of(error).out_of_memory is memory
 
@@ -73,6 +77,7 @@ def test_the_mark_stays_where_a_cluster_puts_the_cause_in_its_own_words():
 
 class Killed:
     pid = 2**22 + 1  # of no process
+    peak_rss_bytes = 3 * 2**30
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -84,11 +89,12 @@ class Killed:
         return -self.number
 
 
+@pytest.mark.promise(3, injected="SIGKILL with and without a rise of the counter, replaced")
 @pytest.mark.parametrize(
     ("number", "counts", "cause"),
     [
         (signal.SIGKILL, [4, 5], "out of memory: killed by SIGKILL"),
-        (signal.SIGKILL, [4, 4], "killed by SIGKILL (possibly out of memory)"),
+        (signal.SIGKILL, [4, 4], "killed by SIGKILL (possibly out of memory, peak memory 3 GiB)"),
         (signal.SIGSEGV, [4, 5], "killed by SIGSEGV"),
     ],
 )

@@ -164,6 +164,7 @@ def tree_of(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
+@pytest.mark.promise(3, injected="files of control groups, version 1 and 2")
 @pytest.mark.parametrize(
     ("files", "kills"),
     [

@@ -1,16 +1,11 @@
 """The script that makes a folder of JPEG files of PNG files, on small originals."""
 
 import hashlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tfopt_workloads
-
-import tfopt_core
+from support.real_process import python
 
 pytestmark = pytest.mark.tensorflow
 
@@ -18,12 +13,7 @@ TOOL = Path(__file__).parents[3] / "workloads" / "tools" / "build_clipart.py"
 
 
 def run(*arguments):
-    roots = {str(Path(module.__file__).parents[1]) for module in (tfopt_core, tfopt_workloads)}
-    path = os.pathsep.join([*sorted(roots), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, str(TOOL), *map(str, arguments)],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+    return python(TOOL, *map(str, arguments), cwd=TOOL.parent)
 
 
 def write_png(path, array):
@@ -55,8 +45,8 @@ def built(tmp_path_factory):
     write_png(folder / "tools" / "hammer.png", noise(6))
     output = folder / "built"
     done = run(folder, "--output", output, "--classes", 2, "--longest-side", 64)
-    assert done.returncode == 0, done.stderr
-    return folder, output, done.stdout
+    assert done.code == 0, done.err
+    return folder, output, done.out
 
 
 def files(output):
@@ -86,7 +76,7 @@ def test_transparency_is_laid_on_white_and_the_longer_side_is_as_asked(built):
 def test_the_same_originals_give_the_same_bytes(built, tmp_path):
     folder, output, printed = built
     again = run(folder, "--output", tmp_path / "b", "--classes", 2, "--longest-side", 64)
-    assert again.stdout.splitlines()[-1] == printed.splitlines()[-1]
+    assert again.out.splitlines()[-1] == printed.splitlines()[-1]
     digests = [
         {name: hashlib.sha256((root / name).read_bytes()).digest() for name in files(root)}
         for root in (output, tmp_path / "b")
@@ -103,7 +93,7 @@ def test_the_script_prints_counts_and_a_digest(built):
 @pytest.mark.thorough
 def test_subfolders_are_taken_in_turn(built, tmp_path):
     done = run(built[0], "--output", tmp_path / "b", "--classes", 1, "--per-class", 2)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     import tensorflow as tf
 
     # in the order of the paths "bugs/bee.png" comes last
@@ -115,12 +105,12 @@ def test_subfolders_are_taken_in_turn(built, tmp_path):
 def test_an_output_folder_that_holds_other_files_is_not_emptied(built, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     done = run(built[0], "--output", tmp_path)
-    assert done.returncode != 0
-    assert "would be emptied" in done.stderr
+    assert done.code != 0
+    assert "would be emptied" in done.err
     assert (tmp_path / "notes.txt").exists()
 
 
 def test_missing_originals_name_the_package(tmp_path):
     done = run(tmp_path / "none", "--output", tmp_path / "b")
-    assert done.returncode != 0
-    assert "apt-get install openclipart-png" in done.stderr
+    assert done.code != 0
+    assert "apt-get install openclipart-png" in done.err

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.tensorflow
 ALL = [clipart_jpeg, fashion_mnist, flights, stdlib_text, weather]
 CLASSIFIERS = [clipart_jpeg, fashion_mnist, flights, stdlib_text]
 SMALL = {
-    clipart_jpeg: {"examples": 256, "size": 32},
-    stdlib_text: {"examples": 1_000, "tokens": 16, "blocks": 1},
-    weather: {"examples": 2_000, "hours": 8},
+    clipart_jpeg: {"examples": 128, "size": 32},
+    stdlib_text: {"examples": 320, "tokens": 8, "blocks": 1},
+    weather: {"examples": 640, "hours": 8},
 }
 
 
@@ -146,7 +146,7 @@ def test_a_short_training_learns(module):
     import tensorflow as tf
 
     keras.utils.set_random_seed(1)
-    workload = module.build(**SMALL.get(module, {"examples": 1_000}))
+    workload = module.build(**SMALL.get(module, {"examples": 320}))
     data = tf.data.Dataset.from_tensor_slices(workload.train.source.value)
     data = data.shuffle(1_000)
     for stage in workload.train.stages[1:]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any
 
 import attrs
@@ -50,14 +50,13 @@ def registrations(group: str = GROUP) -> dict[str, tuple[Registration, ...]]:
     If a name has several registrations, `find` reports it.
     """
     by_name: dict[str, list[Registration]] = {}
+    # name and version parse the metadata of a distribution, its whole description, each time
+    origins: dict[Distribution | None, tuple[str, str]] = {None: ("unknown", "unknown")}
     for entry_point in entry_points(group=group):
         distribution = entry_point.dist
-        registration = Registration(
-            entry_point.name,
-            entry_point,
-            distribution.name if distribution else "unknown",
-            distribution.version if distribution else "unknown",
-        )
+        if distribution is not None and distribution not in origins:
+            origins[distribution] = (distribution.name, distribution.version)
+        registration = Registration(entry_point.name, entry_point, *origins[distribution])
         known = by_name.setdefault(entry_point.name, [])
         # an editable install can list the same distribution twice
         if registration not in known:

@@ -15,6 +15,7 @@ from tfopt_core.hooks.diagnosis import Diagnosis
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.safe_stack import in_order
 from tfopt_core.hooks.installed.settings import configure, plain
+from tfopt_core.hooks.own_loop import why_not_reached
 from tfopt_core.recipe import PluginEntry
 from tfopt_core.recipe.model import Where
 
@@ -158,6 +159,8 @@ def _asked(
     if not hasattr(plugin_class, "suggest") or own.role != "optimization":
         return None
     if diagnosis.bound(own.targets) < LEAST_BOUND:
+        return None
+    if diagnosis.own_loop and why_not_reached(plugin_class):
         return None
     default, _ = _configured(plugin_class, name, {})
     # a plugin without defaults is asked too: `suggest` returns its settings

@@ -120,7 +120,10 @@ def lines_of(event: Event) -> Iterator[str]:
         case Preparing():
             yield PREPARING
         case Certifying():
-            yield CERTIFYING
+            left = event.first_verdict_seconds
+            yield CERTIFYING + (
+                f" (a first verdict within {seconds_in_words(left)})" if left else ""
+            )
         case Noted():
             yield plain(event.text)
         case Ready():
@@ -136,12 +139,18 @@ def _ready(event: Ready) -> Iterator[str]:
     each = f"each {epochs}{steps}"
     if event.length == "steady":
         each = f"each until its step time is known, of {epochs}{steps}"
+    if event.own_loop:
+        count = event.steps_per_epoch
+        each = "each to the script's end" if count is None else f"each of {count:,} updates"
     yield (
         f"prepared in {units.seconds_text(event.seconds)}: {event.total_runs} runs to the first "
         f"verdict, {each}"
     )
     if event.runs_done:
         yield f"resumed: {event.runs_done} runs are there already"
+    elif event.first_verdict_seconds:
+        first = seconds_in_words(event.first_verdict_seconds)
+        yield f"a first verdict within about {first}; more pairs only if it takes them"
     elif event.estimated_seconds is not None:
         yield f"that takes about {seconds_in_words(event.estimated_seconds)}"
     elif event.budget_seconds is not None:
@@ -166,7 +175,9 @@ def render_state(state: State, now: float) -> RenderableType:
     """Return the live view, as a pure function of the state and the time."""
     if state.run is None:
         text = CERTIFYING if state.certifying else PREPARING
-        return Page((words(text if state.ready is None else "starting the first run", "dim"),))
+        text = text if state.ready is None else "starting the first run"
+        overall = _overall(state, now)
+        return Page((words(f"{text} ({overall})" if overall else text, "dim"),))
     run, at = state.run, state.progress
     rows: list[tuple[RenderableType, ...]] = []
     if at is not None:

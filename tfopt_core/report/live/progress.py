@@ -45,11 +45,15 @@ def after(state: State, event: Event, now: float) -> State:
         case Preparing():
             return State()
         case Certifying():
-            return attrs.evolve(state, certifying=True)
+            seconds = event.first_verdict_seconds
+            ends_at = None if seconds is None else now + seconds
+            return attrs.evolve(state, certifying=True, ends_at=ends_at)
         case Noted():
             return state
         case Ready():
-            return attrs.evolve(state, ready=event)
+            seconds = event.first_verdict_seconds or event.estimated_seconds
+            ends_at = None if seconds is None else now + seconds
+            return attrs.evolve(state, ready=event, ends_at=ends_at)
         case RunStarted():
             return attrs.evolve(state, run=event, progress=None)
         case RunProgress():

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tfopt_core.records.fit import OWN_LOOP
 from tfopt_core.records.results import Results
 from tfopt_core.records.variants import BASELINE, FULL
 from tfopt_core.records.verdict import ComparisonKind
@@ -95,6 +96,8 @@ def _baseline(results: Results) -> str:
         frozenset(compiled), "XLA in some runs" if compiled else ""
     )
     sentence = results.baseline.strip().removesuffix(".")
+    if any(fit.name == OWN_LOOP for run in results.runs for fit in run.fits):
+        xla = ""  # which functions of the script are compiled is not known
     return "; ".join(part for part in (sentence, xla) if part) or "not described"
 
 

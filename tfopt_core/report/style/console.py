@@ -65,7 +65,7 @@ def make_console(
     """
     variables: dict[str, str] = dict(os.environ if environ is None else environ)
     stream: IO[str] = file if file is not None else (sys.stderr if stderr else sys.stdout)
-    _escape_unencodable(stream)
+    escape_unencodable(stream)
     options: dict[str, Any] = {"force_jupyter": False, "_environ": variables}
     if variables.get("NO_COLOR"):
         options["color_system"] = None  # rich's own NO_COLOR still writes bold and dim
@@ -83,7 +83,7 @@ def _columns(environ: Mapping[str, str]) -> int:
     return int(value) if value.isdecimal() and int(value) > 0 else DEFAULT_WIDTH
 
 
-def _escape_unencodable(stream: IO[str]) -> None:
+def escape_unencodable(stream: IO[str]) -> None:
     """Make a stream that cannot encode "µ" write an escape instead of raising."""
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
     if isinstance(stream, io.TextIOWrapper) and not encoding.startswith("utf"):

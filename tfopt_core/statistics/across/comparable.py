@@ -122,7 +122,7 @@ def _workload(a: Measured, b: Measured) -> Iterator[str]:
     specs = [side.recipe.get("workload") or {} for side in (a, b)]
     sizes = []
     if all(specs):
-        for key in ("args", "options", "fit", "max_epochs", "max_steps"):
+        for key in ("args", "options", "loop", "fit", "max_epochs", "max_steps"):
             given = [spec.get(key) or None for spec in specs]
             if given[0] != given[1]:
                 yield _differs("workload", key, *given)

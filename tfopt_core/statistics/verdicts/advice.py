@@ -65,6 +65,11 @@ def next_steps(
                 "settle the quality with whole trainings: --set measure.length=full, and a "
                 "--budget that holds four pairs of them"
             )
+        case Verdict.QUALITY_OPEN if quality is not None and not quality.metric:
+            steps.append(
+                "compare the models of both sides by what the script prints: tfopt sees no metric "
+                "of its loop"
+            )
         case Verdict.QUALITY_OPEN if quality is not None:
             more = 12 if (pairs_asked or 0) < 12 else 2 * (pairs_asked or 12)
             steps.append(

@@ -14,6 +14,8 @@ from tfopt_core.statistics.judgement import Judgement
 from tfopt_core.statistics.pairs import Pair
 from tfopt_core.statistics.verdicts.amounts import not_finite
 
+NO_METRIC = "a training loop of the script's own reports no metric"
+
 
 def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
     """Return the quality, from the certificate if there is one and the metric's paired difference.
@@ -24,9 +26,11 @@ def compare_quality(pairs: Sequence[Pair], judgement: Judgement) -> Quality | No
     metric that is not finite at the end of a run establishes nothing, with a certificate or
     without.
 
-    :returns: None without a certificate, if a finished run lacks the metric or there are fewer than
-        two pairs.
+    :returns: without a metric to judge by one without figures; None without a certificate, if a
+        finished run lacks the metric or there are fewer than two pairs.
     """
+    if not judgement.metric:
+        return _without_figures(judgement, NO_METRIC)
     certificate = judgement.certificate
     invalid = not_finite([run for pair in pairs for run in (pair.without, pair.with_)])
     if invalid is not None:
@@ -94,11 +98,12 @@ def _measured(pairs: Sequence[Pair], judgement: Judgement) -> Quality | None:
 
 
 def _without_figures(judgement: Judgement, why: str) -> Quality:
+    by = f" by {judgement.metric}" if judgement.metric else ""
     return Quality(
         metric=judgement.metric, direction=judgement.direction, baseline=None, optimized=None,
         difference=None, low=None, high=None, tolerance=judgement.tolerance, resolution=None,
         certificate=None, verdict=QualityVerdict.NOT_ESTABLISHED,
-        statement=f"quality not established by {judgement.metric}: {why}",
+        statement=f"quality not established{by}: {why}",
     )  # fmt: skip
 
 

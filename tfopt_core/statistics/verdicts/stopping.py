@@ -58,9 +58,11 @@ def settled(runs: Sequence[RunResult], judgement: Judgement, rounds: int) -> boo
     comparison = compare(looked_at, judgement)
     memory = comparison.headline_memory
     verdict = comparison.verdict if memory is None else memory.verdict
-    # runs that are cut short never establish the quality, however many there are
+    # runs that are cut short never establish the quality, however many there are, and those of a
+    # script's own loop report no metric
     is_open = verdict in (Verdict.QUALITY_OPEN, MemoryVerdict.QUALITY_OPEN)
-    return verdict.settles or (is_open and judgement.kind.of_cut_runs)
+    never = judgement.kind.of_cut_runs or not judgement.metric
+    return verdict.settles or (is_open and never)
 
 
 def worth_repeating(runs: Sequence[RunResult], round_: int) -> bool:

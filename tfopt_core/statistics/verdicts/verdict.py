@@ -160,7 +160,8 @@ def _faster(measured: Comparison, figures: str) -> tuple[Verdict, str]:
         return Verdict.QUALITY_OPEN, (
             f"steps are faster; quality not established: {figures}{projected}"
         )
-    reported = quality is not None and quality.baseline is not None
+    # without a metric to judge by, the line on the quality says why
+    reported = quality is not None and (quality.baseline is not None or not quality.metric)
     why = "" if reported else " (the metric was not reported)"
     return Verdict.QUALITY_OPEN, f"training is faster; quality not established{why}: {figures}"
 

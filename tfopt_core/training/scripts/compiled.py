@@ -102,6 +102,10 @@ class Compiled:
         _compile_by(model, jit_compile)
         count_by(model, steps)
 
+    def forget_optimizer(self) -> None:
+        """Forget the optimizer of a stack, for a fit that starts as if none was made before."""
+        self._own_optimizer = self._made_optimizer = None
+
     def _optimizer_of_script(self, model: Any) -> Any:
         """Return the optimizer that the script compiled with, even if another replaces it."""
         if self._made_optimizer is not None and model.optimizer is self._made_optimizer:

@@ -13,6 +13,19 @@ IN_PYTHON = (
     "tfopt_core.optimize(dataset, recipe) rewrites its data, and tfopt_core.stacked(recipe) sets "
     "precision and strategy around it"
 )
+# How such a training is measured.
+AS_OWN_LOOP = (
+    'to measure the loop as a whole, add loop = "own" to [workload]; tfopt apply SCRIPT does so'
+)
+BOTH = (
+    "the script trains in a loop of its own and by fit() too, and its loop alone is measured: take "
+    'loop = "own" out of [workload] to measure its calls of fit, or the calls out of the script'
+)
+NO_OPTIMIZER = (
+    "the script computes gradients (tf.GradientTape) and never calls an optimizer of Keras, whose "
+    "updates tfopt counts as the steps of a loop of the script's own; update the weights by "
+    "optimizer.apply(gradients, variables)"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -22,11 +35,13 @@ class TrainingCalls:
     :param fits: calls of Keras' `fit`.
     :param updates: updates of variables by an optimizer outside of them.
     :param batches_alone: calls of `train_on_batch` outside of them.
+    :param tapes: gradient tapes that were entered outside of them, as far as that was watched.
     """
 
     fits: int = 0
     updates: int = 0
     batches_alone: int = 0
+    tapes: int = 0
 
 
 def why_nothing_trained(end: ScriptEnd, calls: TrainingCalls) -> str:
@@ -51,13 +66,15 @@ def why_nothing_trained(end: ScriptEnd, calls: TrainingCalls) -> str:
     if calls.batches_alone:
         return (
             f"the script trains by train_on_batch ({calls.batches_alone:,} calls) in a loop of its "
-            f"own and never calls fit(), which is what tfopt measures; {IN_PYTHON}"
+            f"own and never calls fit(); {AS_OWN_LOOP}; {IN_PYTHON}"
         )
     if calls.updates:
         return (
             "the script trains in a loop of its own (optimizer.apply_gradients) and never calls "
-            f"fit(), which is what tfopt measures; {IN_PYTHON}"
+            f"fit(); {AS_OWN_LOOP}; {IN_PYTHON}"
         )
+    if calls.tapes:
+        return NO_OPTIMIZER
     if "tf_keras" in sys.modules:
         return (
             "the script trains with legacy Keras (tf_keras), which has its own fit(); port it to "

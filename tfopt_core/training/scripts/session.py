@@ -10,9 +10,11 @@ from typing import Any
 
 import attrs
 
-from tfopt_core.errors import WorkloadError
+from tfopt_core.errors import CannotShare, WorkloadError
 from tfopt_core.hooks import PrecisionPolicy, RunContext
+from tfopt_core.hooks.card import traits
 from tfopt_core.hooks.changes import Change
+from tfopt_core.hooks.contract import implementations
 from tfopt_core.hooks.stack import Stack
 from tfopt_core.training.job import Job
 from tfopt_core.training.loss_scaling import scaling_optimizer
@@ -28,6 +30,8 @@ from tfopt_core.training.scripts.shuffle_draws import ShuffleDraws
 from tfopt_core.training.scripts.surface import Surface
 from tfopt_core.training.strategy.kinds import apart_from_earlier_strategies
 
+# The hooks that act before `fit`, or on the model itself.
+BEFORE_FIT = {"configure_precision", "build_strategy", "wrap_model"}
 # Called with each call of `fit` and its start in nanoseconds; returns the result for the script.
 OnFit = Callable[[FitWorkload, int], Any]
 
@@ -110,6 +114,24 @@ class Session:
         self._scopes.callback(self.shuffle_draws.remove)
         self._surface.install()
         self._scopes.callback(self._surface.remove)
+
+    def take(self, job: Job) -> None:
+        """Go on with the stack of another job, in a fit that is made again.
+
+        :raises CannotShare: if its plugins act before `fit`, where the script has passed already.
+        """
+        if job.runtime != self.job.runtime:
+            raise CannotShare("the stack changes how TensorFlow starts")
+        for stacked in job.plugins:
+            own = BEFORE_FIT & set(implementations(stacked.plugin))
+            in_place = traits(stacked.name, type(stacked.plugin)).model_change != "none"
+            if own or in_place:
+                raise CannotShare(f'plugin "{stacked.name}" changes the model')
+        settings = {stacked.name: stacked.settings for stacked in job.plugins}
+        self.job, self.changes = job, tuple(job.runtime_changes)
+        self._run = attrs.evolve(
+            self.run, seed=job.seed, variant=job.variant, folder=job.folder, settings=settings
+        )
 
     @contextlib.contextmanager
     def outside_scope(self) -> Iterator[None]:

@@ -47,12 +47,16 @@ class ShuffleDraws:
     def go_on(self, call: FitCall, split: str, replacement: Any) -> None:
         """Have the data set that this call reads in the place of its own draw the seeds that come
         next.
+        """
+        self.follow(call.splits[split][0], replacement)
+
+    def follow(self, given: Any, replacement: Any) -> None:
+        """Have a data set draw the seeds that come next in the script's own, which it replaces.
 
         Each shuffle draws as often as the one with the same seeds in the script's data set has.
         """
         import tensorflow as tf
 
-        given = call.splits[split][0]
         if not isinstance(given, tf.data.Dataset) or not isinstance(replacement, tf.data.Dataset):
             return
         if not _draws_at_the_start(replacement):

@@ -13,6 +13,8 @@ import attrs
 
 OnCompile = Callable[[Any, Callable[..., Any], dict[str, Any]], Any]
 OnFitCall = Callable[[Any, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+# Called with an optimizer, the variables that it updates, and the function that does it.
+OnUpdate = Callable[[Any, Any, Callable[[], Any]], Any]
 
 
 @attrs.define(eq=False)
@@ -23,15 +25,29 @@ class Surface:
 
     :param updates: how often an optimizer updated variables outside of `fit`, or was traced there.
     :param batches_alone: how often `train_on_batch` was called there.
+    :param on_update: carries out the updates outside of `fit`, those of `train_on_batch` too; None
+        leaves them alone.
     """
 
     on_compile: OnCompile
     on_fit: OnFitCall
     updates: int = 0
     batches_alone: int = 0
+    on_update: OnUpdate | None = None
     threads: set[str] = attrs.field(factory=set)
     _put_back: list[Callable[[], None]] = attrs.field(factory=list)
     _fits: int = 0
+    _alone: int = 0
+
+    @property
+    def within_fit(self) -> bool:
+        """Whether a call of `fit` is under way."""
+        return bool(self._fits)
+
+    @property
+    def within_train_on_batch(self) -> bool:
+        """Whether a call of `train_on_batch` is under way."""
+        return bool(self._alone)
 
     def install(self) -> None:
         """Replace the methods."""
@@ -63,13 +79,19 @@ class Surface:
         @functools.wraps(alone)
         def counted_train_on_batch(model: Any, *given: Any, **named: Any) -> Any:
             self.batches_alone += not self._fits
-            with self._within_fit():
+            self._alone += 1
+            try:
                 return alone(model, *given, **named)
+            finally:
+                self._alone -= 1
 
         @functools.wraps(apply)
         def counted_apply(optimizer: Any, *given: Any, **named: Any) -> Any:
-            self.updates += not self._fits
-            return apply(optimizer, *given, **named)
+            self.updates += not (self._fits or self._alone)
+            if self._fits or self.on_update is None:
+                return apply(optimizer, *given, **named)
+            variables = given[1] if len(given) > 1 else named.get("trainable_variables")
+            return self.on_update(optimizer, variables, lambda: apply(optimizer, *given, **named))
 
         counted_apply = tf.autograph.experimental.do_not_convert(counted_apply)
         self._replace(keras.Model, "train_on_batch", counted_train_on_batch)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from tfopt_core.errors import InputError, WorkloadError
 from tfopt_core.records.messages import Answer, Message, ProcessStarted
 from tfopt_core.trials.scripts.look import ScriptLook
 from tfopt_core.trials.scripts.training import ScriptTraining
+from tfopt_core.workers.channel import reworded
 from tfopt_core.workers.task import LookTask, RunTask
 
 
@@ -31,4 +33,7 @@ def carry_out(task: RunTask | LookTask, tell: Callable[[Message], None]) -> Answ
     look: ScriptLook[LookTask] = ScriptLook(task, tell)
     with look.placed() as path:
         end = look.to_its_end(path)
+        answer = look.at_the_end(end)
+    if answer is not None:
+        return cast(Answer, reworded(answer, look.in_words))
     raise WorkloadError(look.in_words(look.why_nothing(end)))

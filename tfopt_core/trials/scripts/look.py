@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import attrs
 
 from tfopt_core.errors import WorkloadError
 from tfopt_core.records.messages import Answer
 from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.running import ScriptEnd
 from tfopt_core.trials.looks import Load
 from tfopt_core.trials.scripts.run import ScriptRun
-from tfopt_core.workers.task import LookTask, named_function
+from tfopt_core.workers.channel import Parent
+from tfopt_core.workers.task import LookTask, PrepareTask, failure_of, named_function
 
 if TYPE_CHECKING:
+    from tfopt_core.training.scripts.fit_state import FitState
     from tfopt_core.training.scripts.fit_workload import FitWorkload
 
 AnyLook = TypeVar("AnyLook", bound=LookTask)
@@ -24,7 +27,7 @@ STEPS_OF_OTHERS = 2
 
 @attrs.define(eq=False)
 class ScriptLook(ScriptRun[AnyLook]):
-    """A run that ends, with its process, at the fit to examine."""
+    """A run that goes no further than the fit to examine, with which its process ends."""
 
     def _job(self) -> Job:
         from tfopt_core.training.timing.devices import as_tensorflow_sees
@@ -37,6 +40,8 @@ class ScriptLook(ScriptRun[AnyLook]):
         from tfopt_core.training.scripts.planned_history import lengthen
         from tfopt_core.training.scripts.stopping import stopping_after
 
+        if self.own is not None:
+            self.own.loop.remove()
         number = self.task.job.recipe.workload.fit or 1
         call = workload.call
         if call.number < number:
@@ -53,7 +58,68 @@ class ScriptLook(ScriptRun[AnyLook]):
                 self.session, workload.call, workload.compiled, self.task.job.seed, ended=True
             )
 
-        return self._end_here(self._examine(of_call(make)))
+        load = of_call(make)
+        if not self.task.stays:
+            return self._end_here(self._examine(load))
+        return self._serve(load, workload)
+
+    def _serve(self, load: Load, workload: FitWorkload) -> NoReturn:
+        """Examine the fit for this task, then for each that follows if it can be made again."""
+        from tfopt_core.training.scripts.fit_state import FitState
+
+        state: FitState | None
+        try:
+            state = FitState.of(workload)
+        except Exception:  # a model may do anything; what is wrong with it shows in the look
+            state = None
+        answer = self._examine(load)
+        if state is None:
+            self._end_here(answer)
+        state.note_parts()
+        while True:
+            self.tell_in_words(answer)
+            answer = self._examine_next(state, load)
+
+    def _examine_next(self, state: FitState, load: Load) -> Answer:
+        """Wait for a task and return its answer: a failure, too, is one."""
+        assert isinstance(self.tell, Parent)
+        try:
+            task = self.tell.next_task()
+            assert isinstance(task, LookTask)
+            task.job.folder.mkdir(parents=True, exist_ok=True)
+            self.task = cast(AnyLook, task)
+            state.restore()
+            self.session.take(self._job())
+            return self._examine(load)
+        except Exception as error:  # of a plugin, as in a process of its own
+            return failure_of(error)
+
+    def at_the_end(self, end: ScriptEnd) -> Answer | None:
+        """Return what the look found in a loop of the script's own, which has come to its end; None
+        if there was none, or the script failed."""
+        own = self.own
+        if own is None or own.loop.clock.updates < 1 or end.error is not None or end.status:
+            return None
+        if self.session.calls:
+            return None
+        return self._examine_loop()
+
+    def _loop_was_read(self) -> None:
+        """End the process once enough was seen of a loop of the script's own."""
+        own = self.own
+        assert own is not None
+        if own.is_known(whole=isinstance(self.task, PrepareTask)):
+            self._end_by(lambda: self._examine_loop() or failure_of(WorkloadError(self._refusal())))
+
+    def _examine_loop(self) -> Answer | None:
+        """Return the result of the task for the script's own loop; None if that is refused."""
+        task = self.task
+        if not task.own_look:
+            return None
+        return cast(Answer, named_function(task.own_look)(task, self.tell_in_words, self.own))
+
+    def _refusal(self) -> str:
+        return self.why_nothing(ScriptEnd(status=0))
 
     def _examine(self, load: Load) -> Answer:
         return cast(Answer, named_function(self.task.look)(self.task, self.tell_in_words, load))

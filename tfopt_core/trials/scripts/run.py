@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import attrs
 
-from tfopt_core.errors import InputError, TfoptError
+from tfopt_core.errors import InputError, TfoptError, WorkloadError
+from tfopt_core.hooks.own_loop import check_precision, reaching
 from tfopt_core.records.messages import Message
 from tfopt_core.training.job import Job
 from tfopt_core.training.module_place import module_file
-from tfopt_core.training.scripts.complaints import TrainingCalls, why_nothing_trained
+from tfopt_core.training.scripts.complaints import BOTH, TrainingCalls, why_nothing_trained
 from tfopt_core.training.scripts.importing import WhenImported
 from tfopt_core.training.scripts.running import ScriptEnd, run_script
 from tfopt_core.training.scripts.seeding import Seeding
 from tfopt_core.workers.channel import reworded
-from tfopt_core.workers.task import Task, failure_of
+from tfopt_core.workers.task import LookTask, Task, failure_of
 
 if TYPE_CHECKING:
     from tfopt_core.training.scripts.fit_workload import FitWorkload
     from tfopt_core.training.scripts.private_folder import PrivateFolder
+    from tfopt_core.trials.scripts.own_loop import LoopOfScript
 
 AnyTask = TypeVar("AnyTask", bound=Task)
 
@@ -38,6 +40,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
 
     :param tell: called with the messages, including the last one.
     :param failure: the first error of tfopt itself, which the script may have caught.
+    :param own: the training loop of the script's own, where it is watched.
     """
 
     task: AnyTask
@@ -46,6 +49,7 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
     seeding: Seeding | None = None
     failure: TfoptError | None = None
     session: Any = None
+    own: LoopOfScript | None = None
     _runtime_is_set: bool = False
 
     @property
@@ -88,6 +92,10 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         with WhenImported({"tensorflow": self._tensorflow_imported, "keras": self._begin}):
             workload = self.task.job.recipe.workload
             end = run_script(path, workload.args, workload.module)
+        if self.own is not None:
+            self.own.ended = True
+            self._noting(self.own.loop.at_the_end)
+            self.own.loop.remove()
         if self.session is not None:
             self.session.end()
         if self.failure is not None:
@@ -111,8 +119,9 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
             return why_nothing_trained(end, TrainingCalls())
         surface = self.session.surface
         trained = TrainingCalls(
-            fits=calls, updates=surface.updates, batches_alone=surface.batches_alone
-        )
+            fits=calls, updates=surface.updates, batches_alone=surface.batches_alone,
+            tapes=0 if self.own is None else self.own.loop.tapes,
+        )  # fmt: skip
         return why_nothing_trained(end, trained) + self._about_precision(end, calls)
 
     def _about_precision(self, end: ScriptEnd, fits: int) -> str:
@@ -149,12 +158,38 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         self._noting(functools.partial(_check_backend, keras.config.backend()))
         if not self.own_seeds:
             self.seeding = Seeding()
-        self.session = Session(self._job(), self._guarded(self._on_fit), self.seeding)
+        job = self._job()
+        has_own_loop = job.recipe.workload.has_own_loop
+        # the other plugins of the stack cannot reach a loop of the script's own
+        plugins = reaching(job.plugins) if has_own_loop else job.plugins
+        begun = attrs.evolve(job, plugins=plugins)
+        self.session = Session(begun, self._guarded(self._fit), self.seeding)
         self._noting(self.session.begin)
+        if has_own_loop:
+            self._noting(functools.partial(check_precision, self.session.precision))
+        if has_own_loop or isinstance(self.task, LookTask):
+            from tfopt_core.trials.scripts.own_loop import LoopOfScript
+
+            resolves = isinstance(self.task, LookTask)
+            # a look does not know the loop yet, and may come to a fit
+            watched = job if has_own_loop else attrs.evolve(job, plugins=())
+            self.own = LoopOfScript.of(watched, self.session, self._noting, resolves=resolves)
+            clock = self.own.loop.clock
+            clock.on_read = functools.partial(self._noting, self._loop_was_read)
+            if self.task.is_limited:
+                clock.limit = job.recipe.workload.max_steps
 
     def _job(self) -> Job:
         """Return the job by which the script's fits are built. Keras is imported by then."""
         return self.task.job
+
+    def _fit(self, workload: FitWorkload, started: int) -> Any:
+        if self.task.job.recipe.workload.has_own_loop:
+            raise WorkloadError(BOTH)
+        return self._on_fit(workload, started)
+
+    def _loop_was_read(self) -> None:
+        """Handle a reading of the updates of the script's own loop."""
 
     @abc.abstractmethod
     def _on_fit(self, workload: FitWorkload, started: int) -> Any:
@@ -176,6 +211,14 @@ class ScriptRun(abc.ABC, Generic[AnyTask]):
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(0)
+
+    def _end_by(self, make: Callable[[], Message]) -> NoReturn:
+        """Make the last message and end the process; an error of making it is the message."""
+        try:
+            message = make()
+        except Exception as error:  # the script might catch it
+            message = failure_of(error)
+        self._end_here(message)
 
     def _guarded(self, on_fit: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
         def guarded(workload: Any, started: int) -> Any:

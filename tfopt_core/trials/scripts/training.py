@@ -39,6 +39,8 @@ class ScriptTraining(ScriptRun[RunTask]):
 
         :raises WorkloadError: if nothing was trained, in a run that is measured.
         """
+        if self.own is not None and self.own.loop.clock.updates:
+            return self._report_of_loop(end)
         if not self.fits and self.task.measured:
             raise WorkloadError(self.in_words(self.why_nothing(end))) from end.raised
         if self.task.save_to is not None and self._last_model is not None:
@@ -61,6 +63,30 @@ class ScriptTraining(ScriptRun[RunTask]):
             written=tuple(written or ()),
         )
 
+    def _report_of_loop(self, end: ScriptEnd) -> RunReport:
+        """Return what was observed of a run that trained in a loop of the script's own."""
+        assert self.own is not None
+        report = self.own.run_report(end.status)
+        written = None if self.private is None else self.private.written()
+        return attrs.evolve(
+            report,
+            notes=tuple(self.in_words(note) for note in self._notes(end)),
+            script_error=None if end.error is None else self.in_words(end.error),
+            out_of_memory=end.raised is not None and ran_out_of_memory(end.raised),
+            written=tuple(written or ()),
+        )
+
+    def _loop_was_read(self) -> None:
+        """Tell the progress, and end the run with its process at its last update.
+
+        An exception would run the rest of the script, or be caught by it.
+        """
+        assert self.own is not None
+        clock = self.own.loop.clock
+        self.own.tell_progress(self.tell)
+        if clock.limit is not None and clock.updates >= clock.limit:
+            self._end_by(lambda: self._report_of_loop(ScriptEnd(status=0)))
+
     def _fits_are_done(self) -> bool:
         """Return whether the timed fits have ended: the fit that the recipe names, or all that
         began."""
@@ -72,9 +98,9 @@ class ScriptTraining(ScriptRun[RunTask]):
 
     def _notes(self, end: ScriptEnd) -> Iterator[str]:
         cut = cut_in_words(self.task.job.recipe.workload)
-        if cut is not None and not self.task.measured:
+        if cut is not None and not self.task.measured and self.own is None:
             yield cut  # a measurement reports it itself
-        if not self.fits:
+        if not self.fits and (self.own is None or not self.own.loop.clock.updates):
             yield self.why_nothing(end)
         seeding = None if self.seeding is None else self.seeding.in_words()
         if seeding:

@@ -36,3 +36,10 @@ def test_own_loops_are_told_what_can_be_applied():
     said = why_nothing_trained(ScriptEnd(status=0), TrainingCalls(updates=1))
     assert "tfopt_core.optimize(dataset, recipe)" in said
     assert "tfopt_core.stacked(recipe)" in said
+    assert 'add loop = "own" to [workload]' in said
+
+
+def test_a_tape_without_an_optimizer_is_told_what_tfopt_counts():
+    said = why_nothing_trained(ScriptEnd(status=0), TrainingCalls(tapes=3))
+    assert "never calls an optimizer of Keras, whose updates tfopt counts" in said
+    assert "optimizer.apply(gradients, variables)" in said

@@ -8,9 +8,12 @@ from contextlib import closing
 import h5py
 import numpy as np
 import pytest
+from support.cases import mostly_thorough
 from support.private_run import NOTED, WAYS, run_privately
 
 both_ways = pytest.mark.parametrize("way", WAYS)
+# In the overlay the kernel keeps apart what is written, by whatever function.
+OF_THE_KERNEL = ("open w", "replace", "fork")
 
 
 @pytest.fixture
@@ -64,8 +67,15 @@ WRITES = {
 }
 
 
-@both_ways
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize(
+    ("write", "way"),
+    [
+        pytest.param(write, way, marks=() if kept else pytest.mark.thorough)
+        for way in WAYS
+        for write in WRITES
+        for kept in [way == "copy" or write in OF_THE_KERNEL]
+    ],
+)
 def test_a_file_is_written_in_the_private_folder_alone(original, way, write):
     path, code = WRITES[write]
     run = run_privately(way, original, code)
@@ -177,7 +187,7 @@ def test_a_path_upwards_finds_what_lies_beside_the_folder(original, way):
 
 
 @pytest.mark.tensorflow
-@both_ways
+@pytest.mark.parametrize("way", mostly_thorough(WAYS, ["copy"]))
 def test_what_tensorflow_and_keras_write_natively_stays_apart(tmp_path, way):
     original = tmp_path / "project"
     files = ("opened", "appended", "records", "copied", "saved.weights.h5", "saved.keras")

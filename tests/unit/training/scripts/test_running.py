@@ -24,7 +24,7 @@ def ended(folder: Path, script: str, *arguments: str) -> tuple[dict[str, object]
     path.write_text(textwrap.dedent(script), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(path), *arguments],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60,
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=240,
     )  # fmt: skip
     lines = done.stdout.splitlines()
     [told] = [line for line in lines if line.startswith("END ")] or [f"END {json.dumps({})}"]

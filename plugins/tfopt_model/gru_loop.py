@@ -1,0 +1,123 @@
+"""Compute a GRU over a whole sequence by a short loop, with a gradient of its own.
+
+Only what depends on the step before stands in the loops. The inputs' products are one for all
+steps, as are the gradients of the weights, for which Keras' loop adds up a matrix in each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfopt_model.gradients import once
+from tfopt_model.sequences import Weights
+
+
+def gru(inputs: Any, states: Sequence[Any], weights: Weights) -> tuple[Any]:
+    """Return the states after each step, (steps, batch, units).
+
+    :param inputs: (steps, batch, features), float32.
+    :param states: the state before the first step, (batch, units).
+    :param weights: the gates in Keras' order: update, reset, candidate; the bias, (2, 3 * units),
+        that of the inputs first. The reset gate is applied behind the product of the states.
+    """
+    import tensorflow as tf
+
+    units = weights.recurrent.shape[0]
+    steps, batch = tf.unstack(tf.shape(inputs)[:2])
+    rows = tf.reshape(inputs, [steps * batch, inputs.shape[-1]])
+    projected = tf.matmul(rows, weights.kernel)
+    bias = tf.zeros([units], inputs.dtype)
+    if weights.bias is not None:
+        of_inputs, of_states = tf.unstack(weights.bias)
+        # those of the gates are added to the same sums
+        projected += of_inputs + tf.concat([of_states[: 2 * units], tf.zeros_like(bias)], 0)
+        bias = of_states[2 * units :]
+    projected = tf.reshape(projected, [steps, batch, 3 * units])
+    # a variable within would have to be returned a gradient apart
+    recurrent = tf.convert_to_tensor(weights.recurrent)
+    return (_states(projected, states[0], recurrent, bias),)
+
+
+def _states(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
+    """Return the states after each step, with their gradient.
+
+    :param projected: (steps, batch, 3 * units), the products of the inputs, with biases.
+    :param bias: of the states' product for the candidate, (units,).
+    """
+    import tensorflow as tf
+
+    units = recurrent.shape[0]
+    gates = [2 * units, units]
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def computed(projected: Any, state: Any, recurrent: Any, bias: Any) -> Any:
+        def step(given: Any, before: Any) -> tuple[Any, ...]:
+            of_gates, of_candidate = tf.split(tf.matmul(before, recurrent), gates, axis=1)
+            given_gates, given_candidate = tf.split(given, gates, axis=1)
+            update, reset = tf.split(tf.sigmoid(given_gates + of_gates), 2, axis=1)
+            of_candidate += bias
+            candidate = tf.tanh(given_candidate + reset * of_candidate)
+            after = candidate + update * (before - candidate)
+            return after, (after, update, reset, candidate, of_candidate)
+
+        hidden, update, reset, candidate, of_candidate = _each_step(step, projected, state, 5)
+        before = tf.concat([state[None], hidden[:-1]], axis=0)
+
+        def gradient(upstream: Any) -> Any:
+            # what a state's gradient is multiplied with for that of each sum
+            for_candidate = (1.0 - update) * (1.0 - tf.square(candidate))
+            for_update = (before - candidate) * update * (1.0 - update)
+            for_reset = for_candidate * of_candidate * reset * (1.0 - reset)
+            factors = tf.concat([for_update, for_reset, for_candidate * reset], axis=2)
+            transposed = tf.transpose(recurrent)
+
+            def step_back(given: Any, behind: Any) -> tuple[Any, ...]:
+                factor, kept, above = tf.split(given, [3 * units, units, units], axis=1)
+                behind += above
+                sums = tf.concat([behind] * 3, axis=1) * factor
+                return behind * kept + tf.matmul(sums, transposed), (behind, sums)
+
+            given = tf.concat([factors, update, upstream], axis=2)[::-1]
+            first = tf.zeros_like(state)
+            behind, sums, of_state = _each_step(step_back, given, first, 2, last=True)
+            behind, sums = behind[::-1], sums[::-1]
+            of_recurrent = tf.matmul(
+                tf.reshape(before, [-1, units]),
+                tf.reshape(sums, [-1, 3 * units]),
+                transpose_a=True,
+            )
+            of_projected = tf.concat([sums[:, :, : 2 * units], behind * for_candidate], axis=2)
+            of_bias = tf.reduce_sum(sums[:, :, 2 * units :], axis=[0, 1])
+            return of_projected, of_state, of_recurrent, of_bias
+
+        return hidden, once(gradient, "fused-recurrent", projected, state, recurrent, bias)
+
+    return computed(projected, state, recurrent, bias)
+
+
+def _each_step(step: Any, given: Any, state: Any, kept: int, *, last: bool = False) -> list[Any]:
+    """Return what each step returns to be kept, (steps, batch, _) each, and the last state if
+    asked for.
+
+    :param step: is given what is given for a step, and the state; returns the state, and what to
+        keep.
+    """
+    import tensorflow as tf
+
+    steps = tf.shape(given)[0]
+    reading = tf.TensorArray(given.dtype, steps).unstack(given)
+    arrays = [tf.TensorArray(given.dtype, steps) for _ in range(kept)]
+
+    def body(place: Any, state: Any, arrays: list[Any]) -> Any:
+        state, results = step(reading.read(place), state)
+        written = [
+            array.write(place, result) for array, result in zip(arrays, results, strict=True)
+        ]
+        return place + 1, state, written
+
+    _, state, arrays = tf.while_loop(
+        lambda place, *_: place < steps, body, (0, state, arrays), maximum_iterations=steps
+    )
+    stacked = [array.stack() for array in arrays]
+    return [*stacked, state] if last else stacked

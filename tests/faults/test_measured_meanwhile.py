@@ -1,0 +1,220 @@
+"""What happens beside a measurement: others that measure, edits, clocks that jump, nan."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from contextlib import ExitStack
+
+import attrs
+import numpy as np
+import pytest
+from support.in_process import tfopt_here, train_here
+from support.real_process import (
+    started,
+    stored_runs,
+    tfopt,
+    tiny_project,
+    wait_until,
+)
+
+from tfopt_core import Workload
+from tfopt_core.errors import EditedMeanwhile
+from tfopt_core.measurement.edits import CodeAtStart
+from tfopt_core.recipe import read_recipe
+from tfopt_core.store.database import Store, store_path
+from tfopt_core.store.lock import LOCK_FILE, measuring_alone
+
+# Several in one project
+
+SLOW = """
+        import pathlib, time
+        here = pathlib.Path(__file__).parent
+        with open(here / "calls", "a") as calls:
+            calls.write("x")
+        while (here / "hold").exists():
+            time.sleep(0.02)
+"""
+
+
+@pytest.mark.promise(48, injected="the lock of a project, held by another process")
+def test_with_no_wait_it_ends_with_2_and_names_the_process_that_measures(tmp_path):
+    project = tiny_project(tmp_path)
+    with measuring_alone(project / ".tfopt", 'process 7 ("tfopt apply x.toml")', print):
+        done = tfopt_here("apply", "recipe.toml", "--no-wait", cwd=project)
+        bad = tfopt_here("apply", "recipe.toml", "--no-wait", "--set", "a=1", cwd=project)
+    assert (done.code, done.out) == (2, "")
+    said = f'error: process 7 ("tfopt apply x.toml") is measuring in "{project}"; leave --no-wait '
+    assert done.err == f"{said}out to wait for it\n"
+    assert "measuring" not in bad.err  # bad input is said before anybody waits
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.promise(48, injected="a second `tfopt apply`, with --no-wait, and one that waits")
+def test_a_second_measurement_waits_and_names_the_first_or_ends_with_2(tmp_path):
+    project = tiny_project(tmp_path, says=SLOW.strip())
+    (project / "hold").touch()
+    other = project / "other"
+    other.mkdir()
+    with started("apply", "recipe.toml", cwd=project) as first:
+        wait_until("the first to train", (project / "calls").exists)
+        refused = tfopt("apply", "recipe.toml", "--no-wait", cwd=project)
+        assert refused.code == 2
+        named = f'process {first.pid} ("tfopt apply recipe.toml")'
+        assert f'error: {named} is measuring in "{project}"; leave --no-wait out' in refused.err
+        assert len(refused.err.splitlines()) == 1
+        with started("apply", project / "recipe.toml", cwd=other) as second:
+            printed = other / "stderr.txt"
+            wait_until("the second to wait", lambda: "waiting for" in printed.read_text())
+            assert f"waiting for {named}, which is measuring in this project" in printed.read_text()
+            assert len((project / "calls").read_text()) == 1
+            # the death of the first lets the second go on
+            first.kill()
+            first.wait()
+            wait_until("the second to train", lambda: len((project / "calls").read_text()) > 1)
+            second.kill()
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.promise(48, injected="four `tfopt apply` that are started together")
+def test_four_measurements_of_one_project_are_made_one_after_another(tmp_path):
+    project = tiny_project(tmp_path)
+    folders = [project / f"from-{number}" for number in range(4)]
+    with ExitStack() as stack:
+        processes = []
+        for folder in folders:
+            folder.mkdir()
+            words = ("apply", project / "recipe.toml", "--json", folder / "out.json")
+            processes.append(stack.enter_context(started(*words, cwd=folder)))
+        codes = [process.wait(240) for process in processes]
+    assert codes == [0] * 4, [(folder / "stderr.txt").read_text() for folder in folders]
+    waited = [
+        folder for folder in folders if "waiting for process" in (folder / "stderr.txt").read_text()
+    ]
+    assert len(waited) == 3
+    found = [json.loads((folder / "out.json").read_text()) for folder in folders]
+    assert len({data["id"] for data in found}) == 4
+    for data in found:
+        kept = [run["status"] for run in data["runs"]]
+        assert kept.count("ok") == 8, kept
+    with Store.existing(store_path(project)) as store:
+        assert set(store.measurements()) == {data["id"] for data in found}
+        for data in found:
+            assert store.results(data["id"]).comparison.statement == data["comparison"]["statement"]
+    assert len(stored_runs(project)) == sum(len(data["runs"]) for data in found)
+
+
+def test_a_lock_of_a_dead_process_and_one_without_a_name_keep_nobody(tmp_path):
+    (tmp_path / LOCK_FILE).write_text("process 1 (a foreign file)")
+    waited = []
+    with measuring_alone(tmp_path, "process 7", waited.append):
+        assert (tmp_path / LOCK_FILE).read_text() == "process 7"
+    with measuring_alone(tmp_path, "process 8", waited.append):
+        pass
+    assert waited == []
+    assert (tmp_path / LOCK_FILE).read_text() == ""
+
+
+# Edits
+
+# The third run finds a factory that somebody has edited after it began.
+EDITED = """
+        import pathlib
+        with open("calls", "a") as calls:
+            calls.write("x")
+        if len(pathlib.Path("calls").read_text()) == 7:
+            with open(__file__, "a") as code:
+                code.write("# edited")
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.promise(43, injected="a byte more in the factory's file while the third run trains")
+def test_an_edit_while_it_is_measured_ends_the_measurement_and_keeps_the_runs_before(tmp_path):
+    project = tiny_project(tmp_path, says=EDITED.strip())
+    code = project / "tiny.py"
+    before = code.read_text()
+    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project)
+    assert done.code == 3
+    [line] = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert line.startswith(f'error: "{code}" changed while it was measured, so its runs would not')
+    assert "2 runs from before are kept" in line
+    assert done.out == ""
+    assert [run["status"] for run in stored_runs(project)] == ["ok", "ok"]
+    refused = tfopt("apply", "recipe.toml", "--resume", cwd=project)
+    assert refused.code == 2
+    assert f'"{code}" changed' in refused.err
+    code.write_text(before)
+    resumed = tfopt("apply", "recipe.toml", "--resume", "--json", "out.json", cwd=project)
+    assert resumed.code == 0, resumed.err
+    assert json.loads((project / "out.json").read_text())["resumed"] == 1
+
+
+@pytest.mark.promise(43, injected="a file saved unchanged, a new one, one edited, one removed")
+def test_a_file_that_is_saved_unchanged_or_comes_anew_is_no_edit(tmp_path):
+    project = tiny_project(tmp_path)
+    recipe = read_recipe(project / "recipe.toml").require()
+    code = CodeAtStart.of(recipe)
+    (project / "tiny.py").touch()
+    (project / "made_by_a_run.py").write_text("")
+    code.check(0)
+    (project / "tiny.py").write_text("")
+    with pytest.raises(EditedMeanwhile, match="0 runs from before are kept"):
+        code.check(0)
+    (project / "tiny.py").unlink()
+    with pytest.raises(EditedMeanwhile, match=r'tiny\.py" changed while it was measured'):
+        code.check(1)
+
+
+# The clock
+
+
+def line_through_points(**changes):
+    import keras
+
+    x = np.arange(80, dtype="float32").reshape(40, 2) / 80
+
+    def build_model():
+        return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+
+    workload = Workload(train=(x, x[:, :1]), validation=(x, x[:, :1]), build_model=build_model,
+                        optimizer="sgd", loss="mse")  # fmt: skip
+    return attrs.evolve(workload, **changes)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.promise(18, injected="time.time jumps by days, forwards and backwards, at each call")
+def test_durations_are_those_of_a_clock_that_nobody_sets(tmp_path, monkeypatch):
+    jumps = iter(range(10**9))
+    day = 86_400
+    monkeypatch.setattr(time, "time", lambda: 1e9 + (-1) ** (n := next(jumps)) * n * day)
+    monkeypatch.setattr(time, "time_ns", lambda: int(time.time() * 1e9))
+    _, outcome = train_here(line_through_points(), folder=tmp_path)
+    seconds = [block.seconds for block in outcome.blocks]
+    assert len(seconds) > 0
+    assert all(0 <= each < day for each in seconds)
+
+
+# Numbers that are none
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.promise(16, injected="labels of nan in the validation data")
+def test_a_validation_that_is_no_number_is_no_gain_and_is_said(tmp_path):
+    project = tiny_project(tmp_path)
+    code = (project / "tiny.py").read_text()
+    code = code.replace("validation=(x, x[:, :1])", "validation=(x, x[:, :1] * np.nan)")
+    (project / "tiny.py").write_text(code)
+    done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project)
+    data = json.loads((project / "out.json").read_text(), parse_constant=float)
+    flowing = " ".join(done.out.split())
+    assert "val_loss" in flowing
+    assert "nan" in flowing
+    assert not re.search(r"\d x faster|faster: ", flowing)
+    metrics = [run["fits"][0]["metrics"]["val_loss"] for run in data["runs"] if run["fits"]]
+    assert all(value is None for value in metrics)  # JSON has no nan; never 0

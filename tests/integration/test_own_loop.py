@@ -1,0 +1,345 @@
+"""A training loop of a script's own: watched, changed by a stack, and measured as a whole."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from support.forked_command import runs_forked
+from support.real_process import tfopt
+from tfopt_data.cache import Cache
+from tfopt_data.prefetch import Prefetch
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.xla import Xla
+
+from tfopt_core.app.apply_options import ApplyOptions
+from tfopt_core.app.command_request import make_request
+from tfopt_core.app.first_contact import look_at
+from tfopt_core.app.verdict_time import VerdictTime
+from tfopt_core.hooks.own_loop import reaching
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.fit import OWN_LOOP
+from tfopt_core.records.variants import BASELINE, Turn, Variant
+from tfopt_core.report.terminal import Terminal
+from tfopt_core.testing import make_machine
+from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.session import Session
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.scripts.own_loop import LoopOfScript
+from tfopt_core.workers.spawn import SpawnRunner
+from tfopt_core.workers.supervise import Limits
+
+SCRIPTS = Path(__file__).parent / "scripts"
+SEED = 5
+
+
+@contextmanager
+def watched(folder: Path, *plugins: Any) -> Iterator[LoopOfScript]:
+    """A loop of this test's own under these plugins."""
+    named = tuple(StackedPlugin(type(p).__name__.lower(), p) for p in plugins)
+    job = Job(
+        recipe=Recipe(name="test", workload=WorkloadSpec(script="train.py", loop="own")),
+        plugins=named, variant="full", seed=SEED, machine=make_machine(), folder=folder,
+    )  # fmt: skip
+    session = Session(attrs.evolve(job, plugins=reaching(named)), lambda fit, started: None)
+    session.begin()
+    own = LoopOfScript.of(job, session, lambda act: act())
+    try:
+        yield own
+        own.loop.at_the_end()
+    finally:
+        own.loop.remove()
+        session.end()
+
+
+def examples() -> tuple[Any, Any]:
+    x = np.random.default_rng(1).normal(size=(96, 8)).astype("float32")
+    return x, x.sum(axis=1, keepdims=True)
+
+
+def network() -> Any:
+    import keras
+
+    keras.utils.set_random_seed(SEED)
+    return keras.Sequential(
+        [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)]
+    )
+
+
+def step_of(model: Any, optimizer: Any) -> Any:
+    import tensorflow as tf
+
+    def train_step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.cast(model(x), tf.float32) - y) ** 2)
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    return train_step
+
+
+def losses_of(epochs: int = 2, validation: bool = False) -> list[float]:
+    """Train over a shuffled data set, step by step in a tf.function; the loss of each step."""
+    import keras
+    import tensorflow as tf
+
+    model, optimizer = network(), keras.optimizers.SGD()
+    step = tf.function(step_of(model, optimizer))
+    data = tf.data.Dataset.from_tensor_slices(examples()).map(lambda x, y: (x * 2.0, y))
+    train, held_out = data.shuffle(96, seed=3).batch(32), data.batch(48)
+    losses = []
+    for _ in range(epochs):
+        losses += [float(step(x, y)) for x, y in train]
+        if validation:
+            losses += [float(tf.reduce_mean(model(x))) for x, _ in held_out]
+    return losses
+
+
+pytestmark = pytest.mark.tensorflow
+
+
+def test_updates_in_a_graph_are_counted_as_often_as_they_run(tmp_path):
+    import keras
+    import tensorflow as tf
+
+    with watched(tmp_path) as own:
+        model, optimizer = network(), keras.optimizers.SGD()
+        step = step_of(model, optimizer)
+        data = tf.data.Dataset.from_tensor_slices(examples()).batch(8)
+
+        @tf.function
+        def epoch() -> None:
+            for x, y in data:
+                step(x, y)
+
+        epoch()
+        epoch()
+    assert own.loop.clock.updates == 24
+    assert own.loop.eager is None
+    assert own.loop.data.in_graph
+    assert own.loop.clock.blocks[0].cold == "trace"
+
+
+def test_two_optimizers_of_a_gan_make_two_updates_and_an_eager_step_is_named_with_its_line(
+    tmp_path,
+):
+    import keras
+
+    with watched(tmp_path) as own:
+        x, y = examples()
+        for optimizer in (keras.optimizers.SGD(), keras.optimizers.Adam()):
+            step = step_of(network(), optimizer)
+            for _ in range(3):
+                step(x, y)
+    assert own.loop.clock.updates == 6
+    assert own.loop.optimizers == ("SGD", "Adam")
+    (finding,) = own.loop.findings()
+    assert finding.kind == "runs-eagerly"
+    assert finding.mend == "put @tf.function above def train_step"
+    file, _, line = finding.place.rpartition(":")
+    assert Path(file) == Path(__file__)
+    assert Path(file).read_text().splitlines()[int(line) - 1].strip().startswith("def train_step")
+
+
+def test_batches_that_are_trained_alone_are_updates_too(tmp_path):
+    with watched(tmp_path) as own:
+        model = network()
+        model.compile("sgd", "mse")
+        x, y = examples()
+        for begin in range(0, 96, 32):
+            model.train_on_batch(x[begin : begin + 32], y[begin : begin + 32])
+        report = own.run_report(0)
+    assert own.loop.clock.updates == 3
+    (fit,) = report.fits
+    assert (fit.name, fit.steps, fit.history) == (OWN_LOOP, 3, {})
+    assert fit.trainable_parameters == 8 * 16 + 16 + 16 + 1
+    assert report.wall_seconds == fit.wall_seconds > 0
+
+
+def test_a_function_that_is_traced_for_each_new_argument_is_a_finding(tmp_path):
+    import keras
+    import tensorflow as tf
+
+    with watched(tmp_path) as own:
+        step = tf.function(step_of(network(), keras.optimizers.SGD()))
+        x, y = examples()
+        for count in range(10, 16):
+            step(x[:count], y[:count])
+    (finding,) = own.loop.findings()
+    assert finding.kind == "retracing"
+    assert "traced in 6 calls within 6 updates" in finding.detail
+
+
+def test_with_data_plugins_the_loop_trains_on_the_same_batches(tmp_path):
+    plain = losses_of(validation=True)
+    with watched(tmp_path, Cache(storage="memory", memory_mib=16), Prefetch(), Xla()) as own:
+        ours = losses_of(validation=True)
+        effects = own.effects()
+    assert ours == plain
+    assert [one.split for one in own.loop.data.sets] == ["train", "validation"]
+    assert [one.passes for one in own.loop.data.sets] == [2, 2]
+    assert effects["prefetch"].applied
+    assert effects["cache"].applied
+    assert "train: " in effects["cache"].detail
+    assert "validation: " in effects["cache"].detail
+    assert not effects["xla"].applied
+    assert "configure_training" in effects["xla"].detail
+
+
+def test_what_keras_iterates_over_is_left_alone(tmp_path):
+    import keras
+    import tensorflow as tf
+
+    data = tf.data.Dataset.from_tensor_slices(examples()[0]).batch(32)
+    with watched(tmp_path, Prefetch()) as own:
+        keras.layers.Normalization().adapt(data)
+        effects = own.effects()
+    assert own.loop.data.sets == []
+    assert effects["prefetch"].detail == "the script's loop iterates over no tf.data.Dataset"
+
+
+def test_bfloat16_is_read_back_from_the_models_that_were_trained(tmp_path):
+    with watched(tmp_path, MixedPrecision(policy="mixed_bfloat16")) as own:
+        losses_of(epochs=1)
+        effect = own.effects()["mixedprecision"]
+    assert effect.applied
+    assert "2 of 2 layers with weights compute in bfloat16" in effect.detail
+
+
+def test_everything_is_put_back(tmp_path):
+    import keras
+    import tensorflow as tf
+
+    function = type(tf.function(lambda: None))
+
+    def replaced() -> list[Any]:
+        return [
+            function.__call__, tf.GradientTape.__enter__, tf.data.Dataset.__iter__,
+            tf.data.Dataset.reduce, type(elements).__next__, keras.optimizers.Optimizer.apply,
+        ]  # fmt: skip
+
+    elements = iter(tf.data.Dataset.range(1))
+    before = replaced()
+    with watched(tmp_path):
+        list(tf.data.Dataset.range(1))
+        assert all(one is not other for one, other in zip(replaced(), before, strict=True))
+    assert replaced() == before
+
+
+# Whole processes
+
+
+def recipe_of(folder: Path, script: str, *lines: str) -> Path:
+    shutil.copy(SCRIPTS / f"{script}.py", folder / f"{Path(script).name}.py")
+    path = folder / "recipe.toml"
+    name = f"{Path(script).name}.py"
+    path.write_text("\n".join(["[workload]", f'script = "{name}"', *lines, ""]))
+    return path
+
+
+def one_run(recipe: Path, **changes: Any) -> Any:
+    request, _ = make_request(str(recipe), [], compares=False, keeps=False)
+    request = attrs.evolve(request, folder=recipe.parent / ".tfopt" / "runs")
+    turn = Turn(0, 0, Variant(BASELINE, request.plugins), seed=3)
+    with runs_forked():
+        return Processes(request, SpawnRunner()).run(turn, "run", lambda message: None, **changes)
+
+
+@pytest.mark.slow
+def test_a_measured_run_ends_after_its_last_update_and_names_what_took_effect(tmp_path):
+    recipe = recipe_of(
+        tmp_path, "eager_tape_conv", 'loop = "own"', 'args = ["--images", "512"]', "max_steps = 11",
+        "[[plugins]]", 'use = "prefetch"', "[[plugins]]", 'use = "xla"',
+    )  # fmt: skip
+    run = one_run(recipe)
+    assert run.error is None
+    assert run.fit.name == OWN_LOOP
+    assert run.fit.steps == 11  # of 16
+    assert run.fit.complete
+    assert run.fit.metrics == {}
+    assert run.effects["prefetch"].applied
+    assert not run.effects["xla"].applied
+    assert run.wall_seconds == run.fit.wall_seconds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("bad/no_optimizer", "never calls an optimizer of Keras"),
+        ("bad/fit_and_own_loop", "trains in a loop of its own and by fit() too"),
+    ],
+)
+def test_a_script_that_cannot_be_measured_by_its_loop_is_told_why(tmp_path, script, said):
+    run = one_run(recipe_of(tmp_path, script, 'loop = "own"'))
+    assert not run.ok
+    assert said in run.error
+
+
+@pytest.mark.slow
+def test_a_dry_build_of_a_script_whose_recipe_does_not_say_so_names_the_key(tmp_path):
+    recipe = recipe_of(tmp_path, "train_on_batch", "[[plugins]]", 'use = "threads"')
+    done = tfopt("plan", recipe, cwd=tmp_path)
+    assert done.code == 2
+    assert 'add loop = "own" to [workload]' in " ".join(done.err.split())
+
+
+# Each loop is watched for a moment only; a look ends its process.
+HASTY = """
+from tfopt_core.trials.scripts import own_loop as look
+
+look.LOOK_SECONDS = 0.2
+"""
+
+
+@pytest.mark.slow
+def test_a_first_contact_finds_the_loop_and_writes_it_into_the_recipe(tmp_path, monkeypatch):
+    text = (SCRIPTS / "eager_tape_conv.py").read_text()
+    (tmp_path / "loop.py").write_text(f"{HASTY}\n{text}")
+    monkeypatch.chdir(tmp_path)
+    options = ApplyOptions(target="loop.py", arguments=("--epochs", "50"), measure_anyway=True)
+    with runs_forked():
+        contact = look_at(options, Limits(), Terminal(quiet=True), VerdictTime())
+    diagnosed = contact.draft.diagnosed
+    assert diagnosed.own_loop
+    assert not diagnosed.dispatch_known
+    assert "runs-eagerly" in {finding.kind for finding in diagnosed.findings}
+    assert contact.draft.workload["loop"] == "own"
+    assert contact.draft.workload["max_steps"] == diagnosed.steps_per_epoch
+    assert 'loop = "own"' in contact.draft.text()
+
+
+@pytest.mark.thorough
+def test_a_loop_is_measured_in_pairs_of_whole_runs(tmp_path):
+    recipe = recipe_of(
+        tmp_path, "gradient_tape_loop", 'loop = "own"', "max_steps = 60", "[[plugins]]",
+        'use = "prefetch"', "[measure]", "pairs = 4",
+    )  # fmt: skip
+    done = tfopt("apply", recipe, "--json", "results.json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "quality not established" in " ".join(done.out.split())
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["comparison"]["kind"] == "end-to-end"
+    assert results["comparison"]["quality"]["verdict"] == "not established"
+    runs = [run for run in results["runs"] if run["status"] == "ok"]
+    assert len(runs) == 8
+    assert {run["fits"][0]["steps"] for run in runs} == {60}
+    assert {run["fits"][0]["name"] for run in runs} == {OWN_LOOP}
+
+
+@pytest.mark.thorough
+def test_trained_with_a_stack_a_whole_script_runs_and_loses_as_in_plain_python(tmp_path):
+    recipe = recipe_of(tmp_path, "gradient_tape_loop", 'loop = "own"', "max_steps = 5")
+    empty = tfopt("train", recipe, cwd=tmp_path)
+    recipe.write_text(recipe.read_text() + '[[plugins]]\nuse = "prefetch"\n')
+    stacked = tfopt("train", recipe, cwd=tmp_path)
+    lines = [[x for x in done.out.splitlines() if x.startswith("history: ")] for done in
+             (empty, stacked)]  # fmt: skip
+    assert empty.code == stacked.code == 0, stacked.err
+    assert lines[0] == lines[1] != []

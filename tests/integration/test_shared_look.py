@@ -1,0 +1,204 @@
+"""A fit that is made again in the same process is the one that a new process makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from support.real_process import environment
+from tfopt_data.cache import Cache
+from tfopt_model.fused_recurrent import FusedRecurrent
+from tfopt_precision.mixed_precision import MixedPrecision
+from tfopt_runtime.steps_per_execution import StepsPerExecution
+from tfopt_runtime.threads import Threads
+
+from tfopt_core.errors import CannotShare
+from tfopt_core.hooks import RuntimeOptions
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.replay import Replayed
+from tfopt_core.testing import make_machine
+from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.fit_state import FitState
+from tfopt_core.training.scripts.fit_workload import FitWorkload, of_call
+from tfopt_core.training.scripts.fitting import train_fit
+from tfopt_core.training.scripts.session import Session
+from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.processes import PREPARED, REPLAYED, Processes
+from tfopt_core.trials.request import Request
+from tfopt_core.workers.shared_process import SharedProcess
+from tfopt_core.workers.spawn import SpawnRunner
+from tfopt_core.workers.task import SCRIPT, PrepareTask, ReplayTask
+
+SEED = 5
+# Dropout draws random numbers, Adam has variables of its own, and Keras shuffles the arrays.
+SCRIPT_TEXT = """
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(3)
+x = np.random.default_rng(1).normal(size=(256, 8)).astype("float32")
+model = keras.Sequential([
+    keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dropout(0.5),
+    keras.layers.BatchNormalization(), keras.layers.Dense(1),
+])
+model.compile("adam", "mse", metrics=["mae"])
+model.fit(x, x[:, :1], batch_size=16, epochs=2, verbose=0)
+"""
+
+
+def named(*plugins: Any) -> tuple[StackedPlugin, ...]:
+    return tuple(StackedPlugin(type(plugin).__name__.lower(), plugin) for plugin in plugins)
+
+
+def job_of(folder: Path, *plugins: Any, **changes: Any) -> Job:
+    recipe = Recipe(
+        name="small", workload=WorkloadSpec(script="small.py"), path=folder / "small.toml"
+    )
+    return Job(**{
+        "recipe": recipe, "plugins": named(*plugins), "variant": "full" if plugins else "baseline",
+        "seed": SEED, "machine": make_machine(), "folder": folder / "job", **changes,
+    })  # fmt: skip
+
+
+def at_the_fit(folder: Path, act: Any, text: str = SCRIPT_TEXT) -> Any:
+    """What a function of the session and the fit returns, in the place of the fit."""
+    found = []
+
+    def on_fit(fit: FitWorkload, started: int) -> Any:
+        found.append(act(session, fit))
+
+    session = Session(job_of(folder), on_fit)
+    session.begin()
+    try:
+        exec(text, {"__name__": "__main__"})
+    finally:
+        session.end()
+    return found[0]
+
+
+def losses(session: Session, fit: FitWorkload, *plugins: Any) -> dict[str, list[float]]:
+    """The history of the fit with these plugins."""
+
+    def again() -> FitWorkload:
+        return FitWorkload.of(session, fit.call, fit.compiled, SEED, ended=True)
+
+    job = attrs.evolve(session.job, plugins=named(*plugins))
+    session.take(job)
+    workload = of_call(again)(job)
+    _, history = train_fit(workload, workload.built(job), 0, lambda message: None)
+    return dict(history.history)
+
+
+@pytest.mark.tensorflow
+def test_a_fit_is_made_again_from_where_it_began(tmp_path):
+    def three_times(session: Session, fit: FitWorkload) -> list[dict[str, list[float]]]:
+        state = FitState.of(fit)
+        first = losses(session, fit)
+        state.note_parts()
+        state.restore()
+        losses(session, fit, StepsPerExecution(steps=4))
+        state.restore()
+        return [first, losses(session, fit)]
+
+    first, again = at_the_fit(tmp_path, three_times)
+    [alone] = [at_the_fit(tmp_path, losses)]  # without a state, as a new process begins
+    assert first == again == alone
+    assert len(first["loss"]) == 2
+
+
+def refused(act: Any) -> str:
+    with pytest.raises(CannotShare) as caught:
+        act()
+    return str(caught.value)
+
+
+@pytest.mark.tensorflow
+def test_a_stack_that_acts_before_the_fit_takes_a_new_process(tmp_path):
+    def reasons(session: Session, fit: FitWorkload) -> list[str]:
+        threads = RuntimeOptions(intra_op_threads=1)
+        return [
+            refused(lambda: session.take(job_of(tmp_path, MixedPrecision()))),
+            refused(lambda: session.take(job_of(tmp_path, FusedRecurrent()))),
+            refused(lambda: session.take(job_of(tmp_path, Threads(), runtime=threads))),
+        ]
+
+    precision, model, start = at_the_fit(tmp_path, reasons)
+    assert precision == 'plugin "mixedprecision" changes the model'
+    assert model == 'plugin "fusedrecurrent" changes the model'
+    assert start == "the stack changes how TensorFlow starts"
+
+
+@pytest.mark.tensorflow
+def test_a_model_that_a_plugin_changed_for_good_is_not_used_again(tmp_path):
+    def change(session: Session, fit: FitWorkload) -> str:
+        state = FitState.of(fit)
+        state.note_parts()
+        state.restore()
+        fit.call.model.layers[0].dtype_policy = "mixed_bfloat16"
+        return refused(state.restore)
+
+    assert "has changed the model for good" in at_the_fit(tmp_path, change)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("keras.Input((8,)), ", "", "gets its weights in its first step"),
+        ("model.fit(x, x[:, :1], batch_size=16, ",
+         "model.fit(((x[:16], x[:16, :1]) for _ in range(99)), steps_per_epoch=4, ",
+         "changed by being read"),
+        ("model.fit", "model.other = keras.optimizers.SGD()\nmodel.fit", "optimizers of its own"),
+    ],
+)  # fmt: skip
+def test_a_fit_that_cannot_be_made_again_is_not(tmp_path, old, new, reason):
+    text = SCRIPT_TEXT.replace(old, new)
+    assert text != SCRIPT_TEXT
+    assert reason in at_the_fit(tmp_path, lambda _, fit: refused(lambda: FitState.of(fit)), text)
+
+
+def without_times(prepared: Any) -> dict[str, Any]:
+    timed = dict.fromkeys(("stack_estimate", "baseline_estimate", "training_seconds"))
+    timed["seconds"] = 0.0
+    return attrs.asdict(attrs.evolve(prepared, **timed))
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_what_follows_in_the_process_of_a_look_is_what_a_new_process_finds(tmp_path):
+    (tmp_path / "small.py").write_text(SCRIPT_TEXT)
+
+    def request(*plugins: Any) -> Request:
+        job = job_of(tmp_path)
+        return Request(
+            recipe=job.recipe, plugins=named(*plugins), machine=job.machine,
+            folder=tmp_path / "runs", environment=environment(), seed=SEED,
+        )  # fmt: skip
+
+    def replayed(runner: Any, name: str, **how: Any) -> dict[str, Any]:
+        task = ReplayTask(
+            job=attrs.evolve(job_of(tmp_path), folder=tmp_path / name), look=REPLAYED,
+            function=SCRIPT, replay_folder=tmp_path / f"{name} shared", **how,
+        )  # fmt: skip
+        outcome = runner(task, environment(), lambda message: None)
+        assert isinstance(outcome.message, Replayed), (outcome.message, outcome.cause)
+        return json.loads(json.dumps(attrs.asdict(outcome.message)))
+
+    stack = (Cache(memory_mib=512), StepsPerExecution(steps=4))
+    fresh, _ = prepare(request(*stack), SpawnRunner(), quick=True)
+    with SharedProcess(SpawnRunner()) as shared:
+        first = PrepareTask(
+            job=job_of(tmp_path), look=PREPARED, function=SCRIPT, quick=True, stays=True
+        )
+        shared(first, environment(), lambda message: None)
+        following, _ = prepare(request(*stack), shared, quick=True, follows=True)
+        again = replayed(shared, "following", stays=True, follows=True)
+        with pytest.raises(CannotShare, match="changes the model"):
+            Processes(request(MixedPrecision()), shared).prepare(quick=True, follows=True)
+    assert without_times(following) == without_times(fresh)
+    assert again == replayed(SpawnRunner(), "new")
+    assert len(again["losses"]["loss"]) > 1

@@ -1,0 +1,199 @@
+"""`tfopt tune` with real trainings: found, proved, written, resumed after a kill."""
+
+from __future__ import annotations
+
+import json
+import signal
+import textwrap
+from pathlib import Path
+
+import pytest
+from support.real_process import (
+    alive,
+    descendants,
+    make_distribution,
+    make_project,
+    signal_once,
+    started,
+    tfopt,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+
+# A step is mostly a slow map, which a cache of the results makes needless.
+SLOW_MAP = """
+    import time
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from tfopt_core import DataPlan, Workload
+
+    def slow(x, y):
+        # the same value, after work that nothing can leave out
+        z = tf.linalg.matmul(tf.ones((160, 160)) * x[0], tf.ones((160, 160)))
+        for _ in range(6):
+            z = tf.linalg.matmul(z, z) / 1e6
+        return x + 0.0 * tf.reduce_sum(tf.clip_by_value(z, -1.0, 1.0)), y
+
+    def build():
+        x = np.arange(1024, dtype="float32").reshape(512, 2) / 1024
+        def build_model():
+            return keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+        return Workload(
+            train=DataPlan.from_arrays(x, x[:, :1]).map(slow), validation=(x[:64], x[:64, :1]),
+            build_model=build_model, optimizer="sgd", loss="mse", baseline="a slow map",
+        )
+"""
+RECIPE = """
+    name = "slow-map"
+    [workload]
+    factory = "slow_map.py:build"
+    epochs = 6
+    batch_size = 32
+    [measure]
+    pairs = 4
+    [tune]
+    budget = "4m"
+"""
+# What is tried, so that a search is short.
+TRIED = ("--plugin", "cache", "--plugin", "materialize")
+# A plugin of a third party that targets input, and breaks in its hook.
+BREAKS = """
+    import attrs
+    from typing import ClassVar
+    from tfopt_core.plugins import hookimpl
+
+    @attrs.frozen(kw_only=True, eq=False)
+    class Breaks:
+        \"\"\"Breaks.\"\"\"
+
+        targets: ClassVar[tuple[str, ...]] = ("input",)
+
+        @hookimpl(wrapper=True)
+        def build_dataset(self, run):
+            plan = yield
+            raise RuntimeError("it broke on purpose")
+"""
+
+
+def project(folder: Path) -> Path:
+    return make_project(folder, RECIPE, slow_map=SLOW_MAP)
+
+
+def journals(folder: Path) -> list[dict]:
+    """The entries of all journals of a project."""
+    lines = [
+        line
+        for path in sorted(folder.glob(".tfopt/tune/*/journal.jsonl"))
+        for line in path.read_text().split("\n")[:-1]
+    ]
+    return [json.loads(line) for line in lines]
+
+
+def trials(folder: Path) -> list[dict]:
+    return [entry["trial"] for entry in journals(folder) if "trial" in entry]
+
+
+def test_a_search_finds_what_helps_proves_it_and_a_second_one_begins_there(tmp_path):
+    folder = project(tmp_path / "p")
+    site = make_distribution(
+        tmp_path / "site", "breaking", {"breaks": "breaking:Breaks"}, breaking=BREAKS
+    )
+    search = ("tune", "recipe.toml", *TRIED, "--plugin", "breaks")
+    done = tfopt(*search, "--json", "found.json", cwd=folder, site=site)
+    assert done.code == 0, done.err
+    found = json.loads((folder / "found.json").read_text())
+    [broken] = [one for one in found["trials"] if one["plugin"] == "breaks"]
+    assert broken["outcome"] == "failed"
+    assert "it broke on purpose" in broken["reason"]
+    # each installed plugin is in the trials, or named with a reason
+    named = [one["plugin"] for one in (*found["trials"], *found["not_tried"])]
+    assert {"cache", "materialize", "breaks", "xla", "tpu"} <= set(named)
+    assert all(one["reason"] for one in found["not_tried"])
+    # how fast this machine is decides what is found; that it is proved, written and read back, not
+    assert bool(found["stack"]) is (found["proof"] is not None)
+    assert bool(found["written"]) is not bool(found["why_not_written"])
+    if found["written"]:
+        check_proof_and_recipe(folder, found)
+
+    again = tfopt(*search, "--json", "again.json", cwd=folder, site=site)
+    assert again.code == 0, again.err
+    second = json.loads((folder / "again.json").read_text())
+    assert second["begun_from"] == [found["id"]]
+    assert f"trials of {found['id']}" in " ".join(again.out.split())
+    kept = [one["plugin"] for one in second["trials"] if one["kept_from"]]
+    assert "breaks" not in kept
+    assert [one["plugin"] for one in second["trials"] if not one["kept_from"]] == ["breaks"]
+    assert [one["name"] for one in second["stack"]] == [one["name"] for one in found["stack"]]
+    if found["proof"] is not None:
+        assert second["proof"]["id"] != found["proof"]["id"]
+
+
+def check_proof_and_recipe(folder: Path, found: dict) -> None:
+    """The proof is a measurement as any other, and the recipe that it is about reads back."""
+    proof, stack = found["proof"], [one["name"] for one in found["stack"]]
+    assert proof["id"] in tfopt("runs", cwd=folder).out
+    assert proof["id"] in (folder / found["written"]).read_text()
+    planned = tfopt("plan", found["written"], "--json", "plan.json", cwd=folder)
+    assert planned.code == 0, planned.err
+    plan = json.loads((folder / "plan.json").read_text())
+    assert [one["name"] for one in plan["plan"]["plugins"]] == stack
+
+
+def test_a_killed_search_leaves_no_process_and_resumes_with_its_trials(tmp_path):
+    folder = project(tmp_path)
+    with started("tune", "recipe.toml", *TRIED, cwd=folder) as process:
+        wait_until("a first trial", lambda: trials(folder))
+        begun = descendants(process)
+        signal_once(process, signal.SIGKILL)
+        process.wait()
+    wait_until("the end of its processes", lambda: not alive(begun))
+    before = trials(folder)
+    done = tfopt("tune", "recipe.toml", *TRIED, "--resume", "--json", "found.json", cwd=folder)
+    assert done.code == 0, done.err
+    found = json.loads((folder / "found.json").read_text())
+    assert found["resumed"] == 1
+    assert [one["plugin"] for one in found["trials"]][: len(before)] == [
+        one["plugin"] for one in before
+    ]
+    keys = [one["key"] for one in trials(folder)]
+    assert len(keys) == len(set(keys))
+    refused = tfopt("tune", "recipe.toml", "--resume", cwd=folder)
+    assert refused.code == 2
+    assert "nothing to resume" in refused.err
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_says_how_to_go_on(tmp_path):
+    folder = project(tmp_path)
+    with started("tune", "recipe.toml", *TRIED, "--json", "found.json", cwd=folder) as process:
+        wait_until("a first trial", lambda: trials(folder))
+        signal_once(process, signal.SIGINT)
+        assert process.wait() == 130
+    found = json.loads((folder / "found.json").read_text())
+    assert found["interrupted"]
+    assert [one["plugin"] for one in found["trials"]] == [one["plugin"] for one in trials(folder)]
+    assert "--resume" in (folder / "stdout.txt").read_text()
+    # what the best is so far depends on the machine
+    assert (folder / "recipe.tuned.toml").exists() is bool(found["stack"])
+    if found["stack"]:
+        assert "Not proved" in (folder / "recipe.tuned.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ('[tune]\nobjective = "quality"', "searches stacks"),
+        ('[tune]\nobjective = "time-to-target"', "needs a target"),
+        ("[tune]\nsampler = 'tpe'", "remove it"),
+        ("[tune]\nbudget = 'soon'", "duration"),
+    ],
+)
+def test_what_it_cannot_search_for_is_refused_before_anything_runs(change, said, tmp_path):
+    folder = project(tmp_path)
+    path = folder / "recipe.toml"
+    path.write_text(path.read_text().replace('[tune]\nbudget = "4m"', textwrap.dedent(change)))
+    done = tfopt("tune", "recipe.toml", cwd=folder)
+    assert done.code == 2
+    assert said in done.err
+    assert "tune." in done.err

@@ -1,0 +1,18 @@
+"""Has diagnoses and comparisons of loops end soon, for tests that are not about their figures.
+
+It is executed in a process before its program. Most of a diagnosis is waiting for enough figures.
+"""
+
+from __future__ import annotations
+
+from tfopt_core.diagnosis import step_rounds
+from tfopt_core.diagnosis.recorder import RecordingLimits
+from tfopt_core.trials import compared_loops, loop_timing, time_estimate
+
+moment = RecordingLimits(seconds=0.05, at_most=0.2)
+step_rounds.REAL = step_rounds.CACHED = step_rounds.GRAPH = step_rounds.DATA = moment
+step_rounds.PEAK_SECONDS = step_rounds.SHAPES_SECONDS = 0.05
+step_rounds.ROUNDS = step_rounds.QUICK_ROUNDS
+compared_loops.SECONDS = compared_loops.AT_MOST = 0.5
+time_estimate.SECONDS = 0.05
+loop_timing.MOST = loop_timing.FEWEST

@@ -1,0 +1,69 @@
+"""A control group of Linux with a limit of memory, for a process that a test starts."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tfopt_core.workers.telemetry import own_groups
+
+MOUNT = Path("/sys/fs/cgroup")
+
+
+@contextlib.contextmanager
+def memory_group(limit_bytes: int) -> Iterator[Callable[[], None]]:
+    """Yield a function that moves the process which calls it into a group with this limit.
+
+    Skips the test, with the reason, where no such group can be made. For `preexec_fn`.
+    """
+    own = own_groups(Path("/proc/self/cgroup").read_text(encoding="ascii"), MOUNT, "memory")
+    # version 2 has no limits beside processes: a group below the top is tried too
+    parents = [group for group in (*own, MOUNT / "memory") if group.is_dir()]
+    why = "there is none that counts memory"
+    for parent in dict.fromkeys(parents):
+        group = parent / f"tfopt-test-{secrets.token_hex(4)}"
+        try:
+            group.mkdir()
+        except OSError as error:
+            why = f"{parent}: {error.strerror}"
+            continue
+        try:
+            limits = ("memory.limit_in_bytes", "memory.max")
+            [file] = [group / name for name in limits if (group / name).exists()]
+            file.write_text(str(limit_bytes), encoding="ascii")
+            for swap in ("memory.swap.max", "memory.swappiness"):
+                if (group / swap).exists():
+                    (group / swap).write_text("0", encoding="ascii")
+        except (OSError, ValueError) as error:
+            group.rmdir()
+            why = f"{parent}: {error}"
+            continue
+        try:
+            yield functools.partial(_join, group)
+        finally:
+            _remove(group)
+        return
+    pytest.skip(f"no control group can be made here: {why}")
+
+
+def _join(group: Path) -> None:
+    (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+
+
+def _remove(group: Path) -> None:
+    """Remove the group once its last process is gone."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            group.rmdir()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return

@@ -1,0 +1,131 @@
+"""Searches over plugins of known effects on a noisy machine, made as a session makes them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from tfopt_core.hooks.card import Traits
+from tfopt_core.records.tuning import BoundStep, StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
+from tfopt_core.tuning.contrast import contrasted
+from tfopt_core.tuning.journal import Journal, SearchRecord
+from tfopt_core.tuning.search import GreedySearch, SearchLook, TrialPlan
+from tfopt_core.tuning.stacks import Stack
+
+PLAIN = Traits((), "optimization", "none", (), (), (), ())
+
+
+def traits_of(**changes) -> Traits:
+    """The traits of a plugin that is compatible with all others, with these changes."""
+    return attrs.evolve(PLAIN, **changes)
+
+
+def candidate(name: str, bound: float = 2.0, traits: Traits = PLAIN) -> TuneCandidate:
+    """A candidate with a bound."""
+    return TuneCandidate(plugin=name, bound=bound, math="exact", summary="", traits=traits)
+
+
+def names_of(stack: Stack) -> tuple[str, ...]:
+    """The names of the plugins of a stack."""
+    return tuple(one.name for one in stack)
+
+
+@attrs.define(eq=False)
+class SimulatedMachine:
+    """Trains stacks in no time: each plugin divides the time of a run by its factor.
+
+    :param factors: the factor of each plugin, or what becomes of its trial.
+    :param together: factors of plugins that stand together, such as two that do the same.
+    :param noise: the standard deviation of the logarithm of a run's seconds.
+    :param run_seconds: what a run takes of the search's time.
+    :param interrupt_at: the number of the trial in which Ctrl-C is pressed; None for never.
+    """
+
+    factors: dict[str, float | TrialOutcome]
+    source: np.random.Generator
+    together: dict[frozenset[str], float] = attrs.field(factory=dict)
+    noise: float = 0.02
+    run_seconds: float = 1.0
+    interrupt_at: int | None = None
+    now: float = 0.0
+    plans: list[TrialPlan] = attrs.field(factory=list)
+
+    def seconds(self, stack: Stack) -> float:
+        """What a training with this stack takes without noise."""
+        names = set(names_of(stack))
+        found = [self.factors[name] for name in names]
+        found += [factor for group, factor in self.together.items() if group <= names]
+        return 10.0 / math.prod(factor for factor in found if isinstance(factor, float))
+
+    def attempt(self, plan: TrialPlan, on_pair) -> StackTrial:
+        """Make a trial as a `TrialRunner` does."""
+        self.plans.append(plan)
+        if self.interrupt_at is not None and len(self.plans) > self.interrupt_at:
+            raise KeyboardInterrupt
+        trial = StackTrial(
+            action=plan.action, plugin=plan.plugin, stack=plan.stack, without=plan.without,
+            replaces=plan.replaces, outcome=TrialOutcome.FAILED, reason="it broke", seconds=1.0,
+        )  # fmt: skip
+        ends = self.factors[plan.plugin]
+        if isinstance(ends, TrialOutcome):
+            return attrs.evolve(trial, outcome=ends)
+        log_ratios: list[float] = []
+        while True:
+            sides = [self._run(stack) for stack in (plan.without, plan.stack)]
+            log_ratios.append(math.log(sides[0] / sides[1]))
+            on_pair(log_ratios)
+            decision = plan.decide(log_ratios)
+            if decision.outcome is not None:
+                found = contrasted(log_ratios)
+                return attrs.evolve(
+                    trial, outcome=decision.outcome, reason=decision.reason, ratio=found.ratio,
+                    low=found.low, high=found.high, confidence=found.confidence,
+                    pairs=len(log_ratios),
+                )  # fmt: skip
+
+    def _run(self, stack: Stack) -> float:
+        self.now += self.run_seconds
+        return self.seconds(stack) * float(np.exp(self.source.normal(0, self.noise)))
+
+
+def make_search(
+    machine: SimulatedMachine,
+    folder: Path,
+    candidates: list[TuneCandidate],
+    *,
+    budget: float = 10_000.0,
+    journal: Journal | None = None,
+    observer=lambda event: None,
+    later: list[TuneCandidate] = (),
+) -> GreedySearch:
+    """A search over these candidates; `later` are those that only a stack with plugins has."""
+    every = [*candidates, *later]
+
+    def look(stack: Stack) -> SearchLook:
+        space = SearchSpace(tuple(every if stack else candidates), ())
+        return SearchLook(BoundStep(stack=names_of(stack), sentence="it", shares={}), space)
+
+    if journal is None:
+        journal = Journal.begin(folder / "search", "here", {"CPU": "one"})
+    return GreedySearch(
+        look=look, attempt=machine.attempt, journal=journal, elapsed=lambda: machine.now,
+        budget=budget, known={one.plugin: one.traits for one in every},
+        owners=frozenset(one.plugin for one in every if one.owns_strategy), observer=observer,
+    )  # fmt: skip
+
+
+def record_of(search: GreedySearch, id_: str) -> SearchRecord:
+    """The record of a search that another one may begin from."""
+    keys = {
+        Journal.key_of(one.action, one.plugin, one.stack, one.without): one for one in search.trials
+    }
+    return SearchRecord(id=id_, target="here", facts={}, trials=keys, looks={}, ended=True)
+
+
+def plugin(name: str, **settings) -> TunedPlugin:
+    """A plugin of a stack."""
+    return TunedPlugin(name=name, settings=settings)

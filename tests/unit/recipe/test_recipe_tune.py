@@ -1,0 +1,47 @@
+"""The table `[tune]`: what it takes, and what it refuses until there is a search of settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfopt_core.recipe import TuneSpec, read_recipe
+from tfopt_core.recipe.schema import recipe_schema
+
+HEAD = '[workload]\nuse = "flights"\n'
+
+
+def reading_of(tmp_path, text):
+    path = tmp_path / "recipe.toml"
+    path.write_text(HEAD + text)
+    return read_recipe(path)
+
+
+def test_objective_and_budget_are_read(tmp_path):
+    recipe = reading_of(tmp_path, '[tune]\nobjective = "memory"\nbudget = "1h"\n').require()
+    assert recipe.tune == TuneSpec(objective="memory", budget_seconds=3600.0)
+    assert recipe.to_dict()["tune"] == {"objective": "memory", "budget": 3600.0}
+
+
+@pytest.mark.parametrize(
+    "line", ['sampler = "tpe"', 'pruner = "median"', "trials = 20", "options = { width = [8, 16] }"]
+)
+def test_what_the_search_of_settings_will_read_is_refused_and_not_ignored(line, tmp_path):
+    [problem] = reading_of(tmp_path, f"[tune]\n{line}\n").problems
+    assert problem.path == f"tune.{line.split()[0]}"
+    assert "searches stacks" in problem.message
+
+
+def test_an_unknown_key_is_an_error(tmp_path):
+    [problem] = reading_of(tmp_path, '[tune]\nbudgt = "1h"\n').problems
+    assert 'did you mean "budget"?' in problem.mend
+
+
+def test_the_table_does_not_change_what_is_measured(tmp_path):
+    with_it = reading_of(tmp_path, '[tune]\nbudget = "1h"\n').require()
+    assert with_it.sha256() == reading_of(tmp_path, "").require().sha256()
+
+
+def test_editors_know_the_table():
+    properties = recipe_schema({}, {})["properties"]["tune"]["properties"]
+    assert properties["objective"]["enum"] == ["time", "memory", "time-to-target", "quality"]
+    assert properties["budget"]["default"] == 900.0

@@ -1,0 +1,132 @@
+"""Which plugins a search tries, in what order, and what it says of the others."""
+
+from __future__ import annotations
+
+import attrs
+from support.diagnosed import make_diagnosed
+from support.simulated_search import traits_of
+
+from tfopt_core.hooks.installed.inspection import PluginInfo, Setting
+from tfopt_core.hooks.installed.suggest import NoAnswer, Suggestion
+from tfopt_core.tuning.candidates import search_space
+
+
+def info(name: str, targets=("compute",), math="exact", hooks=(), settings=(), **traits):
+    return PluginInfo(
+        name=name, distribution="d", version="1", math=math, hooks=hooks, settings=settings,
+        traits=traits_of(targets=targets, **traits),
+    )  # fmt: skip
+
+
+def suggestion(name: str, bound: float | None, math="exact", **settings) -> Suggestion:
+    return Suggestion(
+        plugin=name, settings=settings, bound=bound, targets=("compute",), math=math, summary="",
+        distribution="d",
+    )  # fmt: skip
+
+
+def space_of(*infos, suggestions=(), silent=(), proposing=(), own=None, objective="time", **how):
+    return search_space(
+        make_diagnosed(suggestions=tuple(suggestions), silent=tuple(silent)), infos,
+        proposing=frozenset(proposing), own=own or {}, objective=objective,
+        is_script=how.get("is_script", False),
+    )  # fmt: skip
+
+
+def tried(space) -> list[str]:
+    return [one.plugin for one in space.candidates]
+
+
+def why_not(space) -> dict[str, str]:
+    return {one.plugin: one.reason for one in space.not_tried}
+
+
+def test_what_can_gain_most_is_tried_first():
+    space = space_of(
+        info("a"), info("b"), info("c"),
+        suggestions=[suggestion("a", 1.2), suggestion("b", None), suggestion("c", 3.0)],
+    )  # fmt: skip
+    assert tried(space) == ["b", "c", "a"]
+
+
+def test_a_plugin_of_a_third_party_without_suggest_is_tried_by_its_targets():
+    space = space_of(info("theirs", targets=("input",)), info("other", targets=("communication",)))
+    assert tried(space) == ["theirs"]
+    assert space.candidates[0].bound == 1.43
+    assert "communication" in why_not(space)["other"]
+
+
+def test_a_plugin_that_proposes_nothing_here_is_not_tried():
+    space = space_of(info("cache", targets=("input",)), proposing=["cache"])
+    assert why_not(space) == {"cache": "it proposes nothing for this training"}
+
+
+def test_the_recipes_own_plugins_come_first_with_their_settings():
+    space = space_of(
+        info("a"), info("mine", targets=("memory",)), suggestions=[suggestion("a", None)],
+        own={"mine": {"size": 3}},
+    )  # fmt: skip
+    assert tried(space) == ["mine", "a"]
+    assert space.candidates[0].settings == {"size": 3}
+    # so that no bound keeps the search from trying it
+    assert space.candidates[0].bound == float("inf")
+
+
+def test_another_training_algorithm_is_searched_by_time_to_target_only():
+    changing = info("fit-batch", math="changes")
+    assert "time-to-target" in why_not(space_of(changing))["fit-batch"]
+    found = space_of(
+        changing, suggestions=[suggestion("fit-batch", 2.0, "changes")], objective="time-to-target"
+    )
+    assert tried(found) == ["fit-batch"]
+
+
+def test_broken_plugins_observers_and_those_without_settings_say_so():
+    needed = Setting(name="path", type="a string", default=None, help="")
+    space = space_of(
+        PluginInfo(name="broken", distribution="d", version="1", error="ImportError: x"),
+        info("profile", role="observer"),
+        info("needs", math="", settings=(needed,)),
+        info("mute"),
+        silent=[NoAnswer(plugin="mute", distribution="d", cause="raised ValueError: x")],
+    )
+    assert tried(space) == []
+    assert "ImportError: x" in why_not(space)["broken"]
+    assert "observer" in why_not(space)["profile"]
+    assert 'it needs "path"' in why_not(space)["needs"]
+    assert why_not(space)["mute"] == "raised ValueError: x"
+
+
+def test_a_script_refuses_what_replaces_its_model():
+    space = space_of(info("slim-head", model_change="replaces"), is_script=True)
+    assert "script" in why_not(space)["slim-head"]
+
+
+def test_for_memory_what_targets_memory_is_tried():
+    space = space_of(info("remat", targets=("memory",)), info("xla"), objective="memory")
+    assert tried(space) == ["remat"]
+
+
+def test_only_the_plugins_that_are_asked_for_are_tried_whatever_a_diagnosis_says():
+    space = search_space(
+        make_diagnosed(), [info("a"), info("b", targets=())], proposing=frozenset(["b"]), own={},
+        objective="time", is_script=False, only=frozenset(["b"]),
+    )  # fmt: skip
+    assert tried(space) == ["b"]
+    assert space.candidates[0].bound == float("inf")
+    assert why_not(space) == {"a": "--plugin does not name it"}
+
+
+def test_each_installed_plugin_is_either_tried_or_named_with_a_reason():
+    infos = [info("a"), info("b", targets=()), info("c", targets=("input",))]
+    space = space_of(*infos, proposing=["c"])
+    assert {*tried(space), *why_not(space)} == {"a", "b", "c"}
+    assert all(why_not(space).values())
+
+
+def test_a_plugin_of_the_diagnosed_stack_is_no_candidate():
+    diagnosed = attrs.evolve(make_diagnosed(), stack=("a",))
+    space = search_space(
+        diagnosed, [info("a")], proposing=frozenset(), own={}, objective="time", is_script=False
+    )
+    assert (space.candidates, space.not_tried) == ((), ())

@@ -1,0 +1,144 @@
+"""One trial with a runner that only pretends: its pairs, its failures, and what they are called."""
+
+from __future__ import annotations
+
+import pytest
+from support.measure_runs import make_outcome
+from support.report_results import make_prepared
+from support.simulated_search import plugin
+
+from tfopt_core.hooks import Effect
+from tfopt_core.recipe import Recipe, WorkloadSpec
+from tfopt_core.records.dry_build import PluginPlan
+from tfopt_core.records.messages import Failure
+from tfopt_core.records.run import RunReport
+from tfopt_core.records.tuning import TrialOutcome
+from tfopt_core.testing import make_machine
+from tfopt_core.trials.request import Request
+from tfopt_core.tuning.search import TrialPlan
+from tfopt_core.tuning.trial_runs import ProcessDeadline, TrialRunner
+from tfopt_core.workers.spawn import ProcessOutcome
+from tfopt_core.workers.task import PrepareTask
+
+OUT_OF_MEMORY = Failure(error="E", message="raised MemoryError", exit_code=3, out_of_memory=True)
+FAILED = Failure(error="E", message="raised ValueError", exit_code=3)
+REFUSED = Failure(error="InputError", message="no place for a cache", exit_code=2)
+
+
+class Pretends:
+    """Answers at once; `walls` are the seconds of the runs without and with a plugin, or a
+    failure."""
+
+    def __init__(self, without=10.0, with_=5.0, applied=True, prepares=None):
+        self.walls, self.applied, self.prepares = (without, with_), applied, prepares
+        self.runs = []
+
+    def __call__(self, task, environment, tell):
+        if isinstance(task, PrepareTask):
+            return outcome(self.prepares or prepared(task))
+        self.runs.append((task.job.variant, task.job.seed))
+        wall = self.walls[bool(task.job.plugins)]
+        if isinstance(wall, Failure):
+            return outcome(wall)
+        # timings differ a little from run to run
+        wall *= 1 + 0.001 * len(self.runs)
+        effects = {one.name: Effect(self.applied, "why") for one in task.job.plugins}
+        return outcome(
+            RunReport(
+                wall_seconds=wall, peak_rss_bytes=int(wall * 1000), effects=effects,
+                fits=(make_outcome(wall_seconds=wall),),
+            )
+        )  # fmt: skip
+
+
+def outcome(message):
+    return ProcessOutcome(
+        message=message, cause=None, seconds=1.0, output_path=None, output_tail=""
+    )
+
+
+def prepared(task):
+    plans = tuple(
+        PluginPlan(
+            name=one.name, settings=one.settings, asked=one.settings, math="exact", summary="",
+            changes=(),
+        )
+        for one in task.job.plugins
+    )  # fmt: skip
+    return make_prepared(plugins=plans, metrics=("val_accuracy",))
+
+
+@pytest.fixture
+def trial_of(tmp_path):
+    def go(runner, objective="time", **settings):
+        request = Request(
+            recipe=Recipe(name="r", workload=WorkloadSpec(use="flights")), plugins=(),
+            machine=make_machine(), folder=tmp_path, environment={},
+        )  # fmt: skip
+        trials = TrialRunner(
+            request=request, runner=runner, objective=objective,
+            deadline=ProcessDeadline(60.0), seed=1,
+        )  # fmt: skip
+        plan = TrialPlan(
+            action="add", plugin="cache", stack=(plugin("cache", **settings),), without=()
+        )
+        return trials(plan, lambda log_ratios: None)
+
+    return go
+
+
+def test_pairs_share_a_seed_and_decide(trial_of):
+    runner = Pretends()
+    trial = trial_of(runner)
+    assert trial.outcome is TrialOutcome.IN
+    assert trial.ratio == pytest.approx(2.0, rel=0.01)
+    assert trial.pairs == 2
+    # settings as they were resolved
+    assert trial.stack[0].settings["storage"]
+    first, second = runner.runs[:2], runner.runs[2:]
+    assert [{seed for _, seed in pair} for pair in (first, second)] == [
+        {first[0][1]}, {second[0][1]}
+    ]  # fmt: skip
+    # ABBA or BAAB
+    assert [variant for variant, _ in first] == [variant for variant, _ in reversed(second)]
+
+
+@pytest.mark.parametrize(
+    ("how", "ends"),
+    [
+        ({"with_": OUT_OF_MEMORY}, TrialOutcome.OUT_OF_MEMORY),
+        ({"with_": FAILED}, TrialOutcome.FAILED),
+        ({"without": OUT_OF_MEMORY}, TrialOutcome.IN),
+        ({"applied": False}, TrialOutcome.NOT_APPLIED),
+        ({"prepares": REFUSED}, TrialOutcome.REFUSED),
+        ({"prepares": OUT_OF_MEMORY}, TrialOutcome.OUT_OF_MEMORY),
+        ({"with_": 20.0}, TrialOutcome.WORSE),
+    ],
+)
+def test_each_failure_is_an_outcome_with_a_reason(how, ends, trial_of):
+    trial = trial_of(Pretends(**how))
+    assert trial.outcome is ends
+    assert trial.reason
+
+
+def test_a_wrong_setting_is_refused_before_a_process_starts(trial_of):
+    runner = Pretends()
+    trial = trial_of(runner, storage="moon")
+    assert trial.outcome is TrialOutcome.REFUSED
+    assert runner.runs == []
+
+
+def test_for_memory_the_peaks_are_compared(trial_of):
+    trial = trial_of(Pretends(without=10.0, with_=2.5), objective="memory")
+    assert trial.ratio == pytest.approx(4.0, rel=0.01)
+
+
+def test_a_process_is_ended_after_its_time():
+    now = [0.0]
+    deadline = ProcessDeadline(10.0, now=lambda: now[0])
+    deadline.begin()
+    assert deadline() is None
+    now[0] = 11.0
+    assert deadline() == "it took more than 10 s"
+    deadline.lift()
+    assert deadline() is None

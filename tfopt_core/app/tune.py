@@ -1,0 +1,163 @@
+"""Search for the fastest stack and prove it, as `tfopt tune` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import attrs
+
+from tfopt_core.app.command_request import make_request, new_id, seconds_of
+from tfopt_core.errors import InputError, RecipeError, did_you_mean
+from tfopt_core.files import write_text
+from tfopt_core.recipe import Objective, TuneSpec, shipped_recipes
+
+if TYPE_CHECKING:
+    from tfopt_core.app.view import View
+    from tfopt_core.records.tuning import TuneResult
+    from tfopt_core.trials.request import Request
+
+# The folder of the project's results that holds the searches.
+TUNE_FOLDER = "tune"
+
+
+@attrs.frozen(kw_only=True)
+class TuneOptions:
+    """The options of `tfopt tune`.
+
+    :param plugins: the only plugins to try; empty for all that are installed.
+    :param write_to: the file of the winner's recipe; None for NAME.tuned.toml.
+    :param fresh: whether to begin from nothing, whatever earlier searches have left.
+    """
+
+    target: str
+    overrides: tuple[str, ...] = ()
+    budget: str | None = None
+    plugins: tuple[str, ...] = ()
+    write_to: Path | None = None
+    json_path: Path | None = None
+    resuming: bool = False
+    fresh: bool = False
+    time_limit: str | None = None
+    debug: bool = False
+
+
+def tune(options: TuneOptions, view: View) -> TuneResult:
+    """Search, prove the winner by fresh pairs, write its recipe, and return the result.
+
+    :param view: shows the progress.
+    :raises InputError: for errors in the recipe, the script or the options.
+    :raises TfoptError: if the baseline cannot be trained.
+    """
+    from tfopt_core.diagnosis.recipe_seal import check_free
+    from tfopt_core.hooks.installed.inspection import inspect_plugins
+    from tfopt_core.store.database import Store, store_path
+    from tfopt_core.tuning.session import TuneRequest, TuneSession
+    from tfopt_core.tuning.trial_runs import ProcessDeadline, process_seconds
+    from tfopt_core.workers.fork import ForkRunner
+    from tfopt_core.workers.spawn import SpawnRunner
+    from tfopt_core.workers.supervise import Limits
+
+    if options.resuming and options.fresh:
+        raise InputError("--resume goes on with a search and --fresh begins anew; give one of them")
+    _check_known(options.plugins)
+    limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
+    given = None if options.budget is None else seconds_of("--budget", options.budget)
+    request, results = make_request(
+        options.target, options.overrides, compares=False, outputs={"--json": options.json_path},
+        debug=options.debug,
+    )  # fmt: skip
+    spec = request.recipe.tune or TuneSpec()
+    objective = objective_of(request)
+    budget = spec.budget_seconds if given is None else given
+    path = options.write_to or winner_path(request)
+    check_free(path)
+    with view.searching() as observer:
+        own = {one.use: dict(one.settings) for one in request.recipe.plugins}
+        asked = TuneRequest(
+            request=attrs.evolve(
+                request, plugins=(), observers=(), folder=results / TUNE_FOLDER / new_id()
+            ),
+            target=options.target, own=own, objective=objective, budget=budget,
+            installed=inspect_plugins(), only=frozenset(options.plugins),
+            proof_path=path.absolute(),
+            resuming=options.resuming, fresh=options.fresh,
+        )  # fmt: skip
+        deadline = ProcessDeadline(limit or process_seconds(budget))
+        limits = Limits(total=limit, called_off=deadline)
+        with (
+            Store(store_path(results.parent)) as store,
+            ForkRunner(SpawnRunner(limits=limits)) as runner,
+        ):
+            result = TuneSession(
+                asked=asked, runner=runner, deadline=deadline, store=store, observer=observer,
+                measuring=view.measuring,
+            ).go()  # fmt: skip
+    return written(result, request, path)
+
+
+def _check_known(plugins: tuple[str, ...]) -> None:
+    from tfopt_core.hooks.installed.discovery import registrations
+
+    known = registrations()
+    for name in plugins:
+        if name not in known:
+            hint = did_you_mean(name, known) or "`tfopt plugins` lists those that are installed"
+            raise InputError(f'--plugin: no plugin is named "{name}"; {hint}')
+
+
+def written(result: TuneResult, request: Request, path: Path) -> TuneResult:
+    """Write the winner's recipe, if there is one. Return the result with the file, or the reason.
+
+    :raises InputError: if the file cannot be written, or was changed meanwhile.
+    """
+    from tfopt_core.diagnosis.recipe_seal import check_free
+    from tfopt_core.tuning.winner import why_not_written, winner_text
+
+    why_not = why_not_written(result)
+    if why_not:
+        return attrs.evolve(result, why_not_written=why_not)
+    check_free(path)
+    write_text(path, winner_text(result, request.recipe, path.absolute().parent), replace=True)
+    return attrs.evolve(result, written=str(path))
+
+
+def objective_of(request: Request) -> Objective:
+    """Return what is searched for.
+
+    :raises RecipeError: for an objective that this search cannot have.
+    """
+    recipe, reading = request.recipe, request.reading
+    asked = (recipe.tune.objective if recipe.tune else None) or recipe.measure.objective
+    for objective in get_args(Objective):
+        if asked == objective != "time-to-target":
+            return objective  # type: ignore[no-any-return]
+    if asked == "quality":
+        why = (
+            "only settings and options can be searched for quality, and this version of tfopt "
+            "searches stacks"
+        )
+        raise RecipeError([reading.problem("tune.objective", why, 'use "time" or "memory"')])
+    if recipe.measure.target is None:
+        why = '"time-to-target" needs a target, and there is none'
+        mend = 'add to [measure]: target = { metric = "val_accuracy", at_least = 0.9 }'
+        raise RecipeError([reading.problem("tune.objective", why, mend)])
+    if recipe.workload.is_script:
+        why = (
+            "a search by time to a target reads a part of the training data that is set aside, and "
+            "a script keeps its data to itself"
+        )
+        raise RecipeError([reading.problem("tune.objective", why, "write a factory for it")])
+    return "time-to-target"
+
+
+def winner_path(request: Request) -> Path:
+    """Return the default path of the winner's recipe: beside the recipe, and for one that ships or
+    a script in the working directory."""
+    recipe = request.recipe
+    shipped = {path.resolve() for path in shipped_recipes().values()}
+    ours = recipe.path is None or recipe.path.resolve() in shipped
+    folder = Path() if ours or recipe.directory == Path.cwd() else recipe.directory
+    stem = recipe.path.stem if recipe.path is not None and not recipe.workload.is_script else ""
+    stem = (stem or recipe.workload.stem).removesuffix(".tfopt").removesuffix(".tuned")
+    return folder / f"{stem}.tuned.toml"

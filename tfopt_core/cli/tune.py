@@ -1,0 +1,56 @@
+"""`tfopt tune`: search for the fastest stack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+from tfopt_core.cli import candidates
+from tfopt_core.cli.options import debug_option, json_option, set_option
+
+
+@click.command()
+@click.argument("target", metavar="TARGET", shell_complete=candidates.recipes_and_scripts)
+@set_option
+@click.option(
+    "--budget", metavar="TIME",
+    help="How long search and proof may take: 15m, 1h; the recipe's, or 15m, by default.",
+)  # fmt: skip
+@click.option(
+    "--plugin", "plugins", multiple=True, metavar="NAME", shell_complete=candidates.plugins,
+    help="Try this plugin and none that is not named; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--write", "write_to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Where the winner's recipe goes, in place of NAME.tuned.toml.",
+)  # fmt: skip
+@json_option
+@click.option("--resume", "resuming", is_flag=True, help="Go on with the search that was stopped.")
+@click.option("--fresh", is_flag=True, help="Begin from nothing, without earlier trials.")
+@click.option(
+    "--time-limit", metavar="TIME",
+    help="End a process of the search that takes longer; a sixth of the budget by default.",
+)  # fmt: skip
+@click.option("--quiet", "-q", is_flag=True, help="Print the result only, no progress.")
+@debug_option
+def tune(quiet: bool, **options: Any) -> int:
+    """Search for the stack with which TARGET trains fastest here, and prove it.
+
+    TARGET is a recipe, the name of one that ships, or a script (train.py, "python -m train"). The
+    installed plugins that can shorten what bounds a step are tried one after another, each by some
+    short runs with and without it; plugins that do not earn their place are taken out again. Only
+    fresh runs of the winner against the baseline give the gain that is printed. The winner's
+    recipe goes to NAME.tuned.toml. A second search begins from the trials of the first.
+    """
+    from tfopt_core.app.tune import TuneOptions
+    from tfopt_core.app.tune import tune as search
+    from tfopt_core.cli.output import show
+    from tfopt_core.report.terminal import Terminal
+    from tfopt_core.report.tuning import render_tuned
+
+    asked = TuneOptions(**options)
+    result = search(asked, Terminal(quiet=quiet))
+    show(render_tuned(result), result, asked.json_path)
+    return 130 if result.interrupted else 0

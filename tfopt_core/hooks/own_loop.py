@@ -1,0 +1,73 @@
+"""Which plugins reach a training loop of the script's own, which never calls `fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tfopt_core.errors import WorkloadError
+from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.specs import VALUE_HOOKS
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.hooks.values import Effect, PrecisionPolicy
+
+# The hooks that act without `compile` and `fit`: before the model is built, on data, at the end.
+REACHING = frozenset({
+    "configure_runtime", "configure_precision", "build_strategy", "build_dataset", "report_effect",
+})  # fmt: skip
+NOT_REACHED = (
+    "it works through {hook}, at a call of compile or fit, and this script trains in a loop of its "
+    "own"
+)
+CHANGES_MODEL = "it changes the model, which a loop of the script's own uses as it was built"
+DECLARED = "it declares that it does not reach a loop of the script's own"
+
+
+def why_not_reached(plugin_class: type[Any]) -> str:
+    """Return why a plugin does not reach such a loop, "" if it does.
+
+    It does if all its hooks act without `compile` and `fit`, unless its class attribute `own_loop`
+    says False, or it changes the model.
+    """
+    if getattr(plugin_class, "own_loop", None) is False:
+        return DECLARED
+    if getattr(plugin_class, "model_change", "none") != "none":
+        return CHANGES_MODEL
+    hooks = implementations(object.__new__(plugin_class))
+    beyond = [hook for hook in (*VALUE_HOOKS, *hooks) if hook in hooks and hook not in REACHING]
+    return NOT_REACHED.format(hook=beyond[0]) if beyond else ""
+
+
+def check_precision(precision: PrecisionPolicy) -> None:
+    """Check that a loop of the script's own trains right in this precision.
+
+    :raises WorkloadError: for float16, whose loss the loop would have to scale itself, and for a
+        policy that is set when `fit` is called.
+    """
+    if precision.policy == "mixed_float16":
+        raise WorkloadError(
+            "float16 needs a scaled loss, which a loop of the script's own would have to scale "
+            "itself; take mixed_bfloat16"
+        )
+    if precision.policy != "float32" and precision.scope == "layers":
+        raise WorkloadError(
+            'scope = "layers" sets the precision when fit is called, and this script trains in a '
+            'loop of its own; take scope = "global"'
+        )
+
+
+def reaching(plugins: Iterable[StackedPlugin]) -> tuple[StackedPlugin, ...]:
+    """Return the plugins of a stack that reach such a loop, in their order."""
+    return tuple(p for p in plugins if not why_not_reached(type(p.plugin)))
+
+
+def with_unreached(
+    effects: Mapping[str, Effect], plugins: Sequence[StackedPlugin]
+) -> dict[str, Effect]:
+    """Return the effects in stack order, with those of the plugins that do not reach the loop."""
+    return {
+        stacked.name: effects[stacked.name]
+        if stacked.name in effects
+        else Effect.not_applied(why_not_reached(type(stacked.plugin)))
+        for stacked in plugins
+    }

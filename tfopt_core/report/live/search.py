@@ -1,0 +1,185 @@
+"""Show a search as it runs: the trials so far with their intervals, or a line for each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol, Self
+
+import attrs
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from tfopt_core.report.live.display import REDRAWS_PER_SECOND
+from tfopt_core.report.style import units
+from tfopt_core.report.style.console import plain
+from tfopt_core.report.style.layout import Page, indented, words
+from tfopt_core.report.style.trials import OUTCOME_COLORS, trial_in_words
+from tfopt_core.statistics.wording import seconds_in_words
+from tfopt_core.tuning.progress import (
+    BoundsFound,
+    PairDone,
+    SearchEvent,
+    SearchPhase,
+    TrialBegun,
+    TrialEnded,
+)
+
+
+class LiveSearch(Protocol):
+    """An observer that is entered before the search and exited after it."""
+
+    def __call__(self, event: SearchEvent) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def make_search_observer(console: Console, quiet: bool = False) -> LiveSearch:
+    """Return the live view, plain lines if the terminal cannot redraw, or no output."""
+    if quiet:
+        return NoSearchLines()
+    if console.is_terminal and not console.is_dumb_terminal:
+        return SearchView(console)
+    return SearchLines(console)
+
+
+class NoSearchLines:
+    """An observer that prints nothing."""
+
+    def __call__(self, event: SearchEvent) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class SearchLines(NoSearchLines):
+    """Print what bounds a step, and one line for each trial."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __call__(self, event: SearchEvent) -> None:
+        for line in search_lines(event):
+            self._console.print(Text(line), soft_wrap=True)
+
+
+class SearchView(NoSearchLines):
+    """Show a few lines that are redrawn once a second; lines of finished trials stay."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._clock = console, clock
+        self._state = SearchState()
+        self._live: Live | None = None
+
+    def __call__(self, event: SearchEvent) -> None:
+        self._state = after_search_event(self._state, event, self._clock())
+        if isinstance(event, TrialEnded):
+            color = OUTCOME_COLORS[event.trial.outcome]
+            self._console.print(words(trial_in_words(event.trial), color))
+        # the fresh pairs have a view of their own
+        if isinstance(event, SearchPhase) and event.text.startswith("fresh pairs"):
+            self._stop()
+
+    def __enter__(self) -> Self:
+        self._live = Live(
+            console=self._console, get_renderable=self.render,
+            refresh_per_second=REDRAWS_PER_SECOND, transient=True, redirect_stdout=False,
+        )  # fmt: skip
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def render(self) -> RenderableType:
+        """Return what is shown now."""
+        return render_search(self._state, self._clock())
+
+
+@attrs.frozen(kw_only=True)
+class SearchState:
+    """What the events have reported so far; `ends_at` in seconds of the view's clock."""
+
+    phase: str = "reading the installed plugins"
+    bound: str = ""
+    waiting: int = 0
+    trial: TrialBegun | None = None
+    pair: PairDone | None = None
+    tried: int = 0
+    ends_at: float | None = None
+
+
+def after_search_event(state: SearchState, event: SearchEvent, now: float) -> SearchState:
+    """Return the state after an event.
+
+    :param now: seconds of a monotonic clock.
+    """
+    match event:
+        case SearchPhase():
+            return attrs.evolve(state, phase=event.text, trial=None)
+        case BoundsFound():
+            return attrs.evolve(state, bound=event.bound.sentence, waiting=event.candidates)
+        case TrialBegun():
+            return attrs.evolve(state, trial=event, pair=None, ends_at=now + event.seconds_left)
+        case PairDone():
+            return attrs.evolve(state, pair=event)
+        case TrialEnded():
+            return attrs.evolve(
+                state, trial=None, pair=None, tried=state.tried + 1, phase="choosing the next",
+                ends_at=now + event.seconds_left,
+            )  # fmt: skip
+
+
+def render_search(state: SearchState, now: float) -> RenderableType:
+    """Return the live view, as a pure function of the state and the time."""
+    parts: list[RenderableType] = []
+    if state.bound:
+        parts.append(words(f"now: {state.bound}", "dim"))
+    trial = state.trial
+    if trial is None:
+        parts.append(words(state.phase, "dim"))
+    else:
+        verb = "taking out" if trial.action == "drop" else "trying"
+        on = f" beside {', '.join(trial.on)}" if trial.on else ""
+        parts.append(words(f"{verb} {trial.plugin}{on}", "bold"))
+        if state.pair is not None:
+            parts.append(indented(words(f"{_pair(state.pair)} so far")))
+    overall = f"{state.tried} {'trial' if state.tried == 1 else 'trials'}"
+    if state.ends_at is not None:
+        left = round(state.ends_at - now)
+        overall += f", {seconds_in_words(left)} left to search" if left > 0 else ", nearly done"
+    parts.append(words(overall, "dim"))
+    return Page((Group(*parts),))
+
+
+def search_lines(event: SearchEvent) -> Iterator[str]:
+    """Yield the lines to print for an event: what bounds a step, and one line a trial."""
+    match event:
+        case SearchPhase(minor=False):
+            yield plain(event.text)
+        case BoundsFound():
+            on = f"with {', '.join(event.bound.stack)}: " if event.bound.stack else ""
+            yield plain(f"{on}{event.bound.sentence}")
+            yield f"{event.candidates} plugins to try, {len(event.not_tried)} not worth it"
+        case TrialEnded():
+            left = seconds_in_words(event.seconds_left)
+            yield plain(f"{trial_in_words(event.trial)}; {left} left to search")
+
+
+def _pair(pair: PairDone) -> str:
+    if pair.low is None or pair.high is None:
+        return f"{units.ratio_text(pair.ratio)} in 1 pair"
+    figures = units.ratio_with_interval(pair.ratio, pair.low, pair.high)
+    return f"{figures} in {pair.pairs} pairs"

@@ -1,0 +1,195 @@
+"""Rewrite the data sets over which a script's own training loop iterates, and time its waiting."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import DataPlan
+from tfopt_core.data.lower import lower
+from tfopt_core.hooks import RunContext
+from tfopt_core.hooks.changes import Change
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.fit_data import unchanged
+
+# Libraries that iterate over data sets themselves, as `adapt` and `evaluate` do.
+LIBRARIES = ("tensorflow", "keras")
+# A loop of the script's own does not say how many epochs it will make: more than one.
+EPOCHS = 2
+ATTRIBUTE = "_tfopt_own_data_set"
+# The data sets whose effects are reported; a script may make new ones for each epoch.
+MOST_SETS = 8
+
+
+@attrs.define(eq=False)
+class OwnDataSet:
+    """A data set of the loop, and what the stack made of it.
+
+    :param split: "train" for one that was first iterated before any update, else "validation".
+    :param before, after: its plan without and with the stack.
+    :param passes: how often the loop began to iterate over it.
+    """
+
+    split: str
+    before: DataPlan
+    after: DataPlan
+    stack: Stack
+    run: RunContext
+    data: Any
+    passes: int = 0
+
+
+@attrs.define(eq=False)
+class OwnData:
+    """Replaces the iteration over data sets in the script's code while it is installed.
+
+    :param plugins: returns the resolved stack, given the plan of the first data set by its split.
+    :param updates: whether an update was made so far.
+    :param active: whether the script itself is running, and no call of `fit`.
+    :param follow: has a data set go on where the one that it replaces has come to.
+    :param guard: carries out what plugins do, and notes their errors, which the script may catch.
+    :param on_batch: called after each batch, outside of a call of tf.function.
+    :param begun: when the script last began to iterate before its first update, in nanoseconds.
+    :param waited_ns: how long the script waited for batches.
+    :param in_graph: whether a data set was iterated within a tf.function, where it is left alone.
+    """
+
+    run: RunContext
+    changes: tuple[Change, ...]
+    plugins: Callable[[dict[str, DataPlan]], tuple[StackedPlugin, ...]]
+    updates: Callable[[], bool]
+    active: Callable[[], bool]
+    follow: Callable[[Any, Any], None] = lambda given, replacement: None
+    on_batch: Callable[[], None] = lambda: None
+    guard: Callable[[Callable[[], Any]], Any] = lambda act: act()
+    sets: list[OwnDataSet] = attrs.field(factory=list)
+    begun: int | None = None
+    waited_ns: int = 0
+    in_graph: bool = False
+    _busy: bool = False
+    _timed: set[type[Any]] = attrs.field(factory=set)
+    _put_back: list[Callable[[], None]] = attrs.field(factory=list)
+
+    def install(self) -> None:
+        """Replace the iteration over a `tf.data.Dataset`; nothing is computed here, so that the
+        script's own settings of TensorFlow take effect."""
+        import tensorflow as tf
+
+        begin, reduce = tf.data.Dataset.__iter__, tf.data.Dataset.reduce
+
+        @functools.wraps(begin)
+        def replaced_iter(dataset: Any) -> Any:
+            if not self._is_of_the_script():
+                return begin(dataset)
+            served = self._served(dataset)
+            if not self.updates():
+                self.begun = perf_counter_ns()
+            elements = begin(served)
+            self._time(type(elements))
+            return elements
+
+        @functools.wraps(reduce)
+        def watched_reduce(dataset: Any, *given: Any, **named: Any) -> Any:
+            # what AutoGraph makes of a loop over a data set
+            if self.active() and not self._busy and not tf.executing_eagerly():
+                self.in_graph = True
+            return reduce(dataset, *given, **named)
+
+        self._replace(tf.data.Dataset, "__iter__", replaced_iter)
+        self._replace(tf.data.Dataset, "reduce", watched_reduce)
+
+    def _time(self, iterator: type[Any]) -> None:
+        """Time the next element of iterators of a class, which has no public name."""
+        if iterator in self._timed:
+            return
+        self._timed.add(iterator)
+        following = iterator.__next__
+
+        @functools.wraps(following)
+        def timed_next(elements: Any) -> Any:
+            if self._busy or not self.active():
+                return following(elements)
+            asked = perf_counter_ns()
+            try:
+                return following(elements)
+            finally:
+                # before the first update it is the start of the pipeline
+                self.waited_ns += (perf_counter_ns() - asked) * self.updates()
+                self.on_batch()
+
+        self._replace(iterator, "__next__", timed_next)
+
+    def _replace(self, owner: type[Any], name: str, method: Any) -> None:
+        self._put_back.append(functools.partial(setattr, owner, name, getattr(owner, name)))
+        setattr(owner, name, method)
+
+    def remove(self) -> None:
+        """Restore the methods."""
+        while self._put_back:
+            self._put_back.pop()()
+        self._timed.clear()
+
+    def of(self, split: str) -> Iterator[OwnDataSet]:
+        """Yield the data sets of a split, in the order in which the loop came to them."""
+        return (one for one in self.sets if one.split == split)
+
+    def _is_of_the_script(self) -> bool:
+        """Return whether the script's own code begins to iterate, eagerly."""
+        import tensorflow as tf
+
+        frame = inspect.currentframe()
+        for _ in range(2):  # this function's frame, and that of the replacement
+            frame = None if frame is None else frame.f_back
+        caller = "" if frame is None else str(frame.f_globals.get("__name__", ""))
+        if self._busy or not self.active() or caller.partition(".")[0] in LIBRARIES:
+            return False
+        if not tf.executing_eagerly():
+            self.in_graph = True
+            return False
+        return True
+
+    def _served(self, dataset: Any) -> Any:
+        """Return what is read in the place of a data set, the same in each epoch."""
+        known: OwnDataSet | None = vars(dataset).get(ATTRIBUTE)
+        if known is None:
+            # plugins may read the data
+            self._busy = True
+            try:
+                known = self.guard(functools.partial(self._rewritten, dataset))
+            finally:
+                self._busy = False
+            # on the data set itself: a script may make new ones for each epoch
+            vars(dataset)[ATTRIBUTE] = known
+            self.sets += [known] if len(self.sets) < MOST_SETS else []
+        known.passes += 1
+        return known.data
+
+    def _rewritten(self, dataset: Any) -> OwnDataSet:
+        split = "validation" if self.updates() else "train"
+        before = DataPlan.from_dataset(dataset)
+        plugins = self.plugins({split: before})
+        stack = Stack(plugins, ScriptDefaults(None, {split: before}), self.changes)
+        steps = int(dataset.cardinality())
+        run = attrs.evolve(
+            self.run,
+            fit_index=len(self.sets),
+            epochs=EPOCHS,
+            batch_size=before.batch_size,
+            steps_per_epoch=steps if steps > 0 else None,
+            element_spec=dataset.element_spec,
+            settings=stack.settings,
+            states={plugin: dict(state) for plugin, state in self.run.states.items()},
+        )
+        after = stack.build_dataset(run, split)
+        data = dataset
+        if not unchanged(after, before):
+            data = lower(after)
+            self.follow(dataset, data)
+        run = attrs.evolve(run, datasets={split: data})
+        return OwnDataSet(split, before, after, stack, run, data)

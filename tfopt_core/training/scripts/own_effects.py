@@ -1,0 +1,94 @@
+"""The effect of each plugin on a training loop of the script's own, read back at its end."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence, Set
+from typing import Any
+
+from tfopt_core.hooks import Effect, RunContext
+from tfopt_core.hooks.changes import Change
+from tfopt_core.hooks.contract import implementations
+from tfopt_core.hooks.own_loop import with_unreached
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.own_loop import OwnLoop
+
+NO_DATA_SET = "the script's loop iterates over no tf.data.Dataset"
+IN_GRAPH = "the script iterates over its data within a tf.function, where they stay as they are"
+
+
+def trained_models(variables: Set[int]) -> tuple[Any, ...]:
+    """Return built models that together have these variables, the largest first.
+
+    A model within another is left out, as is the functional model within a Sequential.
+
+    :param variables: the ids of Keras variables; none if they are unknown, for all models.
+    """
+    import keras
+
+    models = [
+        one
+        for one in gc.get_objects()
+        if issubclass(type(one), keras.Model) and one.built and _is_trained(one, variables)
+    ]
+    taken, covered = [], set[int]()
+    for model in sorted(models, key=parameters, reverse=True):
+        own = {id(variable) for variable in model.trainable_variables}
+        if not own <= covered:
+            taken.append(model)
+            covered |= own
+    return tuple(taken)
+
+
+def _is_trained(model: Any, variables: Set[int]) -> bool:
+    trained = model.trainable_variables
+    return bool(trained) and (not variables or any(id(one) in variables for one in trained))
+
+
+def parameters(model: Any) -> int:
+    """Return the number of a model's trainable parameters."""
+    import numpy as np
+
+    return sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
+
+
+def effects_of_loop(
+    loop: OwnLoop,
+    plugins: Sequence[StackedPlugin],
+    run: RunContext,
+    changes: Sequence[Change],
+) -> dict[str, Effect]:
+    """Return the effect of each plugin of the stack, by name.
+
+    A plugin is applied if it was on one of the trained models or data sets.
+
+    :param plugins: the whole stack; those that do not reach the loop are told so.
+    :param run: the context that was in effect as the script began.
+    :param changes: what the plugins changed before the model was built.
+    :raises PluginError: naming the plugin that failed.
+    """
+    import keras
+
+    reaching = [one for one in plugins if one.name in run.settings]
+    models = trained_models(loop.variables) or (keras.Sequential(),)
+    sets = () if loop.data is None else tuple(loop.data.sets)
+    places = [(one.stack, one.run) for one in sets]
+    places = places or [(Stack(reaching, ScriptDefaults(), changes), run)]
+    found = [stack.report_effects(context, models[0]) for stack, context in places]
+    stack, context = places[0]
+    found += [stack.report_effects(context, model) for model in models[1:]]
+    effects = {one.name: _together([each[one.name] for each in found]) for one in reaching}
+    for one in reaching if not sets else ():
+        if set(implementations(one.plugin)) <= {"build_dataset", "report_effect"}:
+            why = IN_GRAPH if loop.data is not None and loop.data.in_graph else NO_DATA_SET
+            effects[one.name] = Effect.not_applied(why)
+    return with_unreached(effects, plugins)
+
+
+def _together(effects: Sequence[Effect]) -> Effect:
+    """Return the effect on all models and data sets: applied if it was on any of them."""
+    applied = dict.fromkeys(effect.detail for effect in effects if effect.applied)
+    if applied:
+        return Effect.applied_as("; ".join(applied))
+    return effects[0]

@@ -1,0 +1,231 @@
+"""Watch a training loop of the script's own: its updates, its traces, its data sets."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import attrs
+
+from tfopt_core.hooks import Finding
+from tfopt_core.training.scripts.own_data import OwnData
+from tfopt_core.training.scripts.surface import Surface
+from tfopt_core.training.scripts.update_clock import UpdateClock
+
+# A function that is traced in more calls than this is traced for each new argument.
+USUAL_TRACES = 4
+# Libraries that call an optimizer for the script, and the folders of others.
+_LIBRARIES = ("keras", "tensorflow", "tfopt_core")
+_FOLDERS = frozenset({"site-packages", "dist-packages"})
+
+
+@attrs.frozen
+class CallSite:
+    """A line of the script: its file and number, and the function that it is in, with its line."""
+
+    file: str
+    line: int
+    function: str
+    first_line: int
+
+
+@attrs.define(eq=False)
+class OwnLoop:
+    """Watches what a script trains outside of `fit`.
+
+    Updates are counted by the `iterations` of each optimizer, so those in a tf.function count as
+    often as they run. The time is read when a call from Python has returned: a tf.function, an
+    eager update, the next batch.
+
+    :param clock: reads the updates and times them.
+    :param data: the data sets over which the loop iterates.
+    :param variables: the ids of the variables that were updated.
+    :param eager: the line of the first update that was made eagerly; None if all are in graphs.
+    :param ended: when the script came to its end, in nanoseconds; None before.
+    :param tapes: how often a `tf.GradientTape` was entered.
+    """
+
+    surface: Surface
+    clock: UpdateClock = attrs.field(init=False)
+    data: OwnData | None = None
+    variables: set[int] = attrs.field(factory=set)
+    eager: CallSite | None = None
+    by_train_on_batch: bool = False
+    tapes: int = 0
+    ended: int | None = None
+    _optimizers: dict[int, tuple[Any, int]] = attrs.field(factory=dict)
+    _traced: int = 0
+    _tracing_calls: dict[int, tuple[Any, int]] = attrs.field(factory=dict)
+    _called: int = 0
+    _taped: int | None = None
+    _inside: threading.local = attrs.field(factory=threading.local)
+    _put_back: list[Callable[[], None]] = attrs.field(factory=list)
+
+    @clock.default
+    def _make_clock(self) -> UpdateClock:
+        return UpdateClock(self.count, lambda: self._traced)
+
+    def install(self) -> None:
+        """Replace the calls of tf.function and the start of a gradient tape; watch updates."""
+        import tensorflow as tf
+
+        # the class of its functions has no public name
+        function = type(tf.function(_nothing))
+        call, enter = function.__call__, tf.GradientTape.__enter__
+
+        @functools.wraps(call)
+        def watched_call(called: Any, *given: Any, **named: Any) -> Any:
+            if self.surface.within_fit or getattr(self._inside, "call", False):
+                return call(called, *given, **named)
+            self._inside.call, traced = True, self._traced
+            if self.clock.started is None:
+                self._called = perf_counter_ns()
+            try:
+                return call(called, *given, **named)
+            finally:
+                self._inside.call = False
+                if self._traced > traced:
+                    times = self._tracing_calls.get(id(called), (called, 0))[1]
+                    self._tracing_calls[id(called)] = (called, times + 1)
+                self.boundary()
+
+        @functools.wraps(enter)
+        def watched_enter(tape: Any) -> Any:
+            if not self.surface.within_fit:
+                self.tapes += 1
+                self._taped = self._taped or perf_counter_ns()
+            return enter(tape)
+
+        self._replace(function, "__call__", watched_call)
+        self._replace(tf.GradientTape, "__enter__", watched_enter)
+        self.surface.on_update = self._update
+        self._put_back.append(functools.partial(setattr, self.surface, "on_update", None))
+
+    def remove(self) -> None:
+        """Restore the methods."""
+        while self._put_back:
+            self._put_back.pop()()
+        if self.data is not None:
+            self.data.remove()
+
+    def boundary(self) -> None:
+        """Read the clock if that is due."""
+        import tensorflow as tf
+
+        if self.clock.started is not None and tf.executing_eagerly():
+            self.clock.boundary()
+
+    def count(self) -> int:
+        """Return the updates of all optimizers since each was first seen."""
+        return sum(_iterations(one) - before for one, before in self._optimizers.values())
+
+    @property
+    def optimizers(self) -> tuple[str, ...]:
+        """The class of each optimizer that made an update."""
+        return tuple(type(one).__name__ for one, _ in self._optimizers.values())
+
+    def at_the_end(self) -> None:
+        """Read the clock a last time, if the script made any update."""
+        self.ended = self.clock.now()
+        if self.clock.started is not None:
+            self.clock.read()
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what costs time in the loop, each with its line."""
+        if self.eager is not None:
+            yield _eager_step(self.eager, self.by_train_on_batch)
+        for function, times in self._tracing_calls.values():
+            if times <= USUAL_TRACES:
+                continue
+            code = getattr(getattr(function, "python_function", None), "__code__", None)
+            yield Finding(
+                kind="retracing",
+                detail=f"a tf.function was traced in {times} calls within {self.clock.updates:,} "
+                "updates",
+                mend="pass tensors of one shape in place of Python numbers, or batch with "
+                "drop_remainder=True",
+                place="" if code is None else f"{code.co_filename}:{code.co_firstlineno}",
+            )
+
+    def _update(self, optimizer: Any, variables: Any, apply: Callable[[], Any]) -> Any:
+        """Carry out an update outside of `fit`, or its trace.
+
+        The first step begins with the call from Python or the gradient tape in which its update
+        lies, or with the iteration over its data: a pipeline may take long to start.
+        """
+        import tensorflow as tf
+
+        if id(optimizer) not in self._optimizers:
+            self._optimizers[id(optimizer)] = (optimizer, _iterations(optimizer))
+        if isinstance(variables, list | tuple):
+            self.variables.update(map(id, variables))
+        inside = getattr(self._inside, "call", False)
+        if self.clock.started is None:
+            at = self._called if inside else self._taped or perf_counter_ns()
+            begun = None if self.data is None else self.data.begun
+            self.clock.begin(at if begun is None else min(at, begun))
+        if not tf.executing_eagerly():
+            self._traced += 1
+            return apply()
+        if self.eager is None:
+            self.eager = _site_of_the_script()
+            self.by_train_on_batch = self.surface.within_train_on_batch
+        result = apply()
+        if not inside:
+            self.boundary()
+        return result
+
+    def _replace(self, owner: type[Any], name: str, method: Any) -> None:
+        self._put_back.append(functools.partial(setattr, owner, name, getattr(owner, name)))
+        setattr(owner, name, method)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _iterations(optimizer: Any) -> int:
+    """Return how many updates an optimizer has made, also while a step is traced."""
+    import keras
+    import tensorflow as tf
+
+    with tf.init_scope():
+        return int(keras.ops.convert_to_numpy(optimizer.iterations))
+
+
+def _site_of_the_script() -> CallSite | None:
+    """Return the innermost line that is of no library; None if there is none."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
+        own = module.partition(".")[0] not in _LIBRARIES and not code.co_filename.startswith("<")
+        if own and _FOLDERS.isdisjoint(Path(code.co_filename).parts):
+            return CallSite(code.co_filename, frame.f_lineno, code.co_name, code.co_firstlineno)
+        frame = frame.f_back
+    return None
+
+
+def _eager_step(site: CallSite, by_train_on_batch: bool) -> Finding:
+    """Return the finding of a step that Python runs operation by operation."""
+    detail = "every operation of a step is started from Python"
+    if by_train_on_batch:
+        mend = "compile(run_eagerly=False)"
+        return Finding(
+            kind="runs-eagerly", detail=detail, mend=mend, place=f"{site.file}:{site.line}"
+        )
+    if site.function.startswith("<"):
+        mend = "put the step into a function, with @tf.function above it"
+        return Finding(
+            kind="runs-eagerly", detail=detail, mend=mend, place=f"{site.file}:{site.line}"
+        )
+    return Finding(
+        kind="runs-eagerly",
+        detail=f"{detail}: line {site.line} of {site.function} updates the weights eagerly",
+        mend=f"put @tf.function above def {site.function}",
+        place=f"{site.file}:{site.first_line}",
+    )

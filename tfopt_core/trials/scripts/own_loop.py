@@ -1,0 +1,202 @@
+"""The figures of a script's own training loop: of a run, and of a look at its first steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from tfopt_core.data import DataPlan
+from tfopt_core.hooks.own_loop import reaching
+from tfopt_core.hooks.stack import Stack, StackedPlugin
+from tfopt_core.records.dry_build import Prepared
+from tfopt_core.records.estimate import Estimate
+from tfopt_core.records.fit import OWN_LOOP, FitOutcome
+from tfopt_core.records.messages import StepDone, Tell
+from tfopt_core.records.run import RunReport
+from tfopt_core.training.job import Job
+from tfopt_core.training.scripts.defaults import ScriptDefaults
+from tfopt_core.training.scripts.own_data import OwnData
+from tfopt_core.training.scripts.own_effects import effects_of_loop, parameters, trained_models
+from tfopt_core.training.scripts.own_loop import OwnLoop
+from tfopt_core.training.scripts.session import Session
+from tfopt_core.training.timing.devices import as_tensorflow_sees
+from tfopt_core.trials.dry_build import plan_of, resolve_all, versions
+from tfopt_core.trials.scripts.own_probe import LoopData, OwnLoopProbe
+from tfopt_core.workers.task import PrepareTask
+from tfopt_core.workers.usage import cpu_seconds, peak_device_bytes, peak_rss_bytes
+
+# A first look ends after so many seconds, once it saw some updates, and a trial where a run of as
+# many updates ends; both end after the longest look if they saw the least updates.
+LOOK_SECONDS, LOOK_UPDATES, LONGEST_LOOK, LEAST_UPDATES = 10.0, 10, 30.0, 2
+# Progress is told this often.
+TELL_NS = 500_000_000
+
+
+def baseline_in_words(limit: int | None) -> str:
+    """Return what a run without a stack trains, and how long."""
+    end = "to its end" if limit is None else f"to its update {limit:,}"
+    return f"the script as it is, in its own loop, from the first step {end}"
+
+
+@attrs.define(eq=False)
+class LoopOfScript:
+    """A script's own loop under a stack, watched from the import of Keras on.
+
+    :param job: with the whole stack; `plugins` are those of it that reach the loop.
+    :param ended: whether the script has come to its end.
+    :param search_notes: how settings of "auto" were found, by plugin.
+    """
+
+    job: Job
+    session: Session
+    loop: OwnLoop
+    resolves: bool = False
+    ended: bool = False
+    plugins: tuple[StackedPlugin, ...] = ()
+    search_notes: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
+    _is_resolved: bool = False
+    _told: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        job: Job,
+        session: Session,
+        guard: Callable[[Callable[[], Any]], Any],
+        *,
+        resolves: bool = False,
+    ) -> LoopOfScript:
+        """Watch the loop of a session that has begun.
+
+        :param guard: carries out what plugins do, see `OwnData`.
+        :param resolves: whether to resolve settings of "auto" at the first data set.
+        """
+        loop = OwnLoop(session.surface)
+        watched = cls(job, session, loop, resolves, plugins=reaching(job.plugins))
+        loop.data = OwnData(
+            session.run, session.changes, watched.resolved,
+            updates=lambda: loop.clock.started is not None,
+            active=lambda: not session.surface.within_fit,
+            follow=session.shuffle_draws.follow, on_batch=loop.boundary, guard=guard,
+        )  # fmt: skip
+        loop.install()
+        loop.data.install()
+        return watched
+
+    def resolved(self, plans: Mapping[str, DataPlan]) -> tuple[StackedPlugin, ...]:
+        """Return the plugins that reach the loop, their settings resolved if that is asked for.
+
+        :param plans: the data plans that are known, by split.
+        """
+        if self.resolves and not self._is_resolved:
+            self._is_resolved = True
+            job = attrs.evolve(
+                self.job, plugins=self.plugins, machine=as_tensorflow_sees(self.job.machine)
+            )
+            found = resolve_all(job, LoopData.of(plans), OwnLoopProbe)
+            self.plugins, self.search_notes = found.plugins, dict(found.search_notes)
+        return self.plugins
+
+    def tell_progress(self, tell: Tell) -> None:
+        """Send how many updates were made, every half second."""
+        now = self.loop.clock.now()
+        if now - self._told >= TELL_NS:
+            self._told = now
+            tell(StepDone(0, self.loop.clock.updates))
+
+    def is_known(self, *, whole: bool) -> bool:
+        """Return whether enough was seen of the loop.
+
+        :param whole: whether to watch as many updates as a run makes.
+        """
+        clock = self.loop.clock
+        if clock.limit is not None and clock.updates >= clock.limit:
+            return True
+        if clock.seconds >= LONGEST_LOOK:
+            return clock.updates >= LEAST_UPDATES
+        return not whole and clock.seconds >= LOOK_SECONDS and clock.updates >= LOOK_UPDATES
+
+    @property
+    def step_seconds(self) -> float:
+        """The mean time of an update over the blocks that trace nothing, stalls included; over all
+        blocks if each traces something."""
+        blocks = self.loop.clock.warm or self.loop.clock.blocks
+        return sum(block.seconds for block in blocks) / sum(block.steps for block in blocks)
+
+    @property
+    def seconds(self) -> float:
+        """The time from the first step until the script's end, or the last update that was seen."""
+        clock, ended = self.loop.clock, self.loop.ended
+        limited = clock.limit is not None and clock.updates >= clock.limit
+        if ended is None or clock.started is None or limited:
+            return clock.seconds
+        return (ended - clock.started) / 1e9
+
+    def estimate(self, steps: int | None) -> Estimate:
+        """Return what so many updates take, from the first step on.
+
+        :param steps: None for those that were made.
+        """
+        made, step = self.loop.clock.updates, self.step_seconds
+        steps = steps or made
+        seconds = self.seconds + max(0, steps - made) * step
+        return Estimate(step_seconds=step, seconds=seconds, steps=steps)
+
+    def run_report(self, status: int) -> RunReport:
+        """Return what is observed of a run, which has ended or made its last update.
+
+        :param status: the script's exit status.
+        """
+        clock, seconds = self.loop.clock, self.seconds
+        peak_rss, peak_device, used = peak_rss_bytes(), peak_device_bytes(), cpu_seconds()
+        outcome = FitOutcome(
+            name=OWN_LOOP,
+            blocks=tuple(clock.blocks),
+            trainable_parameters=sum(map(parameters, trained_models(self.loop.variables))),
+            epochs=1, planned_epochs=1, steps=clock.updates, steps_per_epoch=clock.updates,
+            jit_compile=False, history={}, wall_seconds=seconds, setup_seconds=0.0,
+            validation_seconds=(), epoch_begin_seconds=(0.0,), epoch_end_seconds=(seconds,),
+            cut_short=False, float32_layers=(),
+        )  # fmt: skip
+        return RunReport(
+            wall_seconds=seconds, peak_rss_bytes=peak_rss, peak_device_bytes=peak_device,
+            cpu_seconds=used, effects=self.effects(), fits=(outcome,), exit_status=status,
+        )  # fmt: skip
+
+    def effects(self) -> dict[str, Any]:
+        """Return the effect of each plugin of the stack, by name."""
+        return effects_of_loop(self.loop, self.job.plugins, self.session.run, self.session.changes)
+
+    def prepared(self, task: PrepareTask) -> Prepared:
+        """Return the result of a dry build, from the first steps."""
+        limit = self.job.recipe.workload.max_steps
+        plugins = self.resolved({})
+        assert self.loop.data is not None
+        sets = {one.split: one for one in reversed(self.loop.data.sets)}
+        train = sets.get("train")
+        stack = train.stack if train else Stack(plugins, ScriptDefaults(), self.session.changes)
+        by_name = {one.name: one for one in plugins}
+        effects = self.effects()
+        models = trained_models(self.loop.variables)
+        return Prepared(
+            plugins=tuple(
+                plan_of(stack, one, by_name.get(one.name, one), self.search_notes.get(one.name, ()))
+                for one in self.job.plugins
+            ),
+            data_before={split: one.before.describe() for split, one in sets.items()},
+            data_after={split: one.after.describe() for split, one in sets.items()},
+            metrics=(), quality_metric="", quality_direction=None,
+            epochs=1, steps_per_epoch=limit,
+            batch_size=train.after.batch_size if train else None,
+            baseline_batch_size=train.before.batch_size if train else None,
+            validation_examples=None,
+            trainable_parameters=sum(map(parameters, models)),
+            jit_compile=False, policy=self.session.precision.policy,
+            baseline=baseline_in_words(limit), versions=versions(),
+            gpus=as_tensorflow_sees(self.job.machine).gpus,
+            stack_estimate=self.estimate(limit) if task.quick else None,
+            not_applied={name: e.detail for name, e in effects.items() if not e.applied},
+            own_loop=True,
+        )  # fmt: skip

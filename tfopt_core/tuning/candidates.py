@@ -1,0 +1,199 @@
+"""Choose which installed plugins a search tries, and say of each other why it is not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.hooks.card import MATHEMATICS, MATHS, Traits
+from tfopt_core.hooks.diagnosis import PARTS
+from tfopt_core.hooks.installed.inspection import PluginInfo
+from tfopt_core.hooks.installed.suggest import LEAST_BOUND
+from tfopt_core.hooks.specs import OWNER_HOOK
+from tfopt_core.recipe import Objective
+from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.tuning import NotTried
+
+
+@attrs.frozen(kw_only=True)
+class TuneCandidate:
+    """A plugin to try, with its settings before any "auto" is resolved.
+
+    :param bound: the most that it can gain; infinite where nothing bounds it.
+    """
+
+    plugin: str
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+    bound: float
+    math: str
+    summary: str
+    traits: Traits
+    owns_strategy: bool = False
+
+
+@attrs.frozen
+class SearchSpace:
+    """The plugins to try, those that can gain most first, and the others with the reason."""
+
+    candidates: tuple[TuneCandidate, ...]
+    not_tried: tuple[NotTried, ...]
+
+
+def search_space(
+    diagnosed: Diagnosed,
+    installed: Sequence[PluginInfo],
+    *,
+    proposing: frozenset[str],
+    own: Mapping[str, Mapping[str, Any]],
+    objective: Objective,
+    is_script: bool,
+    only: frozenset[str] = frozenset(),
+) -> SearchSpace:
+    """Return what is worth trying on top of the diagnosed stack.
+
+    :param installed: all plugins, as read in a guarded process.
+    :param proposing: the plugins that answer a diagnosis with settings or with nothing.
+    :param own: the settings of the plugins that the recipe names, which are always tried, first.
+    :param only: the plugins that the user wants to be tried, all of them and no others; empty for
+        those that are worth it.
+    """
+    suggested = {one.plugin: one for one in diagnosed.suggestions}
+    silent = {one.plugin: one.cause for one in diagnosed.silent}
+    candidates, not_tried = [], []
+    for info in installed:
+        if info.name in diagnosed.stack:
+            continue
+        if only and info.name not in only:
+            not_tried.append(NotTried(plugin=info.name, reason="--plugin does not name it"))
+            continue
+        suggestion = suggested.get(info.name)
+        settings = own.get(info.name)
+        if settings is None and info.name in only:
+            settings = {} if suggestion is None else suggestion.settings
+        why = _why_never(info, objective, is_script=is_script, named=settings is not None)
+        if not why and settings is None:
+            why = silent.get(info.name, "")
+        bound = _bound_of(info, diagnosed, objective)
+        if suggestion is not None:
+            bound = float("inf") if suggestion.bound is None else suggestion.bound
+        if settings is not None:
+            bound = float("inf")  # what the user names is tried, whatever a diagnosis says
+        if not why and settings is None and suggestion is None:
+            why = _why_not(info, diagnosed, proposing, bound, objective)
+        if why:
+            not_tried.append(NotTried(plugin=info.name, reason=why))
+            continue
+        if settings is None:
+            settings = {} if suggestion is None else suggestion.settings
+        math = suggestion.math if suggestion is not None else info.math or "unknown"
+        if math == "changes" and objective != "time-to-target":
+            not_tried.append(NotTried(plugin=info.name, reason=_CHANGES))
+            continue
+        assert info.traits is not None
+        candidates.append(
+            TuneCandidate(
+                plugin=info.name, settings=settings, bound=bound, math=math,
+                summary=info.summary, traits=info.traits, owns_strategy=OWNER_HOOK in info.hooks,
+            )
+        )  # fmt: skip
+    candidates.sort(key=lambda one: (one.plugin not in own, *_rank(one)))
+    return SearchSpace(tuple(candidates), tuple(not_tried))
+
+
+_CHANGES = 'it changes the training algorithm, which only objective = "time-to-target" may search'
+
+
+def _why_never(info: PluginInfo, objective: Objective, *, is_script: bool, named: bool) -> str:
+    """Return why a plugin is tried on no stack; empty if it may be."""
+    traits = info.traits
+    if info.error is not None or traits is None:
+        return f"it cannot be loaded: {info.error}"
+    if traits.role != "optimization":
+        return "it is an observer, and optimizes nothing"
+    if is_script and traits.model_change == "replaces":
+        return "it replaces the model, and a script makes its own"
+    if not info.math and not named:
+        needed = [f'"{setting.name}"' for setting in info.settings if setting.default is None]
+        what = " and ".join(needed) if needed else "settings"
+        return f"it needs {what}; name it in the recipe, and it is tried with what stands there"
+    if info.math == "changes" and objective != "time-to-target" and not named:
+        return _CHANGES
+    return ""
+
+
+def _why_not(
+    info: PluginInfo, diagnosed: Diagnosed, proposing: frozenset[str], bound: float,
+    objective: Objective,
+) -> str:  # fmt: skip
+    """Return why a plugin without a proposal is not tried; empty if it is."""
+    assert info.traits is not None
+    targets = info.traits.targets
+    if objective == "memory":
+        return "" if "memory" in targets else f"it is for {_listed(targets)}, not for memory"
+    if objective == "time-to-target" and "convergence" in targets:
+        return ""
+    if not set(targets) & set(PARTS):
+        return f"it is for {_listed(targets)}, which is no part of a step's time here"
+    if bound < LEAST_BOUND:
+        return f"it is for {_listed(targets)}, which can gain {bound:.2f}x at most here"
+    if info.traits.model_change == "replaces":
+        return "it replaces the model; name it in the recipe, and it is tried"
+    if info.name in proposing:
+        return "it proposes nothing for this training"
+    return ""
+
+
+def _bound_of(info: PluginInfo, diagnosed: Diagnosed, objective: Objective) -> float:
+    """Return the most that a plugin can gain by what it targets."""
+    if objective != "time" or info.traits is None:
+        return float("inf")
+    bounds = diagnosed.bounds
+    by_part = {"input": bounds.input, "dispatch": bounds.dispatch, "compute": bounds.compute}
+    if info.math not in ("exact", "order"):
+        by_part["compute"] = bounds.compute_rounding
+    if info.traits.model_change != "none":
+        by_part["compute"] = None
+    parts = set(info.traits.targets) & set(PARTS)
+    if {"input", "dispatch"} <= parts:
+        by_part["dispatch"] = bounds.input_and_dispatch
+    found = [by_part[part] for part in sorted(parts)]
+    return max((float("inf") if one is None else one for one in found), default=1.0)
+
+
+def _rank(candidate: TuneCandidate) -> tuple[float, int, str]:
+    # below a hundredth, bounds are equal: the least change to the training goes first
+    return (-round(candidate.bound, 2), _place(candidate.math), candidate.plugin)
+
+
+def _place(math: str) -> int:
+    return list(MATHS).index(math) if math in MATHEMATICS else len(MATHS)  # type: ignore[arg-type]
+
+
+def _listed(targets: Sequence[str]) -> str:
+    return " and ".join(targets) if targets else "no part that it names"
+
+
+def proposing_plugins(installed: Sequence[PluginInfo]) -> frozenset[str]:
+    """Return the names of the plugins that have a `suggest`.
+
+    They are imported here, after they were imported in a guarded process without harm.
+    """
+    return frozenset(_proposing(installed))
+
+
+def _proposing(installed: Sequence[PluginInfo]) -> Iterator[str]:
+    from tfopt_core.errors import TfoptError
+    from tfopt_core.hooks.installed.discovery import find, registrations
+
+    known = registrations()
+    for info in installed:
+        if info.error is not None:
+            continue
+        try:
+            plugin_class = find(info.name, known).load()
+        except TfoptError:
+            continue  # named by `inspect_plugins` where it matters
+        if hasattr(plugin_class, "suggest"):
+            yield info.name

@@ -1,0 +1,97 @@
+"""Decide from the ratios of a few pairs whether a plugin goes into the stack. Pure functions.
+
+These decisions steer the search, and nothing else: the largest of many noisy ratios is larger than
+the truth, so no gain is printed from them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from tfopt_core.records.tuning import TrialOutcome
+from tfopt_core.statistics.intervals import speedup_interval, t_interval
+
+# A plugin that gains less in a few pairs is not worth the fresh pairs that would have to show it.
+LEAST_RATIO = 1.03
+# One pair is enough for what is this much worse; processes differ by 2 to 3%.
+WORSE_RATIO = 1 / 1.15
+# Two pairs are enough for a gain of which each shows this much.
+PLAIN_RATIO = 1.15
+# Pairs: the first, then up to the second number, then up to the third.
+PAIRS = (1, 2, 4)
+# Of the printed intervals, and of the decision after the last pair; 80%, since a mistake costs only
+# the drop-one trial that follows.
+LEVEL = 0.2
+
+
+@attrs.frozen
+class Decision:
+    """An outcome with its reason, or that more pairs are needed (`outcome` is None)."""
+
+    outcome: TrialOutcome | None
+    reason: str = ""
+
+
+@attrs.frozen
+class Contrasted:
+    """The ratios of the pairs so far as one figure, with its interval if there are two pairs."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    confidence: float | None
+
+
+def contrasted(log_ratios: Sequence[float]) -> Contrasted:
+    """Return the mean ratio of the pairs with its interval."""
+    if len(log_ratios) < 2:
+        return Contrasted(math.exp(log_ratios[0]), None, None, None)
+    interval = t_interval(log_ratios, LEVEL)
+    return Contrasted(*speedup_interval(interval), interval.confidence)
+
+
+def decide(log_ratios: Sequence[float]) -> Decision:
+    """Return whether the plugin goes in, by the pairs so far.
+
+    :param log_ratios: ln(figure without the plugin / with it) of each pair, at least one.
+    """
+    pairs, found = len(log_ratios), contrasted(log_ratios)
+    if found.ratio <= WORSE_RATIO:
+        return Decision(TrialOutcome.WORSE, f"{found.ratio:.2f}x with it")
+    if pairs < PAIRS[1]:
+        return Decision(None)
+    small = f"{found.ratio:.2f}x with it, and less than {LEAST_RATIO:.2f}x is not pursued"
+    if found.ratio < LEAST_RATIO:
+        return Decision(TrialOutcome.NO_GAIN, small)
+    if min(log_ratios) >= math.log(PLAIN_RATIO):
+        return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
+    if pairs < PAIRS[2]:
+        return Decision(None)
+    assert found.low is not None
+    if found.low <= 1:
+        return Decision(TrialOutcome.NO_GAIN, f"{found.ratio:.2f}x with it, within the noise")
+    return Decision(TrialOutcome.IN, f"{found.ratio:.2f}x with it")
+
+
+def decide_drop(log_ratios: Sequence[float]) -> Decision:
+    """Return whether a plugin of the winner stays, by the pairs so far.
+
+    :param log_ratios: ln(figure without the plugin / with it) of each pair, at least one.
+    """
+    pairs, found = len(log_ratios), contrasted(log_ratios)
+    if pairs < PAIRS[1]:
+        return Decision(None)
+    earns = f"{found.ratio:.2f}x with it"
+    if min(log_ratios) >= math.log(PLAIN_RATIO):
+        return Decision(TrialOutcome.STAYS, earns)
+    if found.ratio < 1:
+        return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
+    if pairs < PAIRS[2]:
+        return Decision(None)
+    assert found.low is not None
+    if found.ratio < LEAST_RATIO or found.low <= 1:
+        return Decision(TrialOutcome.DROPPED, f"{earns}, which does not earn its place")
+    return Decision(TrialOutcome.STAYS, earns)

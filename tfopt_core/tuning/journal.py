@@ -1,0 +1,237 @@
+"""Keep each trial of a search on disk when it ends, and find those of earlier searches.
+
+A journal is a file of JSON lines, each written whole and flushed to the disk before the next trial
+begins, so a kill loses the trial under way. A torn last line is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from cattrs import Converter
+
+from tfopt_core.errors import StoreError
+from tfopt_core.records.diagnosis import Diagnosed
+from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
+
+JOURNAL_FILE = "journal.jsonl"
+VERSION = 1
+# What another search may take over: a failure may have been the machine's, so it is tried again.
+LASTING = frozenset(TrialOutcome) - {TrialOutcome.FAILED, TrialOutcome.OUT_OF_MEMORY}
+
+_converter = Converter()
+
+
+@attrs.frozen(kw_only=True)
+class SearchRecord:
+    """A search as its journal has it.
+
+    :param target: what was searched for, by which a resume finds it.
+    :param facts: what the trials depend on: machine, versions, code, workload, objective.
+    :param seconds: what its diagnoses and trials took.
+    :param proof: the measurement of its winner, "" if there was none.
+    """
+
+    id: str
+    target: str
+    facts: Mapping[str, str]
+    trials: Mapping[str, StackTrial]
+    looks: Mapping[str, Diagnosed]
+    seconds: float = 0.0
+    resumed: int = 0
+    ended: bool = False
+    proof: str = ""
+
+
+@attrs.define(eq=False)
+class Journal:
+    """The journal of one search, with what earlier searches of the same facts have left.
+
+    :param own: what this search has done before it was resumed.
+    :param earlier: other searches with the same facts, the newest first.
+    """
+
+    path: Path
+    own: SearchRecord
+    earlier: tuple[SearchRecord, ...] = ()
+    begun_from: dict[str, None] = attrs.field(factory=dict)
+    _added: set[str] = attrs.field(factory=set)
+
+    @classmethod
+    def begin(
+        cls, folder: Path, target: str, facts: Mapping[str, str],
+        earlier: tuple[SearchRecord, ...] = (),
+    ) -> Journal:  # fmt: skip
+        """Begin the journal of a new search, which is named as its folder.
+
+        :raises StoreError: if it cannot be written.
+        """
+        own = SearchRecord(id=folder.name, target=target, facts=facts, trials={}, looks={})
+        journal = cls(folder / JOURNAL_FILE, own, earlier)
+        journal.write_entry({"begin": {"version": VERSION, "target": target, "facts": dict(facts)}})
+        return journal
+
+    @classmethod
+    def resume(
+        cls, folder: Path, own: SearchRecord, earlier: tuple[SearchRecord, ...] = ()
+    ) -> Journal:
+        """Go on with the journal of a search that was stopped."""
+        journal = cls(folder / JOURNAL_FILE, own, earlier, added=set(own.trials))
+        journal.write_entry({"resumed": True})
+        return journal
+
+    @staticmethod
+    def key_of(
+        action: str, plugin: str, with_: tuple[TunedPlugin, ...], rest: tuple[TunedPlugin, ...]
+    ) -> str:
+        """Return the key of a trial: equal keys mean the same two stacks."""
+        return _digest([action, plugin, _plain(with_), _plain(rest)])
+
+    def kept(self, key: str) -> StackTrial | None:
+        """Return a trial that was made before, None if there is none."""
+        if key in self.own.trials:
+            return self.own.trials[key]
+        for record in self.earlier:
+            trial = record.trials.get(key)
+            if trial is not None and trial.outcome in LASTING:
+                self.begun_from[record.id] = None
+                return attrs.evolve(trial, kept_from=trial.kept_from or record.id)
+        return None
+
+    def add(self, key: str, trial: StackTrial) -> None:
+        """Write a trial, unless this search has it already.
+
+        :raises StoreError: if it cannot be written.
+        """
+        if key not in self._added:
+            self._added.add(key)
+            self.write_entry({"trial": {"key": key, **_converter.unstructure(trial)}})
+
+    def looked(self, stack: tuple[TunedPlugin, ...]) -> Diagnosed | None:
+        """Return the diagnosis of a stack that was made before, None if there is none."""
+        key = _digest(_plain(stack))
+        for record in (self.own, *self.earlier):
+            if key in record.looks:
+                if record is not self.own:
+                    self.begun_from[record.id] = None
+                return record.looks[key]
+        return None
+
+    def add_look(self, stack: tuple[TunedPlugin, ...], diagnosed: Diagnosed) -> None:
+        """Write the diagnosis of a stack.
+
+        :raises StoreError: if it cannot be written.
+        """
+        look = {"key": _digest(_plain(stack)), "diagnosed": _converter.unstructure(diagnosed)}
+        self.write_entry({"look": look})
+
+    def end(self, proof: str) -> None:
+        """Note that the search is over.
+
+        :param proof: the id of the measurement of its winner, "" for none.
+        """
+        self.write_entry({"end": {"proof": proof}})
+
+    def write_entry(self, entry: Mapping[str, Any]) -> None:
+        """Write one line, after a torn one was cut off, and wait until it is on the disk.
+
+        :raises StoreError: if it cannot be written.
+        """
+        line = json.dumps(entry).encode() + b"\n"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                os.ftruncate(descriptor, _end_of_whole_lines(descriptor))
+                os.lseek(descriptor, 0, os.SEEK_END)
+                while line:
+                    line = line[os.write(descriptor, line) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            cause = error.strerror or error
+            raise StoreError(f'"{self.path}" cannot be written: {cause}') from error
+
+
+def read_searches(folder: Path) -> tuple[SearchRecord, ...]:
+    """Return the searches below a folder, the newest first; those that cannot be read are left
+    out, since each can be made again."""
+    found = []
+    for path in sorted(folder.glob(f"*/{JOURNAL_FILE}"), reverse=True):
+        record = _read(path)
+        if record is not None:
+            found.append(record)
+    return tuple(found)
+
+
+def _read(path: Path) -> SearchRecord | None:
+    entries = list(_entries(path))
+    begin = entries[0].get("begin") if entries else None
+    if not isinstance(begin, dict) or begin.get("version") != VERSION:
+        return None
+    trials, looks, seconds, resumed, proof, ended = {}, {}, 0.0, 0, "", False
+    try:
+        for entry in entries[1:]:
+            match entry:
+                case {"trial": dict(data)}:
+                    key = data.pop("key")
+                    trial = _converter.structure(data, StackTrial)
+                    trials[key] = trial
+                    seconds += 0.0 if trial.kept_from else trial.seconds
+                case {"look": {"key": key, "diagnosed": data}}:
+                    looks[key] = _converter.structure(data, Diagnosed)
+                    seconds += looks[key].seconds
+                case {"resumed": _}:
+                    resumed += 1
+                case {"end": {"proof": str(proof)}}:
+                    ended = True
+        return SearchRecord(
+            id=path.parent.name, target=str(begin["target"]), facts=dict(begin["facts"]),
+            trials=trials, looks=looks, seconds=seconds, resumed=resumed, ended=ended, proof=proof,
+        )  # fmt: skip
+    except Exception:  # a file may hold anything in place of a number or a table
+        return None
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a journal, up to the first line that is torn."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError:
+        return
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            return
+        if isinstance(entry, dict):
+            yield entry
+
+
+def _end_of_whole_lines(descriptor: int) -> int:
+    """Return the size of a file without a last line that a kill has torn."""
+    size = os.lseek(descriptor, 0, os.SEEK_END)
+    while size:
+        start = max(0, size - 65_536)
+        tail = os.pread(descriptor, size - start, start)
+        newline = tail.rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        size = start
+    return 0
+
+
+def _plain(stack: tuple[TunedPlugin, ...]) -> list[Any]:
+    return [[one.name, dict(one.settings)] for one in stack]
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,66 @@
+"""The progress events of a search, as frozen data."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from tfopt_core.records.tuning import BoundStep, NotTried, StackTrial
+
+
+@attrs.frozen
+class SearchPhase:
+    """A part of the search begins that is no trial, such as a diagnosis; `text` says which. A
+    `minor` one is a part of that."""
+
+    text: str
+    minor: bool = False
+
+
+@attrs.frozen
+class BoundsFound:
+    """What bounds a step of the best stack so far, and how many plugins are to be tried on it."""
+
+    bound: BoundStep
+    candidates: int
+    not_tried: tuple[NotTried, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class TrialBegun:
+    """A trial begins. `action` and `plugin` as in `StackTrial`; `on` are the plugins beside it;
+    `seconds_left` is what is left of the search's part of the budget."""
+
+    action: str
+    plugin: str
+    on: tuple[str, ...]
+    seconds_left: float
+
+
+@attrs.frozen(kw_only=True)
+class PairDone:
+    """A pair of runs of the current trial is done: the ratio so far, with its interval if there
+    are two pairs."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    pairs: int
+
+
+@attrs.frozen
+class TrialEnded:
+    """A trial is over, and kept in the journal."""
+
+    trial: StackTrial
+    seconds_left: float
+
+
+SearchEvent = SearchPhase | BoundsFound | TrialBegun | PairDone | TrialEnded
+
+
+class SearchObserver(Protocol):
+    """Anything that takes events of a search: the live view, plain lines, a list in a test."""
+
+    def __call__(self, event: SearchEvent) -> None: ...

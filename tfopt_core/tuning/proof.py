@@ -1,0 +1,53 @@
+"""The proof of a winner: the recipe of its fresh pairs, and what they say of the search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from tfopt_core.recipe import Objective, PluginEntry, Recipe
+from tfopt_core.records.results import Results
+from tfopt_core.records.tuning import TuneResult
+from tfopt_core.tuning.repayment import saved_seconds, trainings_to_repay
+from tfopt_core.tuning.stacks import Stack
+
+# The fresh pairs get what the search has left of the budget, and at least this share of it.
+LEAST_PROOF_SHARE = 0.25
+
+
+def proof_recipe(
+    recipe: Recipe, stack: Stack, *, objective: Objective, path: Path, seconds: float
+) -> Recipe:
+    """Return the recipe of the fresh pairs: the winner's, as `tfopt apply` measures it, with as
+    many pairs as the budget holds.
+
+    :param path: where the winner's recipe will lie.
+    :param seconds: the budget of the fresh pairs.
+    """
+    measured = attrs.evolve(
+        recipe.measure, pairs="auto", budget_seconds=seconds, attribution="off",
+        objective=objective,
+    )  # fmt: skip
+    entries = tuple(PluginEntry(one.name, dict(one.settings)) for one in stack)
+    return attrs.evolve(recipe, plugins=entries, measure=measured, path=path)
+
+
+def proved(result: TuneResult, proof: Results) -> TuneResult:
+    """Return the result with its proof, and after how many trainings the search is repaid."""
+    saved = saved_seconds(proof)
+    cost = result.search_seconds + proof.seconds
+    repaid = trainings_to_repay(cost, saved)
+    took = f"the search took {result.search_seconds:.0f} s and its proof {proof.seconds:.0f} s"
+    if repaid is None:
+        statement = f"{took}; no gain of a whole training is shown that would repay them"
+    else:
+        trainings = "1 training" if repaid == 1 else f"{repaid:,} trainings"
+        statement = f"{took}; {trainings} of this length repay them ({saved:.3g} s saved by each)"
+    return attrs.evolve(
+        result, proof=proof, proof_seconds=proof.seconds, saved_seconds=saved,
+        repaid_after=repaid, statement=statement,
+        interrupted=proof.interrupted,
+        why_ended="interrupted among the fresh pairs; --resume makes them anew"
+        if proof.interrupted else result.why_ended,
+    )  # fmt: skip

@@ -1,0 +1,226 @@
+"""Search greedily: plugin after plugin on top of the best stack, then each taken out again.
+
+No global search over all orders and subsets: a stack that is best in each step is found in a number
+of trials that grows with the plugins, not with their combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from tfopt_core.errors import TfoptError
+from tfopt_core.hooks.card import Traits
+from tfopt_core.records.tuning import Action, BoundStep, NotTried, StackTrial, TrialOutcome
+from tfopt_core.tuning.candidates import SearchSpace, TuneCandidate
+from tfopt_core.tuning.contrast import LEAST_RATIO, Decision, contrasted, decide, decide_drop
+from tfopt_core.tuning.journal import Journal
+from tfopt_core.tuning.progress import (
+    BoundsFound,
+    PairDone,
+    SearchObserver,
+    TrialBegun,
+    TrialEnded,
+)
+from tfopt_core.tuning.stacks import Stack, placed, without
+
+# The parts of the budget after which no trial of a further plugin begins, and none at all; the rest
+# is for the fresh pairs.
+FORWARD_SHARE, SEARCH_SHARE = 0.55, 0.65
+# Where nothing has helped by then, nothing is expected to.
+NOTHING_SHARE = 1 / 3
+# What did not help may help on another stack; what failed or was far slower is not tried again.
+HOPEFUL = (TrialOutcome.NO_GAIN, TrialOutcome.DROPPED)
+
+OnPair = Callable[[Sequence[float]], None]
+
+
+@attrs.frozen(kw_only=True)
+class TrialPlan:
+    """A trial to make: the two stacks, and the rule that decides from the pairs so far."""
+
+    action: Action
+    plugin: str
+    stack: Stack
+    without: Stack
+    replaces: tuple[str, ...] = ()
+
+    def decide(self, log_ratios: Sequence[float]) -> Decision:
+        """Return the decision on these pairs."""
+        return decide(log_ratios) if self.action == "add" else decide_drop(log_ratios)
+
+
+@attrs.frozen
+class SearchLook:
+    """What a diagnosis of a stack gives a search: what bounds it, and what is worth trying."""
+
+    bound: BoundStep
+    space: SearchSpace
+
+
+@attrs.define(kw_only=True, eq=False)
+class GreedySearch:
+    """The search of one command. After `go`, `best` is the stack that it found.
+
+    :param look: diagnoses a stack.
+    :param attempt: makes a trial; failures are results, and only Ctrl-C is raised.
+    :param journal: keeps each trial, and gives those of earlier searches back.
+    :param elapsed: returns the seconds that the search has taken, those before a resume too.
+    :param known: the traits of all installed plugins.
+    :param owners: the plugins that build a strategy.
+    """
+
+    look: Callable[[Stack], SearchLook]
+    attempt: Callable[[TrialPlan, OnPair], StackTrial]
+    journal: Journal
+    elapsed: Callable[[], float]
+    budget: float
+    known: Mapping[str, Traits]
+    owners: frozenset[str] = frozenset()
+    observer: SearchObserver = lambda event: None
+    best: Stack = ()
+    bounds: list[BoundStep] = attrs.field(factory=list)
+    trials: list[StackTrial] = attrs.field(factory=list)
+    not_tried: dict[str, NotTried] = attrs.field(factory=dict)
+    warnings: list[str] = attrs.field(factory=list)
+    interrupted: bool = False
+    why_ended: str = ""
+    _tried: dict[str, list[tuple[Stack, TrialOutcome]]] = attrs.field(factory=dict)
+
+    def go(self) -> None:
+        """Search until nothing more helps, the budget's part is used up, or Ctrl-C.
+
+        :raises TfoptError: if the baseline cannot be diagnosed.
+        """
+        try:
+            self._forward()
+            self._drop_one()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.why_ended = "interrupted; --resume goes on with the search"
+
+    # Forward
+
+    def _forward(self) -> None:
+        space = self._looked()
+        while True:
+            before = self.best
+            for candidate in space.candidates:
+                if not self._worth_trying(candidate):
+                    continue
+                self.why_ended = self._why_stop(FORWARD_SHARE)
+                if self.why_ended:
+                    self._leave_out(space)
+                    return
+                self._add(candidate)
+            if self.best == before:
+                return
+            # what bounds a step is another part now
+            try:
+                space = self._looked()
+            except TfoptError as error:
+                self.warnings.append(f"the best stack could not be diagnosed: {error}")
+                return
+
+    def _looked(self) -> SearchSpace:
+        looked = self.look(self.best)
+        self.bounds.append(looked.bound)
+        for one in looked.space.not_tried:
+            self.not_tried.setdefault(one.plugin, one)
+        waiting = [one for one in looked.space.candidates if self._worth_trying(one)]
+        self.observer(BoundsFound(looked.bound, len(waiting), looked.space.not_tried))
+        return looked.space
+
+    def _worth_trying(self, candidate: TuneCandidate) -> bool:
+        """Return whether a candidate may gain on the best stack and was not tried on it."""
+        if candidate.plugin in [one.name for one in self.best]:
+            return False
+        if candidate.bound < LEAST_RATIO:
+            self._not_tried(candidate.plugin, f"it can gain {candidate.bound:.2f}x at most here")
+            return False
+        earlier = self._tried.get(candidate.plugin, [])
+        return not earlier or (
+            earlier[-1][1] in HOPEFUL and all(stack != self.best for stack, _ in earlier)
+        )
+
+    def _add(self, candidate: TuneCandidate) -> None:
+        place = placed(candidate, self.best, self.known, self.owners)
+        if place.why_not:
+            self._not_tried(candidate.plugin, place.why_not)
+            return
+        plan = TrialPlan(
+            action="add", plugin=candidate.plugin, stack=place.stack, without=self.best,
+            replaces=place.replaces,
+        )  # fmt: skip
+        trial = self._made(plan)
+        self._tried.setdefault(candidate.plugin, []).append((self.best, trial.outcome))
+        if trial.outcome is TrialOutcome.IN:
+            self.best = trial.stack
+
+    def _leave_out(self, space: SearchSpace) -> None:
+        for candidate in space.candidates:
+            if candidate.plugin not in self._tried and self._worth_trying(candidate):
+                self._not_tried(candidate.plugin, self.why_ended)
+
+    def _not_tried(self, plugin: str, reason: str) -> None:
+        self.not_tried[plugin] = NotTried(plugin=plugin, reason=reason)
+
+    # Taking out
+
+    def _drop_one(self) -> None:
+        """Take each plugin of the winner out in turn, the latest first."""
+        for name in [one.name for one in reversed(self.best)]:
+            rest = without(name, self.best, self.known)
+            if not rest or name not in [one.name for one in self.best]:
+                # of one plugin alone the fresh pairs decide
+                continue
+            why = self._why_stop(SEARCH_SHARE)
+            if why:
+                self.why_ended = self.why_ended or why
+                return
+            plan = TrialPlan(action="drop", plugin=name, stack=self.best, without=rest)
+            if self._made(plan).outcome is TrialOutcome.DROPPED:
+                self.best = rest
+
+    # Trials
+
+    def _made(self, plan: TrialPlan) -> StackTrial:
+        """Make a trial, or take it from an earlier search. Return it, once it is in the journal."""
+        key = self.journal.key_of(plan.action, plan.plugin, plan.stack, plan.without)
+        trial = self.journal.kept(key)
+        if trial is None:
+            others = tuple(one.name for one in plan.stack if one.name != plan.plugin)
+            self.observer(
+                TrialBegun(
+                    action=plan.action, plugin=plan.plugin, on=others,
+                    seconds_left=self._left(),
+                )
+            )  # fmt: skip
+            trial = self.attempt(plan, self._on_pair)
+        self.journal.add(key, trial)
+        self.trials.append(trial)
+        self.not_tried.pop(trial.plugin, None)
+        self.observer(TrialEnded(trial, self._left()))
+        return trial
+
+    def _on_pair(self, log_ratios: Sequence[float]) -> None:
+        found = contrasted(log_ratios)
+        self.observer(
+            PairDone(ratio=found.ratio, low=found.low, high=found.high, pairs=len(log_ratios))
+        )
+
+    def _left(self) -> float:
+        return max(0.0, SEARCH_SHARE * self.budget - self.elapsed())
+
+    def _why_stop(self, share: float) -> str:
+        """Return why no further trial begins; empty if one may."""
+        elapsed = self.elapsed()
+        if elapsed >= share * self.budget:
+            return "the search's part of the budget was used up; a larger --budget goes on"
+        if not self.best and self.trials and elapsed >= NOTHING_SHARE * self.budget:
+            return (
+                "a third of the budget was used and nothing that was tried helped; a larger "
+                "--budget goes on"
+            )
+        return ""

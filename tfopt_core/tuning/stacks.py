@@ -1,0 +1,70 @@
+"""Put a plugin into a stack, or take one out: conflicts, requirements, order. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from tfopt_core.hooks.card import Traits
+from tfopt_core.hooks.installed.safe_stack import in_order
+from tfopt_core.records.tuning import TunedPlugin
+from tfopt_core.tuning.candidates import TuneCandidate
+
+Stack = tuple[TunedPlugin, ...]
+
+
+@attrs.frozen
+class Placed:
+    """A stack with a further plugin, and the plugins whose place it takes; or why it cannot be."""
+
+    stack: Stack = ()
+    replaces: tuple[str, ...] = ()
+    why_not: str = ""
+
+
+def placed(
+    candidate: TuneCandidate, stack: Stack, known: Mapping[str, Traits], owners: frozenset[str]
+) -> Placed:
+    """Return the stack with the candidate, in an order that all cards allow.
+
+    A plugin that conflicts with plugins of the stack takes their place and that of those which
+    require them.
+
+    :param known: the traits of all installed plugins.
+    :param owners: the plugins that build a strategy, of which a stack has one.
+    """
+    name, names = candidate.plugin, [one.name for one in stack]
+    out = {other for other in names if _exclude(name, other, known)}
+    if candidate.owns_strategy:
+        out |= set(names) & owners
+    out |= requiring(out, names, known)
+    missing = [one for one in candidate.traits.requires if one not in names or one in out]
+    if missing:
+        return Placed(why_not=f'it needs "{missing[0]}" in the stack')
+    rest = [one for one in stack if one.name not in out]
+    with_it = [*rest, TunedPlugin(name=name, settings=candidate.settings)]
+    order = in_order({one.name: known[one.name] for one in with_it})
+    by_name = {one.name: one for one in with_it}
+    return Placed(tuple(by_name[one] for one in order), tuple(one for one in names if one in out))
+
+
+def without(plugin: str, stack: Stack, known: Mapping[str, Traits]) -> Stack:
+    """Return the stack without a plugin and those that require it."""
+    names = [one.name for one in stack]
+    out = {plugin} | requiring({plugin}, names, known)
+    return tuple(one for one in stack if one.name not in out)
+
+
+def requiring(out: set[str], names: Sequence[str], known: Mapping[str, Traits]) -> set[str]:
+    """Return the plugins that cannot stand without those that are taken out, themselves too."""
+    gone = set(out)
+    while True:
+        needy = {name for name in names if set(known[name].requires) & gone}
+        if needy <= gone:
+            return gone
+        gone |= needy
+
+
+def _exclude(one: str, other: str, known: Mapping[str, Traits]) -> bool:
+    return other in known[one].conflicts or one in known[other].conflicts

@@ -1,0 +1,249 @@
+"""Make one trial: a dry build of the stack, and pairs of short runs with and without the plugin."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from tfopt_core.errors import InputError, PreparationFailed, RecipeError, TfoptError
+from tfopt_core.hooks.installed.assemble import assemble
+from tfopt_core.hooks.installed.settings import plain
+from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.recipe import Objective, PluginEntry
+from tfopt_core.records.results import RunResult
+from tfopt_core.records.tuning import StackTrial, TrialOutcome, TunedPlugin
+from tfopt_core.records.variants import BASELINE, FULL, Turn, Variant
+from tfopt_core.statistics.figures import compared_seconds, not_projected
+from tfopt_core.statistics.judgement import Judgement
+from tfopt_core.statistics.pairs import Pair
+from tfopt_core.trials.preparation import prepare
+from tfopt_core.trials.processes import Processes
+from tfopt_core.trials.request import Request
+from tfopt_core.tuning.contrast import Decision, contrasted
+from tfopt_core.tuning.search import OnPair, TrialPlan
+from tfopt_core.tuning.stacks import Stack
+from tfopt_core.workers.spawn import Runner
+
+# A run of a trial is cut after this many seconds of timed steps.
+RUN_SECONDS = 6.0
+# One process of a trial may take this share of the budget, and at least so many seconds.
+PROCESS_SHARE, LEAST_PROCESS_SECONDS = 1 / 6, 120.0
+
+
+class _Ended(Exception):
+    """A trial without a ratio: its outcome and the reason."""
+
+    def __init__(self, outcome: TrialOutcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome, self.reason = outcome, reason
+
+
+@attrs.define(eq=False)
+class ProcessDeadline:
+    """Says of the current process of a trial whether it took too long, as `Limits.called_off`.
+
+    :param seconds: how long a process may take.
+    """
+
+    seconds: float
+    now: Callable[[], float] = time.monotonic
+    _end: float = math.inf
+
+    def begin(self) -> None:
+        """Note that a process begins."""
+        self._end = self.now() + self.seconds
+
+    def lift(self) -> None:
+        """Note that what follows may take as long as it takes."""
+        self._end = math.inf
+
+    def __call__(self) -> str | None:
+        """Return why to end the process, None if it may go on."""
+        return f"it took more than {self.seconds:.0f} s" if self.now() > self._end else None
+
+
+@attrs.define(kw_only=True, eq=False)
+class TrialRunner:
+    """Makes the trials of a search in worker processes.
+
+    :param request: the request of the search, without plugins.
+    :param objective: the figure whose ratio decides.
+    :param deadline: the limit of a process, which the runner's limits call.
+    :param seed: of the order and the seeds of all runs.
+    """
+
+    request: Request
+    runner: Runner
+    objective: Objective
+    deadline: ProcessDeadline
+    seed: int
+    now: Callable[[], float] = time.monotonic
+    _number: int = 0
+
+    def __call__(self, plan: TrialPlan, on_pair: OnPair) -> StackTrial:
+        """Carry out a trial. A failure is a result too; Ctrl-C raises KeyboardInterrupt."""
+        self._number += 1
+        begun = self.now()
+        trial = StackTrial(
+            action=plan.action, plugin=plan.plugin, stack=plan.stack, without=plan.without,
+            replaces=plan.replaces, outcome=TrialOutcome.FAILED, reason="",
+        )  # fmt: skip
+        log_ratios: list[float] = []
+        try:
+            request, resolved = self._prepared(plan)
+            trial = attrs.evolve(trial, stack=resolved)
+            decision = self._pairs(plan, request, log_ratios, on_pair)
+        except _Ended as ended:
+            decision = Decision(ended.outcome, ended.reason)
+        except TfoptError as error:
+            decision = _decision_of(error)
+        assert decision.outcome is not None
+        if log_ratios:
+            found = contrasted(log_ratios)
+            trial = attrs.evolve(
+                trial, ratio=found.ratio, low=found.low, high=found.high,
+                confidence=found.confidence, pairs=len(log_ratios),
+            )  # fmt: skip
+        return attrs.evolve(
+            trial, outcome=decision.outcome, reason=decision.reason, seconds=self.now() - begun
+        )
+
+    def stacked(self, stack: Stack) -> tuple[StackedPlugin, ...]:
+        """Return the configured plugins of a stack.
+
+        :raises InputError: with the first problem of a setting, or between plugins.
+        """
+        entries = [PluginEntry(one.name, dict(one.settings)) for one in stack]
+        plugins, problems = assemble(entries)
+        if problems:
+            raise InputError(problems[0].message)
+        return plugins
+
+    def _prepared(self, plan: TrialPlan) -> tuple[Request, Stack]:
+        """Make the dry build of the side with the plugin. Return its request, and its stack."""
+        folder = self.request.folder / f"trial-{self._number:03d}"
+        request = attrs.evolve(self.request, plugins=self.stacked(plan.stack), folder=folder)
+        self.deadline.begin()
+        prepared, request = prepare(request, self.runner)
+        why_not = prepared.not_applied.get(plan.plugin)
+        if why_not is not None:
+            raise _Ended(TrialOutcome.NOT_APPLIED, why_not)
+        stack = tuple(
+            TunedPlugin(name=one.name, settings=plain(one.settings)) for one in request.plugins
+        )
+        return request, stack
+
+    def _pairs(
+        self, plan: TrialPlan, request: Request, log_ratios: list[float], on_pair: OnPair
+    ) -> Decision:
+        """Make pairs of runs until they decide; ABBA or BAAB, drawn anew for each two."""
+        rest = self.stacked(plan.without)
+        sides = (
+            Variant(f"without {plan.plugin}" if rest else BASELINE, rest),
+            Variant(FULL, request.plugins),
+        )
+        processes = Processes(request, self.runner)
+        while True:
+            pair = len(log_ratios)
+            first = random.Random(f"{self.seed} {self._number} {pair // 2}").randrange(2)
+            seed = random.Random(f"{self.seed} {self._number} {pair} seed").randrange(1, 2**31)
+            order = sides if (first + pair) % 2 else sides[::-1]
+            runs = {
+                variant.name: self._run(processes, Turn(pair, place, variant, seed))
+                for place, variant in enumerate(order)
+            }
+            without, with_ = (runs[variant.name] for variant in sides)
+            fits = _fitting(plan, without, with_)
+            if fits is not None:
+                return fits
+            log_ratios.append(self._log_ratio(without, with_))
+            on_pair(log_ratios)
+            decision = plan.decide(log_ratios)
+            if decision.outcome is not None:
+                return decision
+
+    def _run(self, processes: Processes, turn: Turn) -> RunResult:
+        self.deadline.begin()
+        to_target = self.objective == "time-to-target"
+        run_id = f"{processes.request.folder.name}-{turn.round}-{turn.position}"
+        return processes.run(
+            turn, run_id, lambda message: None,
+            longest_seconds=None if to_target else RUN_SECONDS,
+        )  # fmt: skip
+
+    def _log_ratio(self, without: RunResult, with_: RunResult) -> float:
+        """Return ln(figure without the plugin / with it) of a pair.
+
+        :raises _Ended: if a figure is missing.
+        """
+        if self.objective == "memory":
+            before, after = _peaks(without, with_)
+        else:
+            figures = compared_seconds([Pair(without, with_)], self._judgement(without, with_))
+            if isinstance(figures, str):
+                raise _Ended(TrialOutcome.FAILED, figures)
+            (before,), (after,) = figures
+        return math.log(before / after)
+
+    def _judgement(self, *runs: RunResult) -> Judgement:
+        return Judgement(
+            metric="", direction="max", tolerance=None, examples=None, math="exact",
+            target=self.request.recipe.measure.target, sequential=False, objective=self.objective,
+            projected=any(not run.complete for run in runs),
+            per_step=any(not_projected(run) is not None for run in runs),
+        )  # fmt: skip
+
+
+def process_seconds(budget: float) -> float:
+    """Return how many seconds a process of a trial may take, with this budget in seconds."""
+    return max(LEAST_PROCESS_SECONDS, PROCESS_SHARE * budget)
+
+
+def _fitting(plan: TrialPlan, without: RunResult, with_: RunResult) -> Decision | None:
+    """Return the decision on a pair of which a run does not count; None if both do.
+
+    :raises _Ended: if the plugin took no effect, or a run failed.
+    """
+    if not with_.ok:
+        outcome = TrialOutcome.OUT_OF_MEMORY if with_.out_of_memory else TrialOutcome.FAILED
+        raise _Ended(outcome, _cause(with_))
+    effect = with_.effects.get(plan.plugin)
+    if effect is not None and not effect.applied:
+        raise _Ended(TrialOutcome.NOT_APPLIED, effect.detail)
+    if without.ok:
+        return None
+    if without.out_of_memory:
+        outcome = TrialOutcome.IN if plan.action == "add" else TrialOutcome.STAYS
+        return Decision(outcome, "it fits into memory, and does not without it")
+    raise _Ended(TrialOutcome.FAILED, f"the run without it failed: {_cause(without)}")
+
+
+def _peaks(without: RunResult, with_: RunResult) -> tuple[float, float]:
+    for figure in ("peak_device_bytes", "peak_rss_bytes"):
+        before, after = getattr(without, figure), getattr(with_, figure)
+        if before and after:
+            return before, after
+    raise _Ended(TrialOutcome.FAILED, "the peak memory of its runs is not known")
+
+
+def _cause(run: RunResult) -> str:
+    lines: Mapping[Any, None] = dict.fromkeys((run.error or "").strip().splitlines())
+    return next(iter(lines), "no cause is known")
+
+
+def _decision_of(error: TfoptError) -> Decision:
+    """Return the outcome of a trial whose dry build ended with this error."""
+    if isinstance(error, RecipeError):
+        reason = error.problems[0].message
+    else:
+        text = error.cause if isinstance(error, PreparationFailed) else str(error)
+        reason = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    if "out of memory" in reason or "ResourceExhaustedError" in reason or "MemoryError" in reason:
+        return Decision(TrialOutcome.OUT_OF_MEMORY, reason)
+    refused = isinstance(error, InputError)
+    return Decision(TrialOutcome.REFUSED if refused else TrialOutcome.FAILED, reason)

@@ -1,0 +1,145 @@
+"""Write the recipe of the winner, with what each plugin earned and what was tried and dropped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tfopt_core.diagnosis.recipe_seal import sealed
+from tfopt_core.recipe import Recipe
+from tfopt_core.recipe.writing import PlannedPlugin, recipe_text
+from tfopt_core.records.tuning import StackTrial, TrialOutcome, TuneResult
+from tfopt_core.records.verdict import Verdict
+
+# A winner that its fresh pairs refute is no recipe.
+REFUTED = frozenset({
+    Verdict.SLOWER, Verdict.STEPS_SLOWER, Verdict.NO_DIFFERENCE, Verdict.WORSE,
+    Verdict.NOT_APPLIED, Verdict.DOES_NOT_FIT, Verdict.VOID, Verdict.SUSPICIOUS, Verdict.UNLIKE,
+})  # fmt: skip
+
+
+def why_not_written(result: TuneResult) -> str:
+    """Return why the winner gets no recipe; empty if it gets one."""
+    if not result.stack:
+        return "nothing that was tried helps here"
+    if result.proof is not None and result.proof.comparison.verdict in REFUTED:
+        return f"the fresh pairs do not confirm the search: {result.proof.comparison.headline}"
+    return ""
+
+
+def winner_text(result: TuneResult, recipe: Recipe, folder: Path) -> str:
+    """Return the text of the winner's recipe.
+
+    :param recipe: the recipe that was tuned.
+    :param folder: where the file will lie, from which its paths start.
+    """
+    in_stack = [one.name for one in result.stack]
+    left_out = {
+        one.plugin: one
+        for one in result.trials
+        if one.plugin not in in_stack and one.outcome is not TrialOutcome.STAYS
+    }
+    measure = recipe.measure.to_dict()
+    measure["objective"] = result.objective
+    if measure.get("pairs", "auto") != "auto":
+        measure.pop("budget", None)  # a fixed number of pairs takes as long as it takes
+    text = recipe_text(
+        name=recipe.name,
+        description=f"The best stack that `tfopt tune` found for {result.workload}.",
+        workload=workload_table(recipe, folder),
+        plugins=[
+            *(PlannedPlugin(one.name, one.settings, why_in(one.name, result))
+              for one in result.stack),
+            *(PlannedPlugin(one.plugin, {}, f"{_label(one)}: {_reason(one)}", enabled=False)
+              for one in left_out.values()),
+        ],
+        measure=measure,
+        heading=list(_heading(result)),
+    )  # fmt: skip
+    return sealed(text)
+
+
+def why_in(plugin: str, result: TuneResult) -> str:
+    """Return what a plugin of the winner showed in the trials of the search."""
+    words = []
+    for trial in result.trials:
+        if trial.plugin != plugin:
+            continue
+        if trial.outcome is TrialOutcome.IN:
+            on = [one.name for one in trial.without]
+            place = f"on top of {', '.join(on)}" if on else "alone"
+            if trial.replaces:
+                place += f", in place of {', '.join(trial.replaces)}"
+            words.append(f"in, {place}: {_reason(trial)}")
+        elif trial.outcome is TrialOutcome.STAYS:
+            words.append(f"taken out again it was missed: {_reason(trial)}")
+    return f"{'. '.join(words)}. These figures chose it; they are no gain." if words else ""
+
+
+def workload_table(recipe: Recipe, folder: Path) -> dict[str, Any]:
+    """Return the `[workload]` table of a recipe for a file in another folder."""
+    table = dict(recipe.workload.to_dict())
+    here, there = recipe.directory.resolve(), folder.resolve()
+    if here == there:
+        return table
+    place, colon, name = str(table.get("factory", "")).rpartition(":")
+    if place.endswith(".py"):
+        table["factory"] = f"{_moved(place, here, there)}{colon}{name}"
+    if "script" in table:
+        table["script"] = _moved(table["script"], here, there)
+    if recipe.workload.is_script:
+        table["folder"] = _moved(table.get("folder", "."), here, there)
+    return table
+
+
+def _moved(place: str, here: Path, there: Path) -> str:
+    return place if os.path.isabs(place) else os.path.relpath(here / place, there)
+
+
+def _heading(result: TuneResult) -> Iterator[str]:
+    yield (
+        f"Found by `tfopt tune` ({result.id}) on {_machine(result.machine)}; on another machine "
+        "another stack may be best. Measure it again with `tfopt apply` and this file; every line "
+        "may be changed."
+    )
+    yield ""
+    proof = result.proof
+    if proof is None or proof.interrupted:
+        yield "Not proved: interrupted before the fresh pairs were done, so no gain is known."
+    else:
+        yield f"By fresh pairs, measured as {proof.id}: {proof.comparison.headline}."
+        if proof.comparison.quality is not None:
+            yield f"{proof.comparison.quality.statement}."
+    if result.statement:
+        yield f"{result.statement[0].upper()}{result.statement[1:]}."
+    for bound in result.bounds:
+        on = f"with {', '.join(bound.stack)}" if bound.stack else "without plugins"
+        yield f"What bounds a step {on}: {bound.sentence}."
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    cpus = machine.get("cpu_count")
+    gpus = [one.get("name", "GPU") for one in machine.get("gpus") or ()]
+    parts = [str(machine.get("cpu_model") or "an unknown CPU"), f"{cpus} CPUs" if cpus else ""]
+    return ", ".join(part for part in (*parts, *gpus) if part)
+
+
+def _label(trial: StackTrial) -> str:
+    if trial.outcome is TrialOutcome.DROPPED:
+        return "tried and taken out again"
+    on = ", ".join(one.name for one in trial.stack if one.name != trial.plugin)
+    place = f" on top of {on}" if on else ""
+    if trial.replaces:
+        place += f" in place of {', '.join(trial.replaces)}"
+    return f"tried{place}, {trial.outcome}"
+
+
+def _reason(trial: StackTrial) -> str:
+    if trial.low is None or trial.high is None:
+        return trial.reason
+    return (
+        f"{trial.reason} ({trial.confidence:.0%} interval {trial.low:.2f} to {trial.high:.2f}, "
+        f"{trial.pairs} pairs of short runs)"
+    )

@@ -90,16 +90,21 @@ def conclude(
     :param planned: how many rounds were planned at the last look.
     :param round_seconds: the seconds of another round, None without a run.
     """
-    runs = without_early_ends(runs)
+    all_runs, stop_of_verdict = without_early_ends(runs), stop
+    runs = all_runs
+    if state.settled_after is not None:
+        # the rounds after these are of the second contrast alone
+        runs = tuple(run for run in all_runs if run.round < state.settled_after)
+        stop_of_verdict, planned = "done", state.settled_after
     recipe, judgement = request.recipe, judgement_of(request, prepared, state, runs)
     pairs = len(pairs_of(runs))
     fixed_pairs = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
-    judged = judged_runs(runs, fixed_pairs, stop, planned)
+    judged = judged_runs(runs, fixed_pairs, stop_of_verdict, planned)
     # a side that does not fit takes no look: each of its runs shows it
     if stop == "budget" and fits_into_memory(runs, judgement) is not None:
         judged = tuple(runs)
     # failed runs are reported, whether their round is judged or not
-    failed = tuple(run for run in runs if run.status == "failed" and run not in (judged or ()))
+    failed = tuple(run for run in all_runs if run.status == "failed" and run not in (judged or ()))
     if judged is None:
         why = _why_too_few(recipe, prepared, pairs, stop, round_seconds)
         comparison = attrs.evolve(compare(failed, judgement, why_too_few=why), pairs=pairs)
@@ -109,7 +114,10 @@ def conclude(
     left_out = [c for c in contrasts if c.with_ == FULL]
     alone = [c for c in contrasts if c.with_ != FULL]
     rows = attribute(judged, list(prepared.resolved), left_out, alone, judgement)
-    addition = _addition((*judged, *failed), judgement, state)
+    if state.settled_after is None:
+        addition = _addition((*judged, *failed), judgement, state)
+    else:
+        addition = _addition(all_runs, judgement_of(request, prepared, state, all_runs), state)
     rest = unattributed(judged, rows, left_out, alone, judgement) or (None, None, None)
     return Results(
         id=id_,
@@ -120,7 +128,7 @@ def conclude(
         resolved=prepared.resolved,
         machine=request.machine.to_dict(),
         environment={**prepared.versions, **recorded_environment(request.environment)},
-        runs=tuple(runs),
+        runs=all_runs,
         comparison=comparison,
         attribution=rows,
         unattributed=rest[0],
@@ -135,7 +143,7 @@ def conclude(
         seconds=seconds,
         interrupted=stop == "interrupted",
         observations=observations(judged, judgement),
-        warnings=(*prepared.warnings, *run_warnings(runs)),
+        warnings=(*prepared.warnings, *run_warnings(all_runs)),
         next_steps=next_steps(
             runs, comparison, rows, fixed_pairs,
             None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),

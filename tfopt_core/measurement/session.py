@@ -91,7 +91,7 @@ def measure(
             never = NEVER_CUT.format(why=prepared.why_never_cut)
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        added = None if extended is None else _added(prepared, extended)
+        added = None if extended is None else _added(prepared, extended, pace)
         length = _length(request, prepared, added, pace)
         state = MeasurementState(seed=seed, length=length, added=added)
         if certify:
@@ -181,8 +181,10 @@ def budget_of(request: Request) -> float | None:
     return measure.budget_seconds if measure.pairs == "auto" else None
 
 
-def _added(prepared: Prepared, extended: Prepared) -> AddedStack:
+def _added(prepared: Prepared, extended: Prepared, pace: Pace) -> AddedStack:
     return AddedStack(
+        # a third run a round would delay a first verdict
+        first_round=0 if pace.first_verdict is None else LOOKS[0],
         additions=additions_to(prepared.resolved, extended.resolved),
         resolved=extended.resolved,
         math=stack_math([plugin.math for plugin in extended.plugins]),
@@ -194,7 +196,7 @@ def _length(request: Request, prepared: Prepared, added: AddedStack | None, pace
     and before the first verdict."""
     length = request.recipe.measure.length
     budget = budget_of(request)
-    round_ = estimated_round(prepared, 2 if added is None else 3)
+    round_ = estimated_round(prepared, 2 if added is None or added.first_round else 3)
     if not prepared.can_be_cut_short or length == "full":
         return "full"
     if length == "steady":
@@ -269,13 +271,14 @@ def _too_expensive(request: Request, prepared: Prepared, pace: Pace, replays: in
 
 def _ready(rounds: Rounds) -> progress.Ready:
     prepared, state = rounds.prepared, rounds.state
-    a_round = estimated_round(prepared, rounds.variants_a_round())
+    # until the first look, no round has more runs than the first one
+    a_round = estimated_round(prepared, rounds.variants_a_round(0))
     return progress.Ready(
         seconds=prepared.seconds,
         resolved=prepared.resolved,
         epochs=prepared.epochs,
         steps_per_epoch=prepared.steps_per_epoch,
-        total_runs=rounds.planned_pairs * rounds.variants_a_round(),
+        total_runs=rounds.planned_pairs * rounds.variants_a_round(0),
         warnings=prepared.warnings,
         estimated_seconds=(
             rounds.planned_pairs * a_round if a_round and state.length == "full" else None

@@ -26,6 +26,8 @@ class AddedStack:
     :param math: what it does to the mathematics.
     :param certificate: what a replay of it showed; None without one.
     :param why_ended: why it is not measured any more; empty if it is.
+    :param first_round: the first round that has a run of it; rounds before it are for a first
+        verdict on the stack alone.
     """
 
     additions: tuple[str, ...]
@@ -33,6 +35,7 @@ class AddedStack:
     math: Math
     certificate: Certificate | None = None
     why_ended: str = ""
+    first_round: int = 0
 
     @property
     def variant(self) -> str:
@@ -59,6 +62,8 @@ class MeasurementState:
         the algorithm.
     :param resumed: how often the measurement was resumed.
     :param added: the stack of the second contrast; None without one.
+    :param settled_after: the number of rounds that the verdict rests on, where rounds of the second
+        contrast follow it; None otherwise.
     """
 
     seed: int
@@ -68,6 +73,7 @@ class MeasurementState:
     certificate: Certificate | None = None
     resumed: int = 0
     added: AddedStack | None = None
+    settled_after: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, fit for JSON."""

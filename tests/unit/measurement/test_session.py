@@ -983,3 +983,96 @@ def test_an_addition_that_is_not_installed_any_more_cannot_be_resumed(world):
     world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
     with pytest.raises(InputError, match="second contrast cannot be measured any more"):
         world(FakeRunner(), pairs=4, resuming=True)
+
+
+def with_addition(world, walls=None, noise=0.003, **how):
+    """A first contact whose first verdict is wanted after two minutes."""
+    given = {"added": ("p", "low"), "budget_seconds": 600.0, "first_verdict": 120.0, **how}
+    return world(FakeRunner({PLUS: 4.0, **(walls or {})}, noise=noise), **given)
+
+
+def variants_by_round(results):
+    made = {}
+    for run in results.runs:
+        made.setdefault(run.round, set()).add(run.variant)
+    return made
+
+
+def test_a_second_contrast_begins_after_a_first_verdict_and_does_not_delay_it(world):
+    results, events = with_addition(world)
+    made = variants_by_round(results)
+    assert all(made[round_] == {"baseline", "full"} for round_ in range(4))
+    assert all(made[round_] == {"baseline", "full", PLUS} for round_ in range(4, 8))
+    assert len(made) == 8
+    ready = next(event for event in events if isinstance(event, Ready))
+    assert ready.total_runs == 8
+    [note] = [event.text for event in events if isinstance(event, Noted)]
+    assert note.startswith("first verdict, after 4 pairs: faster")
+    assert note.endswith("it is final, and runs of low on top of the stack follow")
+    assert results.addition.verdict == "faster"
+    assert results.addition.pairs == 4
+    assert results.addition.total == pytest.approx(10 / 4, rel=0.02)
+    assert results.warnings == ()
+    assert world.store.results(results.id) == results
+
+
+def test_a_verdict_is_that_of_its_own_rounds_whatever_follows_for_a_second_contrast(world):
+    alone, _ = with_addition(world, added=())
+    both, _ = with_addition(world)
+    assert alone.comparison.run_ids != both.comparison.run_ids  # of two measurements
+    parts = ("verdict", "pairs", "speedup", "low", "high", "statement")
+    assert all(getattr(alone.comparison, part) == getattr(both.comparison, part) for part in parts)
+    assert (alone.ratios, alone.observations) == (both.ratios, both.observations)
+
+
+def test_an_open_verdict_and_a_second_contrast_share_the_rounds_that_follow(world):
+    results, _ = with_addition(world, {"full": 10.0, PLUS: 5.0}, noise=0.2)
+    made = variants_by_round(results)
+    assert results.comparison.pairs in (8, 12)
+    assert len(made) == results.comparison.pairs
+    assert [PLUS in made[round_] for round_ in range(8)] == [False] * 4 + [True] * 4
+    assert results.addition.pairs == results.comparison.pairs - 4
+
+
+def test_a_second_contrast_that_the_rest_of_the_budget_does_not_hold_is_not_begun(world):
+    results, events = with_addition(world, budget_seconds=150.0)
+    assert results.comparison.verdict == "faster"
+    assert len(results.runs) == 8
+    assert "what the verdict leaves of the budget" in results.addition.statement
+    assert any("low on top of the stack" in e.text for e in events if isinstance(e, Noted))
+
+
+def test_a_second_contrast_that_fails_for_good_ends_after_two_rounds(world):
+    results, _ = with_addition(world, {PLUS: "out of luck"})
+    assert results.comparison.verdict == "faster"
+    assert [run.variant for run in results.runs].count(PLUS) == 2
+    assert max(run.round for run in results.runs) == 5
+    assert results.addition.verdict == "none"
+
+
+def test_runs_of_a_second_contrast_are_cut_no_later_than_those_of_the_verdict(world):
+    runner = FakeRunner({"baseline": 1.0, "full": 0.8, PLUS: 0.5})
+    results, _ = world(
+        runner, added=("p", "low"), length="steady", budget_seconds=900.0, first_verdict=40.0
+    )
+    longest = [task.longest_seconds for task in runner.tasks if isinstance(task, RunTask)]
+    assert results.addition.pairs == 4
+    assert max(longest[8:]) <= max(longest[:8])
+
+
+def test_a_second_contrast_that_is_stopped_leaves_the_verdict_and_is_resumed(world, monkeypatch):
+    stopped, _ = with_addition(world, {PLUS: stopped_at(2)})
+    assert stopped.interrupted
+    assert stopped.comparison.verdict == "faster"
+    assert stopped.addition.speedup is None
+
+    def assembled(entries):
+        return tuple(StackedPlugin(entry.use, Plugin(threads=4)) for entry in entries), []
+
+    monkeypatch.setattr("tfopt_core.measurement.resume.assemble", assembled)
+    results, _ = world(FakeRunner({PLUS: 4.0}), budget_seconds=600.0, resuming=True)
+    assert not results.interrupted
+    assert results.comparison == stopped.comparison
+    assert variants_by_round(results)[7] == {"baseline", "full", PLUS}
+    assert len(variants_by_round(results)) == 8
+    assert results.addition.pairs == 4

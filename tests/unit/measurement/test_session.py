@@ -9,9 +9,16 @@ import pytest
 from support.measure_runs import make_outcome
 
 from tfopt_core import hookimpl
-from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
+from tfopt_core.errors import (
+    DamagedMeasurement,
+    EditedMeanwhile,
+    InputError,
+    PreparationFailed,
+    StoreError,
+)
 from tfopt_core.hooks import Effect
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.pace import World
 from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measurement.resume import resume
@@ -150,7 +157,7 @@ def world_of(runner, busy=None):
     )
 
 
-def prepared_before(request):
+def prepared_before(request, training_seconds):
     """What a first contact knows before it measures: both dry builds."""
     plan = PluginPlan(
         name="p", settings={"threads": 4}, asked={}, math="exact", summary="", changes=()
@@ -160,6 +167,7 @@ def prepared_before(request):
         quality_metric="val_accuracy", quality_direction="max", epochs=2, steps_per_epoch=10,
         batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
         policy="float32", baseline="", versions={"tensorflow": "2.21"},
+        training_seconds=training_seconds,
     )  # fmt: skip
     low = attrs.evolve(plan, name="low", math="rounding")
     return {
@@ -193,7 +201,8 @@ def world(tmp_path):
             save_to=save_to,
         )
         events = []
-        before = {} if resuming or not added else prepared_before(request)
+        first_contact = added and not resuming
+        before = prepared_before(request, runner.training_seconds) if first_contact else {}
         conduct = resume if resuming else measure
         results = conduct(
             request,
@@ -1076,3 +1085,28 @@ def test_a_second_contrast_that_is_stopped_leaves_the_verdict_and_is_resumed(wor
     assert variants_by_round(results)[7] == {"baseline", "full", PLUS}
     assert len(variants_by_round(results)) == 8
     assert results.addition.pairs == 4
+
+
+@pytest.mark.parametrize(("wanted", "both"), [(120.0, True), (50.0, False)])
+def test_where_a_first_verdict_leaves_no_time_for_three_replays_the_stack_is_replayed(
+    world, wanted, both
+):
+    # a training of 20 steps takes 10 s, and a certificate may take half of the time
+    runner = FakeRunner({PLUS: 4.0}, training_seconds=10.0)
+    results, _ = world(runner, added=("p", "low"), budget_seconds=600.0, first_verdict=wanted)
+    assert any(isinstance(task, ReplayTask) for task in runner.tasks)
+    assert "the replay without the stack failed" in results.comparison.quality.certificate
+    too_long = "replaying 100 steps three times would take about 30 s"
+    assert (too_long in results.addition.quality.certificate) != both
+
+
+def test_an_edit_in_a_pair_of_whole_trainings_costs_the_verdict_nothing(world, monkeypatch):
+    def check(self, runs):
+        if world.store.results("m0") is not None:
+            raise EditedMeanwhile(("train.py",), runs)
+
+    monkeypatch.setattr(CodeAtStart, "check", check)
+    results, _ = world(FakeRunner(), pairs=4, length="steady", whole_pair=WholePair.ALWAYS)
+    assert results.comparison.speedup is not None
+    assert results.whole_pair == ()
+    assert "no pair of whole trainings: train.py changed meanwhile" in results.warnings

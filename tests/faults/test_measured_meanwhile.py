@@ -208,7 +208,7 @@ def test_durations_are_those_of_a_clock_that_nobody_sets(tmp_path, monkeypatch):
 def test_a_validation_that_is_no_number_is_no_gain_and_is_said(tmp_path):
     project = tiny_project(tmp_path)
     code = (project / "tiny.py").read_text()
-    code = code.replace("validation=(x, x[:, :1])", "validation=(x, x[:, :1] * np.nan)")
+    code = code.replace("build_model=", "validation=(x, x[:, :1] * np.nan), build_model=")
     (project / "tiny.py").write_text(code)
     done = tfopt("apply", "recipe.toml", "--json", "out.json", cwd=project)
     data = json.loads((project / "out.json").read_text(), parse_constant=float)

@@ -95,8 +95,8 @@ def _conduct(
         whole_pair = WholePair.ALWAYS if options.full else WholePair.IF_IT_FITS
     request, folder = make_request(
         target, options.changes() if contact is None else options.overrides,
-        # a first contact that found nothing exact writes a recipe of comments
-        compares=contact is None or bool(contact.draft.stack),
+        # a first contact that found nothing exact writes a recipe of comments, and resumes it
+        compares=not options.resuming and (contact is None or bool(contact.draft.stack)),
         save_to=options.save_to, outputs=options.outputs(), debug=options.debug,
     )  # fmt: skip
     if contact is None:

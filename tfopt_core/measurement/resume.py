@@ -61,6 +61,8 @@ def resume(
         stopped = _still_stopped(stopped, store)
         # a killed replay may have left its batches, which can be large
         shutil.rmtree(request.folder / "replay", ignore_errors=True)
+        _refuse_older(stopped)
+        request = _with_measured(request, stopped, store)
         code = fingerprint(request)
         _refuse_changes(stopped, request, code, store)
         prepared, state = _decisions(stopped, store)
@@ -69,7 +71,6 @@ def resume(
         )
         state = attrs.evolve(state, resumed=state.resumed + 1)
         request = with_prepared(request, prepared)
-        request = attrs.evolve(request, added=_added(state))
         runs = store.runs(stopped.id)
         spent = prepared.seconds + sum(run.process_seconds or 0.0 for run in runs)
         keep = state_writer(store, request, prepared, code)
@@ -82,19 +83,28 @@ def resume(
         return conduct(rounds, stopped.created_at, whole_pair)
 
 
-def _added(state: MeasurementState) -> tuple[StackedPlugin, ...]:
-    """Return the plugins of the second contrast, with the settings that were measured.
+def _with_measured(request: Request, stopped: Unfinished, store: Store) -> Request:
+    """Return the request with what a first contact measured and wrote as comments: the plugins of
+    the second contrast, and those of a stack that is not exact. Their settings are the measured
+    ones.
 
-    :raises InputError: if one of them is not installed any more.
+    :raises InputError: if one of them cannot be configured any more.
     """
-    if state.added is None:
-        return ()
-    plugins, problems = assemble(
-        [PluginEntry(name, dict(settings), Where()) for name, settings in
-         state.added.resolved.items()]
-    )  # fmt: skip
+    with reading(stopped.id, store.path, '"resolved" or "course" of its request'):
+        stack = request.plugins or _plugins(stopped, stopped.request["resolved"])
+        added = stopped.request["course"].get("added")
+        extended = () if added is None else _plugins(stopped, added["resolved"])
+    return attrs.evolve(request, plugins=stack, added=extended)
+
+
+def _plugins(
+    stopped: Unfinished, resolved: Mapping[str, Mapping[str, Any]]
+) -> tuple[StackedPlugin, ...]:
+    entries = [PluginEntry(name, dict(values), Where()) for name, values in resolved.items()]
+    plugins, problems = assemble(entries)
     if problems:
-        raise InputError(f"the second contrast cannot be measured any more: {problems[0].message}")
+        why = f'measurement "{stopped.id}" cannot be resumed: {problems[0].message}'
+        raise InputError(why)
     return plugins
 
 
@@ -144,15 +154,18 @@ def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, Measurement
         return prepared, MeasurementState.from_dict(stopped.request["course"])
 
 
-def _refuse_changes(
-    stopped: Unfinished, request: Request, code: Mapping[str, str], store: Store
-) -> None:
-    stored = stopped.request
-    if not {"prepared", "course", "fingerprint"} <= set(stored):
+def _refuse_older(stopped: Unfinished) -> None:
+    if not {"prepared", "course", "fingerprint"} <= set(stopped.request):
         raise InputError(
             f'measurement "{stopped.id}" was begun by an older tfopt and cannot be resumed; '
             "measure anew without --resume"
         )
+
+
+def _refuse_changes(
+    stopped: Unfinished, request: Request, code: Mapping[str, str], store: Store
+) -> None:
+    stored = stopped.request
     with reading(stopped.id, store.path, '"recipe" or "fingerprint" of its request'):
         changes = [
             *recipe_differences(stored["recipe"], request.recipe.to_dict()),

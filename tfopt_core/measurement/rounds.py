@@ -48,7 +48,7 @@ from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
 
 # Why the second contrast is measured no further.
-NO_TIME = "the budget is left to the verdict on the stack"
+NO_TIME = "the budget holds no more runs of it beside those of the verdict"
 TOO_LITTLE_TIME = "what the verdict leaves of the budget does not hold four rounds of it"
 
 
@@ -171,8 +171,7 @@ class Rounds:
         added = self.state.added
         if added is None or not self._added(rounds) or rounds >= added.first_round + LOOKS[0]:
             return
-        if self.state.settled_after is None:
-            self._decide(settled_after=rounds)
+        self._decide(settled_after=rounds)
         last = added.first_round + LOOKS[0]
         if not self._within_reach(rounds, last):
             self._end_added(TOO_LITTLE_TIME)
@@ -210,12 +209,15 @@ class Rounds:
     def _round(self, round_: int) -> None:
         """Run each variant once, and all of them again if the machine was disturbed."""
         self._missing_turns(round_)
-        if worth_repeating(self.runs, round_) and self._time_to_repeat(round_):
+        if worth_repeating(self.runs, round_) and self._may_repeat(round_):
             self._set_aside(round_)
             self._missing_turns(round_)
 
-    def _time_to_repeat(self, round_: int) -> bool:
-        """Return whether a round fits once more, with those that follow up to the first verdict."""
+    def _may_repeat(self, round_: int) -> bool:
+        """Return whether a round fits once more, with those that follow up to the first verdict,
+        and no verdict that was told as final rests on it."""
+        if round_ < (self.state.settled_after or 0):
+            return False
         a_round = self.seconds_a_round(round_) or 0.0
         if round_ >= LOOKS[0]:
             return self.pace.fits(a_round)

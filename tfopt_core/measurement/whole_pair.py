@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 
 import attrs
@@ -16,6 +16,8 @@ from tfopt_core.records.results import Results, RunResult
 from tfopt_core.records.variants import Turn, Variant
 from tfopt_core.statistics.figures import not_projected, total_seconds
 from tfopt_core.statistics.wording import seconds_in_words
+
+WHOLE_ALREADY = "all runs trained to their end, so --full adds none"
 
 
 class WholePair(Enum):
@@ -33,10 +35,14 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
 
     Nothing is trained if the runs were whole anyway, or after Ctrl-C. The verdict stays what it is.
     """
-    cut = [run for run in results.runs if run.ok and not run.complete]
-    if results.interrupted or not cut:
+    ended_well = [run for run in results.runs if run.ok]
+    if results.interrupted or not ended_well:
         return results
-    pair = _pair(rounds)
+    if all(run.complete for run in ended_well):
+        if when is WholePair.ALWAYS:
+            rounds.observer(progress.Noted(WHOLE_ALREADY))
+        return results
+    pair = _pair(rounds, {run.variant for run in ended_well})
     seconds = _seconds(results.runs, pair)
     if when is WholePair.IF_IT_FITS and (
         seconds is None or rounds.pace.budget is None or not rounds.pace.fits(seconds)
@@ -64,10 +70,16 @@ def with_whole_pair(results: Results, rounds: Rounds, when: WholePair) -> Result
     return attrs.evolve(results, whole_pair=tuple(whole), seconds=rounds.pace.elapsed)
 
 
-def _pair(rounds: Rounds) -> tuple[Variant, Variant]:
+def _pair(rounds: Rounds, measured: Collection[str]) -> tuple[Variant, Variant]:
+    """Return the baseline and the largest stack that trained.
+
+    :param measured: the variants of which a run ended well.
+    """
     baseline, full = baseline_and_full(rounds.request.plugins)
     added = rounds.state.added
-    return baseline, full if added is None else Variant(added.variant, rounds.request.added)
+    if added is None or added.variant not in measured:
+        return baseline, full
+    return baseline, Variant(added.variant, rounds.request.added)
 
 
 def _seconds(runs: Sequence[RunResult], pair: Sequence[Variant]) -> float | None:

@@ -110,7 +110,9 @@ def _measured(draft: Draft) -> list[RenderableType]:
     names = [", ".join(one.plugin for one in part) for part in (draft.stack, draft.additions)]
     if not draft.stack:
         return [section("To be measured", paragraph(f"{names[1]}: {NOTHING_EXACT}"))]
-    rows = [("the stack", f"{names[0]}: trains the same, which is checked")]
+    rows = [
+        ("the stack", f"{names[0]}: declared to train the same, which a replay checks where it can")
+    ]
     if draft.additions:
         rows.append(("on top of it", f"{names[1]}: not exact, so the verdict leaves it out"))
     return [section("To be measured", facts(rows))]

@@ -210,7 +210,7 @@ def test_a_second_contrast_has_time_in_the_budget_where_steps_are_slow():
 def test_before_it_is_measured_the_page_says_what_the_verdict_is_about(tmp_path):
     path = tmp_path / "train.tfopt.toml"
     told = " ".join(shown(render_written(draft("a", additions=(LOW,)), path)).split())
-    assert "the stack a: trains the same, which is checked" in told
+    assert "the stack a: declared to train the same, which a replay checks where it can" in told
     assert "on top of it low: not exact" in told
     assert "no plugin that leaves each value as it is" in " ".join(
         shown(render_written(draft(additions=(LOW,)), path)).split()

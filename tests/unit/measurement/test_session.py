@@ -925,7 +925,7 @@ def test_an_addition_gives_way_where_the_budget_holds_the_verdict_alone(world):
     assert results.comparison.pairs == 4
     assert [run.variant for run in results.runs].count(PLUS) == 1
     assert results.addition.speedup is None
-    assert "the budget is left to the verdict" in results.addition.statement
+    assert "the budget holds no more runs of it" in results.addition.statement
     assert any("low on top of the stack" in e.text for e in events if isinstance(e, Noted))
 
 
@@ -957,9 +957,18 @@ def test_unasked_a_whole_pair_is_made_where_the_budget_holds_it(world, budget, m
     assert len(results.whole_pair) == made
 
 
-def test_whole_runs_need_no_whole_pair(world):
-    results, _ = world(FakeRunner(), pairs=4, whole_pair=WholePair.ALWAYS)
+def test_whole_runs_need_no_whole_pair_and_whoever_asks_for_one_is_told(world):
+    results, events = world(FakeRunner(), pairs=4, whole_pair=WholePair.ALWAYS)
     assert results.whole_pair == ()
+    assert any("--full adds none" in event.text for event in events if isinstance(event, Noted))
+
+
+def test_a_whole_pair_is_without_an_addition_that_never_ran_to_an_end(world):
+    results, _ = world(
+        FakeRunner({PLUS: "out of luck"}), added=("p", "low"), length="steady",
+        whole_pair=WholePair.ALWAYS,
+    )  # fmt: skip
+    assert [run.variant for run in results.whole_pair] == ["baseline", "full"]
 
 
 def test_a_whole_pair_that_fails_is_a_warning(world):
@@ -974,12 +983,7 @@ def test_a_whole_pair_that_fails_is_a_warning(world):
 
 def test_a_resumed_measurement_goes_on_with_its_addition(world, monkeypatch):
     world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
-
-    def assembled(entries):
-        assert all(entry.settings == {"threads": 4} for entry in entries)
-        return tuple(StackedPlugin(entry.use, Plugin(threads=4)) for entry in entries), []
-
-    monkeypatch.setattr("tfopt_core.measurement.resume.assemble", assembled)
+    assembled_again(monkeypatch)
     runner = FakeRunner({PLUS: 4.0})
     results, _ = world(runner, pairs=4, resuming=True)
     assert results.resumed == 1
@@ -990,14 +994,47 @@ def test_a_resumed_measurement_goes_on_with_its_addition(world, monkeypatch):
 
 def test_an_addition_that_is_not_installed_any_more_cannot_be_resumed(world):
     world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
-    with pytest.raises(InputError, match="second contrast cannot be measured any more"):
+    with pytest.raises(InputError, match="cannot be resumed"):
         world(FakeRunner(), pairs=4, resuming=True)
 
 
-def with_addition(world, walls=None, noise=0.003, **how):
+def assembled_again(monkeypatch):
+    """Plugins are not installed here: those of a resumed measurement are made by their names."""
+
+    def assembled(entries):
+        assert all(entry.settings == {"threads": 4} for entry in entries)
+        return tuple(StackedPlugin(entry.use, Plugin(threads=4)) for entry in entries), []
+
+    monkeypatch.setattr("tfopt_core.measurement.resume.assemble", assembled)
+
+
+def test_a_stack_that_its_recipe_has_as_comments_is_resumed(world, monkeypatch):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    assembled_again(monkeypatch)
+    runner = FakeRunner()
+    results, _ = world(runner, plugins=(), pairs=4, resuming=True)
+    assert (results.resumed, results.comparison.pairs) == (1, 4)
+    full = next(task for task in runner.tasks if task.job.variant == "full")
+    assert [plugin.name for plugin in full.job.plugins] == ["p"]
+
+
+def test_an_addition_whose_code_was_edited_is_not_resumed(world, monkeypatch):
+    world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
+    assembled_again(monkeypatch)
+    [measurement] = world.store.measurements()
+    kept = dict(world.store.request_of(measurement))
+    name = 'code of plugin "low"'
+    kept["fingerprint"] = {**kept["fingerprint"], name: "0" * len(kept["fingerprint"][name])}
+    world.store.update_request(measurement, kept)
+    with pytest.raises(InputError, match=f"{name} changed"):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def with_addition(world, walls=None, noise=0.003, disturbed=lambda number: False, **how):
     """A first contact whose first verdict is wanted after two minutes."""
     given = {"added": ("p", "low"), "budget_seconds": 600.0, "first_verdict": 120.0, **how}
-    return world(FakeRunner({PLUS: 4.0, **(walls or {})}, noise=noise), **given)
+    runner = FakeRunner({PLUS: 4.0, **(walls or {})}, noise=noise, disturbed=disturbed)
+    return world(runner, **given)
 
 
 def variants_by_round(results):
@@ -1070,15 +1107,14 @@ def test_runs_of_a_second_contrast_are_cut_no_later_than_those_of_the_verdict(wo
 
 
 def test_a_second_contrast_that_is_stopped_leaves_the_verdict_and_is_resumed(world, monkeypatch):
-    stopped, _ = with_addition(world, {PLUS: stopped_at(2)})
+    # a disturbed round of the verdict could not be repeated in time, and is not afterwards
+    stopped, _ = with_addition(
+        world, {PLUS: stopped_at(2)}, first_verdict=85.0, disturbed=lambda number: number == 3
+    )
     assert stopped.interrupted
     assert stopped.comparison.verdict == "faster"
     assert stopped.addition.speedup is None
-
-    def assembled(entries):
-        return tuple(StackedPlugin(entry.use, Plugin(threads=4)) for entry in entries), []
-
-    monkeypatch.setattr("tfopt_core.measurement.resume.assemble", assembled)
+    assembled_again(monkeypatch)
     results, _ = world(FakeRunner({PLUS: 4.0}), budget_seconds=600.0, resuming=True)
     assert not results.interrupted
     assert results.comparison == stopped.comparison

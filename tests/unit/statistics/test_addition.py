@@ -49,7 +49,7 @@ def test_it_is_the_ratio_over_the_stack_with_an_interval_from_the_same_rounds():
     ("plus", "verdict", "words"),
     [
         (12.0, Verdict.SLOWER, "slower with it on top of the stack: 0.67x"),
-        (8.0, Verdict.NO_DIFFERENCE, "as fast without it on top of the stack: 1.00x"),
+        (8.0, Verdict.NO_DIFFERENCE, "no measurable difference on top of the stack: 1.00x"),
     ],
 )
 def test_it_says_as_plainly_what_is_lost_or_not_gained(plus, verdict, words):

@@ -25,7 +25,7 @@ from tfopt_core.statistics.wording import interval_in_words
 WORDS = {
     Verdict.FASTER: "faster with it",
     Verdict.SLOWER: "slower with it",
-    Verdict.NO_DIFFERENCE: "as fast without it",
+    Verdict.NO_DIFFERENCE: "no measurable difference",
 }
 
 

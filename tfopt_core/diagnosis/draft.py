@@ -30,10 +30,7 @@ NOTHING_EXACT = (
     "no plugin that leaves each value as it is seems to save time here; what is measured is not "
     "exact, and stands in the recipe as comments: take the # off to train with it"
 )
-ADDED = (
-    "It is not exact, so it was measured on top of the others and is left to you: take the # off "
-    "to train with it."
-)
+ADDED = "It is not exact, so it is left to you: take the # off to train with it."
 ADDED_SETTING = "not exact: measured on top of the stack; set it so to train with it"
 NOT_HOPEFUL = (
     "By the first steps none of the plugins that were tried saves time; the one that costs least "

@@ -99,9 +99,9 @@ def render_written(draft: Draft, path: Path) -> RenderableType:
         if not draft.hopeful:
             lines += [Text(""), paragraph(NOT_HOPEFUL)]
         shown = plain(str(path.name if path.parent == Path.cwd() else path))
-        lines.append(
-            Group("", words(f"recipe: {shown}   (tfopt train {shown} runs the script with it)"))
-        )
+        # without a # taken off, a recipe of comments trains as the script does
+        trains = f"   (tfopt train {shown} runs the script with it)" if draft.stack else ""
+        lines.append(Group("", words(f"recipe: {shown}{trains}")))
     return Group(*lines)
 
 

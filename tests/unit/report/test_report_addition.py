@@ -101,7 +101,7 @@ def test_curves_are_shown_at_some_epochs_the_first_and_the_last_among_them():
     rows = curve_rows(with_curves(100))
     assert rows[0][2] == "1"
     assert rows[0][-1] == "100"
-    assert len(rows[0]) == 9
+    assert len(rows[0]) == 7
     assert [(row[0], row[1].partition(",")[0]) for row in rows[1:]] == [
         ("val_accuracy", "baseline"), ("", "with the stack and low"),
         ("val_loss", "baseline"), ("", "with the stack and low"),

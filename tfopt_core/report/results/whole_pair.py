@@ -14,7 +14,7 @@ from tfopt_core.report.style.vocabulary import variant_in_words
 TITLE = "A pair of whole trainings"
 NOTE = "one run of each, for their curves: the verdict does not rest on it"
 # As many epochs as fit into a line.
-MOST_EPOCHS = 7
+MOST_EPOCHS = 5
 # Beside the judged metric.
 LOSSES = ("val_loss", "loss")
 

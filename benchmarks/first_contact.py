@@ -38,8 +38,8 @@ DUE_SECONDS, DUE_SHARE = 120.0, 0.5
 GAINS, LOSSES = ("faster", "steps faster", "quality open"), ("slower", "steps slower", "worse")
 # About what a training and a first contact take, before one was run.
 PLAIN_SECONDS, CONTACT_SECONDS = 120.0, 300.0
-# What the command prints at the end of its look, and at a first verdict that does not settle it.
-LOOKED, FIRST_VERDICT = "A step of ", "first verdict, after "
+# What the command prints at the end of its look, and at a first verdict that more runs follow.
+LOOKED, FIRST_VERDICT = "A step of ", ("first verdict, after ", "a pair of whole trainings, for")
 
 
 @attrs.frozen(kw_only=True)
@@ -229,7 +229,7 @@ def first_contact(script: str, long: Lengthened, options: Sequence[str]) -> dict
             found = {"verdict": line.verdict, "speedup": line.speedup, "stack": line.stack}
             # what is written after the verdict is no part of it
             ended = out.stat().st_mtime - begun
-    first = _when(lines, FIRST_VERDICT)
+    first = _when(lines, *FIRST_VERDICT)
     return {
         **found, "look_seconds": looked, "verdict_seconds": ended if first is None else first,
         "seconds": seconds, "screen": screen,
@@ -244,9 +244,9 @@ def written(script: str, long: Lengthened) -> tempfile.TemporaryDirectory[str]:
     return folder
 
 
-def _when(lines: Sequence[tuple[float, str]], words: str) -> float | None:
-    """Return when the first line with these words was printed, None if none was."""
-    return next((seconds for seconds, line in lines if words in line), None)
+def _when(lines: Sequence[tuple[float, str]], *words: str) -> float | None:
+    """Return when the first line with one of these words was printed, None if none was."""
+    return next((when for when, line in lines if any(one in line for one in words)), None)
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -24,7 +24,7 @@ from tfopt_core.plugins import (
 from tfopt_data.cache_storage import ROWS_SHARE, budget_bytes, private_path
 from tfopt_data.frozen_head import KEY, without_head
 from tfopt_data.frozen_stage import FrozenFeatures as FeaturesStage
-from tfopt_data.frozen_stage import FrozenPart, Storage
+from tfopt_data.frozen_stage import FrozenPart, Storage, traced_on_features
 from tfopt_data.prefix import deterministic_prefix, is_reshuffled, out_of_order, unsteady
 from tfopt_data.rewrite import Rewrite
 
@@ -180,7 +180,7 @@ class FrozenFeatures:
             code.no_plain_form("features of a frozen part are computed with the built model")
 
     @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
+    def report_effect(self, run: RunContext, model: Any) -> Effect:
         """Read back from the lowered data that they hold features, and that the head took them."""
         part: FrozenPart = run.state_of(self).get("part", FrozenPart())
         reasons = [f"{split}: {reason}" for split, reason in part.reasons.items()]
@@ -190,7 +190,7 @@ class FrozenFeatures:
             inputs, *_ = run.datasets[split].element_spec
             if not isinstance(inputs, dict) or KEY not in inputs:
                 return Effect.not_applied(f"{split}: the lowered data hold no features")
-        if not part.traced:
+        if not traced_on_features(model):
             return Effect.not_applied("no step was traced on features")
         if changed := part.changed():
             return Effect.not_applied(

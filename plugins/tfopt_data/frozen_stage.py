@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from weakref import WeakSet
 
 import attrs
 
@@ -28,13 +29,11 @@ class FrozenPart:
     :param done: by split, where and how much is kept.
     :param reasons: by split, why nothing is.
     :param before_training: the splits whose features were computed before the training.
-    :param traced: how many times the head was traced on features.
     """
 
     done: dict[str, str] = attrs.field(factory=dict)
     reasons: dict[str, str] = attrs.field(factory=dict)
     before_training: set[str] = attrs.field(factory=set)
-    traced: int = 0
     _model: Any = None
     _cut: Halves | str = ""
     _begin: list[Any] = attrs.field(factory=list)
@@ -67,7 +66,17 @@ class FrozenPart:
         return ""
 
     def _count(self) -> None:
-        self.traced += 1
+        _TRACED.add(self._model)
+
+
+# The models whose head was traced on features: a second fit of a model reuses its train function,
+# and traces nothing.
+_TRACED: WeakSet[Any] = WeakSet()
+
+
+def traced_on_features(model: Any) -> bool:
+    """Return whether a fit of this model traced its head on features."""
+    return model in _TRACED
 
 
 @attrs.frozen(kw_only=True, eq=False)

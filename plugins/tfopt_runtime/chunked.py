@@ -107,7 +107,9 @@ class Chunked:
         if not worth_a_loop(diagnosis, self.targets):
             return None
         best = best_compared(diagnosis)
-        return {} if best is None else {"steps": best.steps, "xla": best.xla}
+        if best is None:
+            return {"xla": False} if diagnosis.exact else {}
+        return {"steps": best.steps, "xla": best.xla}
 
     def resolve(self, probe: Probe) -> Chunked:
         """Time steps a call and XLA, in turns."""

@@ -113,8 +113,11 @@ def worth_a_loop(diagnosis: Diagnosis, targets: Sequence[str]) -> bool:
     """Whether steps spend enough on what a loop takes away, or XLA may make them faster."""
     if diagnosis.batch_callbacks:
         return False
+    if diagnosis.exact and diagnosis.jit_compile:
+        return False  # a loop with its own XLA, or without any, rounds otherwise
     if diagnosis.loops:
         return best_compared(diagnosis) is not None
     overheads = [part for part in targets if part != "compute"]
-    compiles = not diagnosis.compared and diagnosis.supports_jit and not diagnosis.jit_compile
+    may_compile = diagnosis.supports_jit and not diagnosis.jit_compile and not diagnosis.exact
+    compiles = may_compile and not diagnosis.compared
     return compiles or diagnosis.bound(overheads) >= 1 + LEAST_GAIN

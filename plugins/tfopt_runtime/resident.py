@@ -24,6 +24,7 @@ from tfopt_core.plugins import (
 from tfopt_runtime.loops import (
     LEAST_GAIN,
     allowed_xla,
+    best_compared,
     loop_effect,
     why_not,
     with_xla,
@@ -105,7 +106,11 @@ class Resident:
             diagnosis.available_memory_bytes,
             diagnosis.machine,
         )
-        return None if too_large or with_resident(plan).reason else {}
+        if too_large or with_resident(plan).reason:
+            return None
+        best = best_compared(diagnosis)
+        without = diagnosis.compared and best is not None and not best.xla
+        return {"xla": False} if diagnosis.exact or without else {}
 
     def resolve(self, probe: Probe) -> Resident:
         """Check the memory, and time XLA.

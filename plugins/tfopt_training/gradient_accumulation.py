@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import field, validators
 
 from tfopt_core.plugins import Effect, RunContext, TrainingOptions, ValueHook, hookimpl
 from tfopt_training.batch_parts import in_parts
+
+# Why the step that was last traced for a model was left as it is, or "": a second fit of the model
+# reuses its train function, and traces nothing.
+_TRACED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def with_parts(
@@ -73,14 +78,15 @@ class GradientAccumulation:
             return options
 
         def note(reason: str) -> None:
-            state["reason"] = reason
+            _TRACED[model] = reason
 
         return with_parts(options, model, self.steps, note)
 
     @hookimpl
-    def report_effect(self, run: RunContext) -> Effect:
-        """Report what the trace of the step came to."""
-        reason = run.state_of(self).get("reason", "no training step was traced")
+    def report_effect(self, run: RunContext, model: Any) -> Effect:
+        """Report what the trace of the step came to, in this fit or an earlier one of the model."""
+        traced = _TRACED.get(model, "no training step was traced")
+        reason = run.state_of(self).get("reason", traced)
         if reason:
             return Effect.not_applied(reason)
         size = "" if run.batch_size is None else f" of {-(-run.batch_size // self.steps)} examples"

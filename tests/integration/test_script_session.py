@@ -11,12 +11,14 @@ import pytest
 from support.cases import mostly_thorough
 from support.real_process import python
 from tfopt_data.cache import Cache
+from tfopt_data.frozen_features import FrozenFeatures
 from tfopt_data.prefetch import Prefetch
 from tfopt_precision.mixed_precision import MixedPrecision
 from tfopt_runtime.chunked import Chunked
 from tfopt_runtime.resident import Resident
 from tfopt_runtime.steps_per_execution import StepsPerExecution
 from tfopt_runtime.xla import Xla
+from tfopt_training.gradient_accumulation import GradientAccumulation
 from tfopt_training.lr_schedule import LrSchedule
 
 from tfopt_core import Control, Effect, RunContext, hookimpl
@@ -30,6 +32,8 @@ from tfopt_core.training.replay.replay import replay
 from tfopt_core.training.scripts.fit_workload import of_call
 from tfopt_core.training.scripts.fitting import train_fit
 from tfopt_core.training.scripts.session import Session
+from tfopt_core.trials.dry_build import prepare
+from tfopt_core.workers.task import PrepareTask
 
 pytestmark = pytest.mark.tensorflow
 
@@ -245,6 +249,31 @@ def test_a_fit_whose_data_were_read_before_is_replayed_in_their_own_order(tmp_pa
     assert ("differ each time that they are built or read" in certificate.statement) == fickle
 
 
+@pytest.mark.parametrize(("form", "math"), [("arrays", "order"), ("unshuffled", "exact")])
+def test_shuffled_arrays_that_a_plugin_reads_are_another_order_and_are_certified(
+    tmp_path, form, math
+):
+    found: list[Any] = []
+    sides: list[Any] = []
+    for plugins in ((), (Resident(xla=False),)):
+        with session(tmp_path, *plugins) as (made, _):
+
+            def look(workload: Any, started: int, made: Any = made) -> None:
+                of_fit = of_call(
+                    lambda: type(workload).of(made, workload.call, workload.compiled, SEED)
+                )
+                task = PrepareTask(function="", look="", job=made.job)
+                found.append(prepare(task, of_fit))
+                sides.append(replay(made.job, tmp_path / "shared", of_fit))
+
+            made.on_fit = look
+            network().fit(**forms()[form], verbose=0)
+    [plan] = found[-1].plugins
+    assert plan.math == math
+    certificate = certify(plan.math, *sides)
+    assert certificate.kind == "certified", certificate.statement
+
+
 def steps_of(form: str) -> int:
     return {
         "arrays": 10, "validation split": 6, "weights and a validation split": 6,
@@ -331,6 +360,21 @@ def test_a_second_fit_of_a_model_traces_nothing(tmp_path, plugins):
     traced = [[block.cold for block in fit.outcome.blocks].count("trace") for fit in fits]
     assert traced[0] > 0
     assert traced[1:] == [0, 0]
+
+
+@pytest.mark.parametrize("plugin", [GradientAccumulation(steps=2), FrozenFeatures()])
+def test_a_second_fit_has_the_effect_that_an_earlier_one_traced(tmp_path, plugin):
+    import tensorflow as tf
+
+    with session(tmp_path, plugin) as (_, fits):
+        made = network()
+        made.layers[0].trainable = False
+        made.compile(optimizer="sgd", loss=made.loss)
+        data = tf.data.Dataset.from_tensor_slices(examples()).batch(16)
+        for _ in range(2):
+            made.fit(data, epochs=2, verbose=0)
+    found = [fit.effects[type(plugin).__name__.lower()] for fit in fits]
+    assert [effect.applied for effect in found] == [True, True], found
 
 
 def test_compiling_again_traces_again(tmp_path):

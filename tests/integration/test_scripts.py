@@ -15,9 +15,11 @@ from support.private_run import WAYS
 from support.real_process import Done, environment, python, run, tfopt
 
 from tfopt_core.app.apply_options import ApplyOptions
+from tfopt_core.app.check import check_recipe
 from tfopt_core.app.command_request import make_request
 from tfopt_core.app.first_contact import look_at
 from tfopt_core.app.verdict_time import VerdictTime
+from tfopt_core.hooks.card import math_of
 from tfopt_core.records.variants import BASELINE, Turn, Variant
 from tfopt_core.report.terminal import Terminal
 from tfopt_core.training.scripts.overlay_folder import why_no_overlay
@@ -347,15 +349,18 @@ def test_a_first_contact_writes_the_recipe_that_it_would_measure(tmp_path, monke
     options = ApplyOptions(target="small.py", max_steps=100)
     with runs_forked(before=HASTY):
         contact = look_at(options, Limits(), Terminal(quiet=True), VerdictTime())
-    tried = {one.plugin for one in contact.draft.stack}
+    tried = {one.plugin for one in contact.draft.extended}
     left_out = {one.plugin for one in contact.draft.left_out}
     assert tried | left_out
-    assert not tried & left_out
     written = (tmp_path / "small.tfopt.toml").exists()
     assert written == bool(tried) == (contact.prepared is not None)
     if written:
         text = (tmp_path / "small.tfopt.toml").read_text()
-        assert all(f'use = "{plugin}"' in text for plugin in tried | left_out)
+        assert all(text.count(f'use = "{plugin}"') == 1 for plugin in tried | left_out)
+        stacked = check_recipe(tmp_path / "small.tfopt.toml", compares=False).plugins
+        maths = {math_of(one.name, one.plugin) for one in stacked}
+        assert maths <= {"exact", "order"}
+        assert [one.name for one in stacked] == [one.plugin for one in contact.draft.stack]
 
 
 @pytest.mark.thorough

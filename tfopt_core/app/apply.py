@@ -70,12 +70,14 @@ def _conduct(
     """
     from tfopt_core.measurement.resume import resume
     from tfopt_core.measurement.session import measure
+    from tfopt_core.measurement.whole_pair import WholePair
     from tfopt_core.store.database import Store, store_path
     from tfopt_core.workers.supervise import Limits
 
     limit = None if options.time_limit is None else seconds_of("--time-limit", options.time_limit)
     limits = Limits(total=limit)
     target, contact = options.target, None
+    whole_pair = WholePair.ALWAYS if options.full else WholePair.NEVER
     if read_command(target) is not None:
         check_contact(options)  # bad input is said before anybody waits
         # where its recipe goes
@@ -90,8 +92,11 @@ def _conduct(
                 diagnosis=draft.diagnosed,
             )  # fmt: skip
         target = str(contact.path)
+        whole_pair = WholePair.ALWAYS if options.full else WholePair.IF_IT_FITS
     request, folder = make_request(
-        target, options.changes() if contact is None else options.overrides, compares=True,
+        target, options.changes() if contact is None else options.overrides,
+        # a first contact that found nothing exact writes a recipe of comments, and resumes it
+        compares=not options.resuming and (contact is None or bool(contact.draft.stack)),
         save_to=options.save_to, outputs=options.outputs(), debug=options.debug,
     )  # fmt: skip
     if contact is None:
@@ -102,16 +107,19 @@ def _conduct(
         _runner(request, limits) as runner,
     ):
         if options.resuming:
-            return resume(request, runner=runner, store=store, observer=observer)
+            return resume(
+                request, runner=runner, store=store, observer=observer, whole_pair=whole_pair
+            )
         if contact is None:
-            return measure(request, runner=runner, store=store, observer=observer)
+            return measure(
+                request, runner=runner, store=store, observer=observer, whole_pair=whole_pair
+            )
         prepared, request = prepared_for(contact, request)
         results = measure(
             request, runner=runner, store=store, observer=observer,
             prepared_before=(prepared, request),
-            # a stack with other rounding cannot be certified: a first look spends the time on the
-            # pairs
-            certify=not {plugin.math for plugin in prepared.plugins} & {"rounding", "changes"},
+            extended=None if contact.extended is None else contact.extended[0],
+            whole_pair=whole_pair,
             first_verdict=due.left() if due.wanted else None,
         )  # fmt: skip
     try:

@@ -21,6 +21,7 @@ class ApplyOptions:
     :param write_to: the file for the recipe of a script; None for the working directory.
     :param no_wait: end if another process measures in the project, instead of waiting for it.
     :param measure_anyway: measure a plugin of a script even if none seems to save time.
+    :param full: train a pair to its end after the verdict, for its curves.
     """
 
     target: str
@@ -32,6 +33,7 @@ class ApplyOptions:
     fit: int | None = None
     write_to: Path | None = None
     measure_anyway: bool = False
+    full: bool = False
     pairs: int | None = None
     budget: str | None = None
     json_path: Path | None = None

@@ -17,6 +17,7 @@ from tfopt_core.app.pasted_command import (
     read_command,
     without_places,
 )
+from tfopt_core.diagnosis.draft import NOTHING_EXACT
 from tfopt_core.errors import CannotShare, InputError, PreparationFailed
 from tfopt_core.files import write_text
 from tfopt_core.recipe import WorkloadSpec
@@ -35,11 +36,16 @@ if TYPE_CHECKING:
 @attrs.frozen
 class Contact:
     """A draft recipe that was written and can be measured. If no proposed plugin is left,
-    `prepared` is None and nothing is written."""
+    `prepared` is None and nothing is written.
+
+    :param prepared: the dry build of the stack; of the additions alone where no exact plugin stays.
+    :param extended: the dry build of the stack with the additions, None if there are none.
+    """
 
     draft: Draft
     path: Path
     prepared: tuple[Prepared, Request] | None
+    extended: tuple[Prepared, Request] | None = None
 
 
 def check_contact(options: ApplyOptions) -> ScriptCommand:
@@ -74,15 +80,11 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
         existing recipe that was changed by hand.
     """
     from tfopt_core.app.command_request import make_request
-    from tfopt_core.diagnosis.draft import (
-        Tried,
-        draft_of,
-        screened,
-        try_seconds,
-    )
+    from tfopt_core.diagnosis.draft import draft_of, measure_table
     from tfopt_core.diagnosis.own_loop import as_own_loop
     from tfopt_core.diagnosis.process import diagnose
     from tfopt_core.diagnosis.recipe_seal import check_free, recipe_path
+    from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
     from tfopt_core.hooks.installed.inspection import inspect_plugins
     from tfopt_core.recipe.writing import recipe_text
     from tfopt_core.trials.preparation import prepare
@@ -151,18 +153,30 @@ def look_at(options: ApplyOptions, limits: Limits, view: View, due: VerdictTime)
             with_stack, now = prepared.stack_estimate, prepared.baseline_estimate
             if with_stack is not None and now is not None and estimate is not None:
                 with_stack = with_stack.at_pace(estimate, now)
-            return Tried((prepared, resolved), with_stack, prepared.not_applied)
+            return Tried(
+                (prepared, resolved), with_stack, prepared.not_applied, prepared.resolved,
+                {plugin.name: plugin.math for plugin in prepared.plugins},
+            )  # fmt: skip
 
         with view.phases(left) as on_phase:
-            draft, tried = screened(
+            found = screened(
                 draft, attempt, lambda plugin: on_phase(f"trying {plugin}, with its settings"),
                 measure_anyway=options.measure_anyway,
             )  # fmt: skip
+    draft, tried, extended = found.draft, found.tried, found.extended
+    if tried is not None and extended is not None:
+        table = measure_table(diagnosed, options.budget, options.pairs, adds=True)
+        draft = attrs.evolve(draft, measure=table)
+    if tried is None:
+        tried, extended = extended, None
     if tried is not None:
         check_free(path)
         write_text(path, draft.text(), replace=True)
         view.written(draft, path)
-    return Contact(draft, path, None if tried is None else tried.prepared)
+    return Contact(
+        draft, path, None if tried is None else tried.prepared,
+        None if extended is None else extended.prepared,
+    )  # fmt: skip
 
 
 def _after(seconds: float, to_the_fit: float) -> Callable[[], str | None]:
@@ -182,7 +196,13 @@ def prepared_for(contact: Contact, request: Request) -> tuple[Prepared, Request]
     """Return the dry build from trying the draft, for the request that is measured."""
     assert contact.prepared is not None
     prepared, resolved = contact.prepared
-    return prepared, attrs.evolve(request, plugins=resolved.plugins, machine=resolved.machine)
+    if not contact.draft.stack:
+        # the recipe holds them as comments
+        prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, NOTHING_EXACT))
+    added = () if contact.extended is None else contact.extended[1].plugins
+    return prepared, attrs.evolve(
+        request, plugins=resolved.plugins, machine=resolved.machine, added=added
+    )
 
 
 def keep_outcome(contact: Contact, results: Results) -> None:
@@ -198,4 +218,6 @@ def keep_outcome(contact: Contact, results: Results) -> None:
     lines = [f"Measured as {results.id}: {comparison.headline}."]
     if comparison.quality is not None:
         lines.append(f"{comparison.quality.statement}.")
+    if results.addition is not None:
+        lines.append(f"{results.addition.statement}.")
     write_text(contact.path, contact.draft.text(lines), replace=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfopt_core.diagnosis.draft import proposed, why_chosen
+from tfopt_core.diagnosis.draft import proposed, proposed_additions, why_chosen
 from tfopt_core.errors import InputError, did_you_mean
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.discovery import registrations
@@ -79,8 +79,19 @@ def _why(info: PluginInfo, *, on: bool) -> str:
 
 
 def proposed_plugins(diagnosed: Diagnosed) -> list[PlannedPlugin]:
-    """Return the stack that a diagnosis proposes."""
+    """Return the exact stack that a diagnosis proposes and, disabled, what is not exact."""
+    exact = proposed(diagnosed)
+    names = {suggestion.plugin for suggestion in exact}
+    others = [one for one in proposed_additions(diagnosed) if one.plugin not in names]
     return [
-        PlannedPlugin(suggestion.plugin, suggestion.settings, why_chosen(suggestion, diagnosed))
-        for suggestion in proposed(diagnosed)
+        *(PlannedPlugin(one.plugin, one.settings, why_chosen(one, diagnosed)) for one in exact),
+        *(
+            PlannedPlugin(
+                one.plugin,
+                one.settings,
+                f"{why_chosen(one, diagnosed)} Disabled: {MATHEMATICS[one.math]}.",
+                enabled=False,
+            )
+            for one in others
+        ),
     ]

@@ -51,6 +51,8 @@ def plain_form(options: ApplyOptions, results: Results, view: View) -> PlainForm
         with view.phases() as on_phase:
             on_phase("looking for the lines that give the same gain without tfopt")
             program = _exported(recipe, options, results)
+            if program is None:
+                return None
         before = file.read_text(encoding="utf-8")
     except TfoptError as error:
         return attrs.evolve(form, why_not=str(error).splitlines()[0])
@@ -61,13 +63,16 @@ def plain_form(options: ApplyOptions, results: Results, view: View) -> PlainForm
     return attrs.evolve(form, changes=changes, left_out=left_out)
 
 
-def _exported(recipe: Path, options: ApplyOptions, results: Results) -> Program:
-    """Return the script with the plugins and settings that were measured."""
+def _exported(recipe: Path, options: ApplyOptions, results: Results) -> Program | None:
+    """Return the script with the plugins and settings that were measured; None for a recipe whose
+    plugins are all comments, since nothing exact was found."""
     from tfopt_core.app.command_request import temporary_request
     from tfopt_core.export.ask import write_down
     from tfopt_core.trials.request import with_settings
 
     with temporary_request(str(recipe), options.overrides, debug=options.debug) as request:
+        if not request.plugins:
+            return None
         measured = [results.resolved[stacked.name] for stacked in request.plugins]
         plugins = with_settings(request.plugins, measured)
         return write_down(attrs.evolve(request, plugins=plugins, seed=1))

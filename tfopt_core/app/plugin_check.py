@@ -21,6 +21,7 @@ from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.replaying import Certificate, replay_both
 from tfopt_core.records.doctor import DoctorFinding
 from tfopt_core.records.variants import FULL, Turn, Variant
+from tfopt_core.statistics.judgement import stack_math
 from tfopt_core.testing import check_plugin
 from tfopt_core.trials.preparation import prepare
 from tfopt_core.trials.processes import Processes
@@ -163,7 +164,9 @@ def _training(stacked: StackedPlugin, request: Request, runner: Runner) -> Itera
     yield DoctorFinding(subject="dry build", ok=True, detail=changes)
     processes = Processes(request, runner)
     resolved = next(plugin for plugin in request.plugins if plugin.name == stacked.name)
-    yield exactness(math_of(stacked.name, resolved.plugin), replay_both(processes, seed=SEED))
+    math = stack_math([plugin.math for plugin in prepared.plugins])
+    certificate = replay_both(processes, seed=SEED, math=math)
+    yield exactness(math_of(stacked.name, resolved.plugin), certificate)
     run = processes.run(
         Turn(0, 0, Variant(FULL, request.plugins), SEED), "check", lambda message: None
     )

@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     "--measure-anyway", is_flag=True,
     help="Measure a script's least costly plugin even where none seems to save time.",
 )  # fmt: skip
+@click.option(
+    "--full", is_flag=True,
+    help="After the verdict, train once to the end without and with the stack, for the curves.",
+)  # fmt: skip
 @click.option("--pairs", type=int, metavar="N", help="Measure exactly N pairs, at least 4.")
 @click.option("--budget", metavar="TIME", help="How long measuring may take: 5m, 90s, 1h30m.")
 @json_option
@@ -79,9 +83,11 @@ def apply(require: str | None, quiet: bool, **options: Any) -> int:
     TARGET is a recipe: a file, or the name of one that ships with tfopt (`tfopt recipes`). Or it
     is an unchanged Keras script: train.py, or as you start it, "python -m package.train --lr 0.1".
     tfopt looks at it for some seconds, writes the recipe train.tfopt.toml with what is worth
-    trying, and measures it. If no plugin seems to save time, it prints what bounds a step and what
-    each plugin did, and ends with status 0. Arguments after -- are the script's own. Workload,
-    script and plugins are executed.
+    trying, and measures it. The recipe and the verdict are about plugins that train exactly the
+    same, up to the order of examples; what lower precision adds is measured too, and stands in the
+    recipe as comments. If no plugin seems to save time, it prints what bounds a step and what each
+    plugin did, and ends with status 0. Arguments after -- are the script's own. Workload, script
+    and plugins are executed.
     """
     from tfopt_core.app.apply import NothingToMeasure, conduct
     from tfopt_core.app.apply_options import ApplyOptions

@@ -119,7 +119,9 @@ def _stack(context: click.Context) -> list[str]:
     from tfopt_core.recipe import read_recipe
 
     # click stops parsing at an option without its value, and leaves the words before it in `args`
-    target = context.params.get("target") or next(iter(context.args), None)
+    arguments = [one.name for one in context.command.params if isinstance(one, click.Argument)]
+    place = arguments.index("target") if "target" in arguments else 0
+    target = context.params.get("target") or next(iter(context.args[place:]), None)
     entries = read_recipe(target, []).entries if target else ()
     return [entry.use for entry in entries] or list(registrations())
 

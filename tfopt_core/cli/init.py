@@ -190,8 +190,9 @@ def _proposed(text: str, folder: Path) -> list[PlannedPlugin]:
 
     with beside(text, folder) as recipe:
         found = proposed_plugins(diagnose_recipe(str(recipe), (), Terminal()))
-    if not found:
+    if not any(planned.enabled for planned in found):
         click.echo("no plugin is proposed here, so the recipe gets a stack that changes nothing")
+        return []
     return found
 
 

@@ -20,6 +20,8 @@ ROLES = ("optimization", "observer")
 MODEL_CHANGES = ("none", "in-place", "replaces")
 # From the least to the largest change.
 MATHS: tuple[Math, ...] = ("exact", "order", "rounding", "unknown", "changes")
+# What a replay certifies without statistics of quality.
+EXACT_MATHS: tuple[Math, ...] = ("exact", "order")
 # The words for it in printed text.
 MATHEMATICS = {
     "exact": "the same training, exactly",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -111,7 +111,8 @@ class Diagnosis(StepFacts):
     be counted; `matmul_peaks` are those peaks in operations a second, by dtype ("float32", and
     "bfloat16" or "float16" where the hardware has them). `floor` is the least time in which this
     machine can compute the step. `loops` were `compared` with Keras' own
-    while it trained, where that was asked for.
+    while it trained, where that was asked for. With `exact` only settings count that leave each
+    value as it is: see `exact_only`.
     """
 
     machine: Machine
@@ -124,6 +125,13 @@ class Diagnosis(StepFacts):
     plans: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     loops: tuple[ComparedLoop, ...] = ()
     compared: bool = False
+    exact: bool = False
+
+    def exact_only(self) -> Self:
+        """Return the diagnosis for settings that leave each value as it is: a plugin that may also
+        round otherwise is asked with it a second time. Loops that turn XLA on or off are gone."""
+        loops = tuple(loop for loop in self.loops if loop.xla == self.jit_compile)
+        return attrs.evolve(self, loops=loops, exact=True)
 
     def bound(self, targets: Iterable[str], floor: float = 0.0) -> float:
         """Return the most that a plugin with these `targets` can gain: the speedup of a step if its

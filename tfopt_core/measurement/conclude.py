@@ -17,7 +17,7 @@ from tfopt_core.measurement.state import MeasurementState
 from tfopt_core.recipe import Recipe
 from tfopt_core.recipe.writing import text_of
 from tfopt_core.records.dry_build import Prepared
-from tfopt_core.records.results import Results, RunResult
+from tfopt_core.records.results import Addition, Results, RunResult
 from tfopt_core.records.variants import FULL, Contrast
 from tfopt_core.statistics.disturbance import disturbed_in_words
 from tfopt_core.statistics.figures import not_projected
@@ -27,6 +27,7 @@ from tfopt_core.statistics.pairs import pairs_of
 from tfopt_core.statistics.ratios import ratios
 from tfopt_core.statistics.timing.cutting import ENOUGH
 from tfopt_core.statistics.timing.retraces import retraced_runs
+from tfopt_core.statistics.verdicts.addition import judge_addition
 from tfopt_core.statistics.verdicts.advice import next_steps
 from tfopt_core.statistics.verdicts.attribution import attribute, unattributed
 from tfopt_core.statistics.verdicts.fitting import fits_into_memory
@@ -89,16 +90,21 @@ def conclude(
     :param planned: how many rounds were planned at the last look.
     :param round_seconds: the seconds of another round, None without a run.
     """
-    runs = without_early_ends(runs)
+    all_runs, stop_of_verdict = without_early_ends(runs), stop
+    runs = all_runs
+    if state.settled_after is not None:
+        # the rounds after these are of the second contrast alone
+        runs = tuple(run for run in all_runs if run.round < state.settled_after)
+        stop_of_verdict, planned = "done", state.settled_after
     recipe, judgement = request.recipe, judgement_of(request, prepared, state, runs)
     pairs = len(pairs_of(runs))
     fixed_pairs = None if recipe.measure.pairs == "auto" else recipe.measure.pairs
-    judged = judged_runs(runs, fixed_pairs, stop, planned)
+    judged = judged_runs(runs, fixed_pairs, stop_of_verdict, planned)
     # a side that does not fit takes no look: each of its runs shows it
     if stop == "budget" and fits_into_memory(runs, judgement) is not None:
         judged = tuple(runs)
     # failed runs are reported, whether their round is judged or not
-    failed = tuple(run for run in runs if run.status == "failed" and run not in (judged or ()))
+    failed = tuple(run for run in all_runs if run.status == "failed" and run not in (judged or ()))
     if judged is None:
         why = _why_too_few(request, prepared, pairs, stop, round_seconds)
         comparison = attrs.evolve(compare(failed, judgement, why_too_few=why), pairs=pairs)
@@ -108,6 +114,10 @@ def conclude(
     left_out = [c for c in contrasts if c.with_ == FULL]
     alone = [c for c in contrasts if c.with_ != FULL]
     rows = attribute(judged, list(prepared.resolved), left_out, alone, judgement)
+    if state.settled_after is None:
+        addition = _addition((*judged, *failed), judgement, state)
+    else:
+        addition = _addition(all_runs, judgement_of(request, prepared, state, all_runs), state)
     rest = unattributed(judged, rows, left_out, alone, judgement) or (None, None, None)
     return Results(
         id=id_,
@@ -118,7 +128,7 @@ def conclude(
         resolved=prepared.resolved,
         machine=request.machine.to_dict(),
         environment={**prepared.versions, **recorded_environment(request.environment)},
-        runs=tuple(runs),
+        runs=all_runs,
         comparison=comparison,
         attribution=rows,
         unattributed=rest[0],
@@ -133,14 +143,29 @@ def conclude(
         seconds=seconds,
         interrupted=stop == "interrupted",
         observations=observations(judged, judgement),
-        warnings=(*prepared.warnings, *run_warnings(runs)),
+        warnings=(*prepared.warnings, *run_warnings(all_runs)),
         next_steps=next_steps(
             runs, comparison, rows, fixed_pairs,
             None if contrasts else isolating_seconds(request, runs, max(pairs, MINIMUM_PAIRS)),
-            budget_ended=stop == "budget",
+            budget_ended=stop == "budget", addition=addition,
         ),
         length=state.length,
         resumed=state.resumed,
+        addition=addition,
+    )  # fmt: skip
+
+
+def _addition(
+    runs: Sequence[RunResult], judgement: Judgement, state: MeasurementState
+) -> Addition | None:
+    """Return the second contrast, None if there is none."""
+    added = state.added
+    if added is None:
+        return None
+    return judge_addition(
+        runs, judgement, variant=added.variant, additions=added.additions,
+        resolved=added.resolved, math=added.math, certificate=added.certificate,
+        why_ended=added.why_ended,
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def fingerprint(request: Request) -> dict[str, str]:
     }
     for name, value in recorded_environment(request.environment).items():
         facts[f"environment variable {name}"] = value
-    for stacked in request.plugins:
+    for stacked in (*request.plugins, *request.added):
         facts[f'code of plugin "{stacked.name}"'] = _hash_of(_files_of_plugin(stacked))
     files = workload_files(request.recipe)
     return {**facts, **{name: _hash_of(paths) for name, paths in files.items()}}

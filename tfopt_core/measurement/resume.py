@@ -10,6 +10,8 @@ import attrs
 from cattrs import structure
 
 from tfopt_core.errors import InputError
+from tfopt_core.hooks.installed.assemble import assemble
+from tfopt_core.hooks.stack import StackedPlugin
 from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.fingerprint import differences, fingerprint
 from tfopt_core.measurement.pace import Pace, World
@@ -17,7 +19,9 @@ from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.rounds import Rounds
 from tfopt_core.measurement.session import budget_of, conduct, recipe_path, state_writer
 from tfopt_core.measurement.state import MeasurementState
-from tfopt_core.recipe import Recipe
+from tfopt_core.measurement.whole_pair import WholePair
+from tfopt_core.recipe import PluginEntry, Recipe
+from tfopt_core.recipe.model import Where
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
 from tfopt_core.store.database import Store, Unfinished
@@ -37,12 +41,14 @@ def resume(
     store: Store,
     observer: Observer,
     world: World | None = None,
+    whole_pair: WholePair = WholePair.NEVER,
 ) -> Results:
     """Resume the newest measurement of this recipe that was stopped, and return its results.
 
     Its runs, order, seeds and resolved settings are kept. The run that was interrupted is repeated
     from its start, since a resumed run is no timing sample.
 
+    :param whole_pair: whether a pair is trained to its end after the verdict.
     :raises InputError: if there is none, or if recipe, code, versions, machine or environment have
         changed; names which.
     :raises StoreError: if another process is still measuring it, or its record is damaged.
@@ -55,6 +61,8 @@ def resume(
         stopped = _still_stopped(stopped, store)
         # a killed replay may have left its batches, which can be large
         shutil.rmtree(request.folder / "replay", ignore_errors=True)
+        _refuse_older(stopped)
+        request = _with_measured(request, stopped, store)
         code = fingerprint(request)
         _refuse_changes(stopped, request, code, store)
         prepared, state = _decisions(stopped, store)
@@ -72,7 +80,32 @@ def resume(
             observer=observer, world=world, pace=Pace(world, budget_of(request), earlier=spent),
             keep_state=keep, runs=list(runs), code=CodeAtStart.of(request.recipe),
         )  # fmt: skip
-        return conduct(rounds, stopped.created_at)
+        return conduct(rounds, stopped.created_at, whole_pair)
+
+
+def _with_measured(request: Request, stopped: Unfinished, store: Store) -> Request:
+    """Return the request with what a first contact measured and wrote as comments: the plugins of
+    the second contrast, and those of a stack that is not exact. Their settings are the measured
+    ones.
+
+    :raises InputError: if one of them cannot be configured any more.
+    """
+    with reading(stopped.id, store.path, '"resolved" or "course" of its request'):
+        stack = request.plugins or _plugins(stopped, stopped.request["resolved"])
+        added = stopped.request["course"].get("added")
+        extended = () if added is None else _plugins(stopped, added["resolved"])
+    return attrs.evolve(request, plugins=stack, added=extended)
+
+
+def _plugins(
+    stopped: Unfinished, resolved: Mapping[str, Mapping[str, Any]]
+) -> tuple[StackedPlugin, ...]:
+    entries = [PluginEntry(name, dict(values), Where()) for name, values in resolved.items()]
+    plugins, problems = assemble(entries)
+    if problems:
+        why = f'measurement "{stopped.id}" cannot be resumed: {problems[0].message}'
+        raise InputError(why)
+    return plugins
 
 
 def _newest(request: Request, store: Store) -> Unfinished:
@@ -121,15 +154,18 @@ def _decisions(stopped: Unfinished, store: Store) -> tuple[Prepared, Measurement
         return prepared, MeasurementState.from_dict(stopped.request["course"])
 
 
-def _refuse_changes(
-    stopped: Unfinished, request: Request, code: Mapping[str, str], store: Store
-) -> None:
-    stored = stopped.request
-    if not {"prepared", "course", "fingerprint"} <= set(stored):
+def _refuse_older(stopped: Unfinished) -> None:
+    if not {"prepared", "course", "fingerprint"} <= set(stopped.request):
         raise InputError(
             f'measurement "{stopped.id}" was begun by an older tfopt and cannot be resumed; '
             "measure anew without --resume"
         )
+
+
+def _refuse_changes(
+    stopped: Unfinished, request: Request, code: Mapping[str, str], store: Store
+) -> None:
+    stored = stopped.request
     with reading(stopped.id, store.path, '"recipe" or "fingerprint" of its request'):
         changes = [
             *recipe_differences(stored["recipe"], request.recipe.to_dict()),

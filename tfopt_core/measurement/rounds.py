@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import process_time
 from typing import Any
 
@@ -11,7 +12,14 @@ import attrs
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import Stop, judgement_of
 from tfopt_core.measurement.edits import CodeAtStart
-from tfopt_core.measurement.pace import SURELY_TOO_LONG, Pace, World, round_seconds
+from tfopt_core.measurement.pace import (
+    SHORTEST_SECONDS,
+    SURELY_TOO_LONG,
+    Pace,
+    World,
+    round_seconds,
+    warm_seconds,
+)
 from tfopt_core.measurement.progress import Observer
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full, leave_one_out, one_alone
 from tfopt_core.measurement.state import MeasurementState
@@ -38,6 +46,10 @@ from tfopt_core.store.database import Store
 from tfopt_core.trials.processes import Processes
 from tfopt_core.trials.request import Request
 from tfopt_core.workers.spawn import Runner
+
+# Why the second contrast is measured no further.
+NO_TIME = "the budget holds no more runs of it beside those of the verdict"
+TOO_LITTLE_TIME = "what the verdict leaves of the budget does not hold four rounds of it"
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -101,24 +113,28 @@ class Rounds:
         """Return the rules by which the runs so far are judged."""
         return judgement_of(self.request, self.prepared, self.state, self.runs)
 
-    def seconds_a_round(self) -> float | None:
-        """Return the seconds of another round, None before the first run."""
-        return round_seconds(self._alike(), self._variants()) if self._alike() else None
+    def seconds_a_round(self, round_: int = 0) -> float | None:
+        """Return the seconds of a round like this one, None before the first run."""
+        return round_seconds(self._alike(), self._variants(round_)) if self._alike() else None
 
     def _alike(self) -> list[RunResult]:
         """Return the runs of the same length as the next one."""
         return [run for run in self.runs if run.round >= self.state.same_length_from]
 
-    def variants_a_round(self) -> int:
+    def variants_a_round(self, round_: int) -> int:
         """Return how many runs a round has."""
-        return len(self._variants())
+        return len(self._variants(round_))
 
     # Rounds
 
     def _rounds(self) -> None:
         round_ = 0
         while round_ < self.planned_pairs:
-            if round_ and self._is_missing(round_) and not self._affordable(round_):
+            if (
+                round_
+                and self._is_missing(round_)
+                and not self._holds(partial(self._affordable, round_))
+            ):
                 self.stop = "budget"
                 return
             self._round(round_)
@@ -128,25 +144,62 @@ class Rounds:
                 return
             round_ += 1
             if self._sequential and round_ == self.planned_pairs:
-                if settled(self.runs, self.judgement(), round_):
+                if self._settled(round_):
+                    self._second_contrast(round_)
                     return
                 next_look = next(look for look in LOOKS if look > round_)
-                if not self._within_reach(round_, next_look):
+                if not self._holds(partial(self._within_reach, round_, next_look)):
                     self.stop = "budget"
                     return
                 self.planned_pairs = next_look
-                self._tell_first_verdict(round_)
+                budget = seconds_in_words(self.request.recipe.measure.budget_seconds)
+                self._tell_first_verdict(
+                    round_, f"more follow, up to {next_look} within the budget of {budget}"
+                )
 
-    def _tell_first_verdict(self, rounds: int) -> None:
-        """Report what the pairs of the first look say, since more follow."""
+    def _settled(self, rounds: int) -> bool:
+        """Return whether more pairs than these could not change the verdict. It stays settled
+        while rounds of the second contrast follow, over a resume too."""
+        return self.state.settled_after == rounds or settled(self.runs, self.judgement(), rounds)
+
+    def _second_contrast(self, rounds: int) -> None:
+        """Make the rounds of the second contrast for which the verdict did not wait. Their runs
+        change nothing of it.
+
+        :param rounds: those that the verdict rests on.
+        """
+        added = self.state.added
+        if added is None or not self._added(rounds) or rounds >= added.first_round + LOOKS[0]:
+            return
+        self._decide(settled_after=rounds)
+        last = added.first_round + LOOKS[0]
+        if not self._within_reach(rounds, last):
+            self._end_added(TOO_LITTLE_TIME)
+            return
+        names = " and ".join(added.additions)
+        self._tell_first_verdict(
+            rounds, f"it is final, and runs of {names} on top of the stack follow"
+        )
+        self.planned_pairs = last
+        for round_ in range(rounds, last):
+            if self.pace.spent and self._is_missing(round_):
+                self._end_added(TOO_LITTLE_TIME)
+                return
+            self._round(round_)
+            if added.variant in failed_for_good(self.runs):
+                return
+
+    def _tell_first_verdict(self, rounds: int, follows: str) -> None:
+        """Report what the pairs of the first look say, since more runs follow.
+
+        :param follows: which ones, in words.
+        """
         if self.pace.first_verdict is None or rounds != LOOKS[0]:
             return
         comparison = compare(self.runs, self.judgement(), self.seconds_a_round())
-        budget = seconds_in_words(self.request.recipe.measure.budget_seconds)
         self.observer(
             progress.Noted(
-                f"first verdict, after {rounds} pairs: {comparison.statement}; more follow, up to "
-                f"{self.planned_pairs} within the budget of {budget}"
+                f"first verdict, after {rounds} pairs: {comparison.statement}; {follows}"
             )
         )
 
@@ -156,13 +209,16 @@ class Rounds:
     def _round(self, round_: int) -> None:
         """Run each variant once, and all of them again if the machine was disturbed."""
         self._missing_turns(round_)
-        if worth_repeating(self.runs, round_) and self._time_to_repeat(round_):
+        if worth_repeating(self.runs, round_) and self._may_repeat(round_):
             self._set_aside(round_)
             self._missing_turns(round_)
 
-    def _time_to_repeat(self, round_: int) -> bool:
-        """Return whether a round fits once more, with those that follow up to the first verdict."""
-        a_round = self.seconds_a_round() or 0.0
+    def _may_repeat(self, round_: int) -> bool:
+        """Return whether a round fits once more, with those that follow up to the first verdict,
+        and no verdict that was told as final rests on it."""
+        if round_ < (self.state.settled_after or 0):
+            return False
+        a_round = self.seconds_a_round(round_) or 0.0
         if round_ >= LOOKS[0]:
             return self.pace.fits(a_round)
         return self.pace.fits(a_round) and self.pace.fits_first((LOOKS[0] - round_) * a_round)
@@ -173,7 +229,7 @@ class Rounds:
         if self._longest is None or not any(run.round == round_ for run in self.runs):
             self._longest = self._longest_seconds(round_)
         given_up = failed_for_good(self.runs)
-        variants = [v for v in self._variants() if v.name not in given_up]
+        variants = [v for v in self._variants(round_) if v.name not in given_up]
         for turn in self._schedule.turns(round_, variants):
             of_round = [run for run in self.runs if run.round == round_]
             if not any(
@@ -211,13 +267,33 @@ class Rounds:
             )
         )  # fmt: skip
 
+    def run_to_the_end(self, turn: Turn, run_id: str, planned: int) -> RunResult:
+        """Make one whole run that belongs to no round: it is neither stored nor judged here.
+
+        :param planned: how many such runs there are.
+        """
+        self.observer(
+            progress.RunStarted(
+                index=turn.position, total_runs=planned, variant=turn.variant.name,
+                round=turn.round, pairs=1,
+            )
+        )  # fmt: skip
+        self.code.check(len(self.runs))
+        run = self._processes.run(turn, run_id, self._teller())
+        self.code.check(len(self.runs))
+        return run
+
     def _longest_seconds(self, round_: int) -> float | None:
         """Return the seconds of timed steps after which the runs of a round are cut, None to train
         to the end."""
         if self.state.length != "steady":
             return None
         longest = longest_seconds(self.request.recipe.measure.budget_seconds)
-        missing = max(0, LOOKS[0] - round_) * self.variants_a_round()
+        if self.state.settled_after is not None:
+            # no longer than the runs of the verdict, for which that was enough
+            known = [warm_seconds(run) for run in self._alike() if run.ok]
+            return min(longest, max([SHORTEST_SECONDS, *known]))
+        missing = max(0, LOOKS[0] - round_) * self.variants_a_round(round_)
         return self.pace.longest_run(self._alike(), missing, longest)
 
     def _teller(self) -> Tell:
@@ -260,29 +336,54 @@ class Rounds:
     def _sequential(self) -> bool:
         return self.request.recipe.measure.pairs == "auto"
 
-    def _variants(self) -> list[Variant]:
-        return [*baseline_and_full(self.request.plugins), *self.extras]
+    def _variants(self, round_: int) -> list[Variant]:
+        """Return the variants of a round."""
+        settled_after = self.state.settled_after
+        isolates = settled_after is None or round_ < settled_after
+        extras = self.extras if isolates else []
+        return [*baseline_and_full(self.request.plugins), *self._added(round_), *extras]
+
+    def _added(self, round_: int) -> list[Variant]:
+        """Return the variant of the second contrast, if a round has a run of it."""
+        added = self.state.added
+        if added is None or added.why_ended or round_ < added.first_round:
+            return []
+        return [Variant(added.variant, self.request.added)]
+
+    def _end_added(self, why: str) -> bool:
+        """Measure the second contrast no further; return whether that saves anything."""
+        added = self.state.added
+        if added is None or added.why_ended:
+            return False
+        self._decide(added=attrs.evolve(added, why_ended=why))
+        names = " and ".join(added.additions)
+        self.observer(progress.Noted(f"{names} on top of the stack: {why}"))
+        return True
 
     def _total_runs(self) -> int:
         repeated = sum(run.status == "repeated" for run in self.runs)
-        planned = self.planned_pairs * self.variants_a_round() + repeated
-        return max(len(self.runs), planned)
+        planned = sum(self.variants_a_round(round_) for round_ in range(self.planned_pairs))
+        return max(len(self.runs), planned + repeated)
 
     def _affordable(self, rounds: int) -> bool:
         """Return whether another round may begin. The budget may be overrun by one round at most,
         and before the first look only if that look can be reached."""
         if self.pace.spent:
             return False
-        missing, a_round = LOOKS[0] - rounds, self.seconds_a_round()
+        missing, a_round = LOOKS[0] - rounds, self.seconds_a_round(rounds)
         if not self._sequential or missing <= 0 or a_round is None:
             return True
         return self.pace.fits(missing * a_round, slack=SURELY_TOO_LONG)
+
+    def _holds(self, fits: Callable[[], bool]) -> bool:
+        """Return whether rounds fit the budget, ending the second contrast if that helps."""
+        return fits() or (self._end_added(NO_TIME) and fits())
 
     def _within_reach(self, rounds: int, look: int) -> bool:
         """Return whether the budget holds the rounds that are missing until a look."""
         # a resumed measurement may have some of these rounds already
         missing = sum(self._is_missing(round_) for round_ in range(rounds, look))
-        return self.pace.fits(missing * (self.seconds_a_round() or 0.0))
+        return self.pace.fits(missing * (self.seconds_a_round(rounds) or 0.0))
 
     # Decisions after the first round
 
@@ -307,7 +408,7 @@ class Rounds:
     def _too_long(self) -> bool:
         if not self.prepared.can_be_cut_short or not pairs_of(self.runs):
             return False
-        rest = (LOOKS[0] - 1) * round_seconds(self.runs, self._variants())
+        rest = (LOOKS[0] - 1) * round_seconds(self.runs, self._variants(0))
         if not self.pace.fits(rest):
             return True
         longest = max(run.wall_seconds or 0.0 for run in self.runs)
@@ -317,9 +418,9 @@ class Rounds:
         """Return whether leaving out each plugin in turn fits the budget, by the first pair."""
         if len(self.request.plugins) < 2 or not pairs_of(self.runs):
             return False
-        variants = [*self._variants(), *leave_one_out(self.request.plugins)[0]]
+        variants = [*self._variants(0), *leave_one_out(self.request.plugins)[0]]
         rest = self.planned_pairs * round_seconds(self.runs, variants)
-        rest -= round_seconds(self.runs, self._variants())
+        rest -= round_seconds(self.runs, self._variants(0))
         budget = self.request.recipe.measure.budget_seconds
         return self.pace.elapsed + rest <= budget and self.pace.fits_first(rest)
 
@@ -331,14 +432,13 @@ class Rounds:
         self.extras, self.contrasts = isolating(self.request)
 
     def _seconds_left(self) -> float | None:
-        of_round = [run for run in self.runs if run.round == self.runs[-1].round]
-        rounds_left = self.planned_pairs - self.runs[-1].round - 1
+        round_, alike = self.runs[-1].round, self._alike()
+        of_round = [run for run in self.runs if run.round == round_]
         done = {run.variant for run in of_round if run.status != "repeated"}
-        missing = [variant for variant in self._variants() if variant.name not in done]
-        alike = self._alike()
-        if not alike:
-            return None
-        return round_seconds(alike, missing) + rounds_left * round_seconds(alike, self._variants())
+        missing = [variant for variant in self._variants(round_) if variant.name not in done]
+        for later in range(round_ + 1, self.planned_pairs):
+            missing += self._variants(later)
+        return round_seconds(alike, missing) if alike else None
 
 
 def isolating(request: Request) -> tuple[list[Variant], list[Contrast]]:

@@ -10,6 +10,7 @@ import attrs
 from cattrs import unstructure
 
 from tfopt_core.errors import InputError
+from tfopt_core.hooks.card import Math
 from tfopt_core.measurement import progress
 from tfopt_core.measurement.conclude import conclude, save_best
 from tfopt_core.measurement.edits import CodeAtStart
@@ -17,12 +18,15 @@ from tfopt_core.measurement.fingerprint import fingerprint
 from tfopt_core.measurement.observing import observed
 from tfopt_core.measurement.pace import Pace, World, estimated_round
 from tfopt_core.measurement.progress import Observer
-from tfopt_core.measurement.replaying import Certificate, replay_both
+from tfopt_core.measurement.replaying import Certificate, replay_all
 from tfopt_core.measurement.rounds import Rounds
-from tfopt_core.measurement.state import Length, MeasurementState
+from tfopt_core.measurement.schedule import baseline_and_full
+from tfopt_core.measurement.state import AddedStack, Length, MeasurementState, additions_to
+from tfopt_core.measurement.whole_pair import WholePair, with_whole_pair
 from tfopt_core.recipe import Recipe
 from tfopt_core.records.dry_build import Prepared
 from tfopt_core.records.results import Results
+from tfopt_core.records.variants import Variant
 from tfopt_core.statistics.certificate import impossible
 from tfopt_core.statistics.intervals import LOOKS
 from tfopt_core.statistics.judgement import stack_math
@@ -42,6 +46,8 @@ CERTIFICATE_SHARE = 0.25
 # A certificate that takes no longer is made even if a first verdict is late by then.
 ALWAYS_CERTIFIED_SECONDS = 20.0
 REPLAYED_STEPS = 100
+# The baseline and the stack, and in a second contrast the stack with additions.
+TIMES = {2: "twice", 3: "three times"}
 
 
 def measure(
@@ -53,6 +59,8 @@ def measure(
     world: World | None = None,
     certify: bool = True,
     prepared_before: tuple[Prepared, Request] | None = None,
+    extended: Prepared | None = None,
+    whole_pair: WholePair = WholePair.NEVER,
     first_verdict: float | None = None,
 ) -> Results:
     """Measure the baseline against the stack and return the results.
@@ -62,6 +70,8 @@ def measure(
 
     :param prepared_before: the results of `prepare` with an estimate, if it was called already.
     :param certify: whether to replay fixed batches first, for the equivalence certificate.
+    :param extended: the dry build of `request.added`, which is measured as a second contrast.
+    :param whole_pair: whether a pair is trained to its end after the verdict.
     :param first_verdict: the seconds by which a first verdict is wanted, None for no such wish.
     :raises InputError, PreparationFailed: before any run.
     :raises StoreError: if a run cannot be stored.
@@ -81,10 +91,11 @@ def measure(
             never = NEVER_CUT.format(why=prepared.why_never_cut)
             prepared = attrs.evolve(prepared, warnings=(*prepared.warnings, never))
         seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
-        state = MeasurementState(seed=seed, length=_length(request, prepared, pace))
+        added = None if extended is None else _added(prepared, extended, pace)
+        length = _length(request, prepared, added, pace)
+        state = MeasurementState(seed=seed, length=length, added=added)
         if certify:
-            certificate = _certificate(request, prepared, state, pace, runner, observer)
-            state = attrs.evolve(state, certificate=certificate)
+            state = _certified(request, prepared, state, pace, runner, observer)
             prepared = attrs.evolve(prepared, seconds=pace.elapsed)
         created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         store.begin(
@@ -96,13 +107,14 @@ def measure(
             store=store, observer=observer, world=world, code=at_start,
             keep_state=state_writer(store, request, prepared, code),
         )  # fmt: skip
-        return conduct(rounds, created_at)
+        return conduct(rounds, created_at, whole_pair)
 
 
-def conduct(rounds: Rounds, created_at: str) -> Results:
+def conduct(rounds: Rounds, created_at: str, whole_pair: WholePair = WholePair.NEVER) -> Results:
     """Make the remaining rounds, conclude, store the results and return them.
 
     :param created_at: when the measurement began, ISO 8601.
+    :param whole_pair: whether a pair is trained to its end after the verdict.
     """
     request, prepared, store = rounds.request, rounds.prepared, rounds.store
     rounds.observer(_ready(rounds))
@@ -123,6 +135,9 @@ def conduct(rounds: Rounds, created_at: str) -> Results:
     else:
         results = attrs.evolve(results, saved_model=saved)
     store.finish(results)
+    if whole_pair is not WholePair.NEVER:
+        results = with_whole_pair(results, rounds, whole_pair)
+        store.finish(results)
     if request.observers:
         # after all runs: its process must not disturb one
         results = observed(results, request, rounds.state.seed or 1, rounds.runner, rounds.observer)
@@ -166,11 +181,22 @@ def budget_of(request: Request) -> float | None:
     return measure.budget_seconds if measure.pairs == "auto" else None
 
 
-def _length(request: Request, prepared: Prepared, pace: Pace) -> Length:
+def _added(prepared: Prepared, extended: Prepared, pace: Pace) -> AddedStack:
+    return AddedStack(
+        # a third run a round would delay a first verdict
+        first_round=0 if pace.first_verdict is None else LOOKS[0],
+        additions=additions_to(prepared.resolved, extended.resolved),
+        resolved=extended.resolved,
+        math=stack_math([plugin.math for plugin in extended.plugins]),
+    )
+
+
+def _length(request: Request, prepared: Prepared, added: AddedStack | None, pace: Pace) -> Length:
     """Return whether runs train to the end: with "auto" if four pairs of such runs fit the budget,
     and before the first verdict."""
     length = request.recipe.measure.length
-    budget, round_ = budget_of(request), estimated_round(prepared, 2)
+    budget = budget_of(request)
+    round_ = estimated_round(prepared, 2 if added is None or added.first_round else 3)
     if not prepared.can_be_cut_short or length == "full":
         return "full"
     if length == "steady":
@@ -183,32 +209,52 @@ def _length(request: Request, prepared: Prepared, pace: Pace) -> Length:
     return "full" if wanted and prepared.seconds + seconds <= budget else "steady"
 
 
-def _certificate(
+def _certified(
     request: Request,
     prepared: Prepared,
     state: MeasurementState,
     pace: Pace,
     runner: Runner,
     observer: Observer,
-) -> Certificate | None:
+) -> MeasurementState:
+    """Return the state with the certificates of the stack, and of that with additions."""
+    math = stack_math([plugin.math for plugin in prepared.plugins])
     # of a loop of the script's own no batch can be replayed
-    if prepared.own_loop or stack_math([one.math for one in prepared.plugins]) == "changes":
-        return None
+    if prepared.own_loop or math == "changes":
+        return state
+    stacks: list[tuple[Variant, Math]] = [(baseline_and_full(request.plugins)[1], math)]
+    if state.added is not None:
+        stacks.append((Variant(state.added.variant, request.added), state.added.math))
+    reasons = [
+        _why_not_replayed(request, prepared, pace, 2 + count) for count in range(len(stacks))
+    ]
+    certificates: list[Certificate | None] = [
+        impossible(reason) for reason in reasons if reason is not None
+    ]
+    # the stack comes first: where there is no time for both, it is the one that is replayed
+    replayed = [stack for stack, reason in zip(stacks, reasons, strict=True) if reason is None]
+    if replayed:
+        observer(progress.Certifying(pace.seconds_to_first_verdict))
+        processes = Processes(request, runner)
+        certificates = [*replay_all(processes, replayed, seed=state.seed or 1), *certificates]
+    added = state.added and attrs.evolve(state.added, certificate=certificates[-1])
+    return attrs.evolve(state, certificate=certificates[0], added=added)
+
+
+def _why_not_replayed(request: Request, prepared: Prepared, pace: Pace, replays: int) -> str | None:
+    """Return why so many replays, that of the baseline among them, are not made; None if they
+    are."""
     if prepared.several_processes:
-        return impossible(ONE_PROCESS)
-    reason = _too_expensive(request, prepared, pace)
-    if reason is not None:
-        return impossible(reason)
-    observer(progress.Certifying(pace.seconds_to_first_verdict))
-    return replay_both(Processes(request, runner), seed=state.seed or 1)
+        return ONE_PROCESS
+    return _too_expensive(request, prepared, pace, replays)
 
 
-def _too_expensive(request: Request, prepared: Prepared, pace: Pace) -> str | None:
-    """Return why no steps are replayed: it would exceed its share of the time."""
+def _too_expensive(request: Request, prepared: Prepared, pace: Pace, replays: int) -> str | None:
+    """Return why no steps are replayed so many times: it would exceed its share of the time."""
     whole, steps = prepared.training_seconds, prepared.steps_per_epoch
     if whole is None or steps is None:
         return None
-    replay = 2 * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
+    replay = replays * min(1.0, REPLAYED_STEPS / (steps * prepared.epochs)) * whole
     pairs = request.recipe.measure.pairs
     measuring = budget_of(request) or 2 * whole * (pairs if isinstance(pairs, int) else LOOKS[0])
     if pace.first_verdict is not None:
@@ -218,20 +264,21 @@ def _too_expensive(request: Request, prepared: Prepared, pace: Pace) -> str | No
     if replay <= CERTIFICATE_SHARE * measuring:
         return None
     return (
-        f"replaying {REPLAYED_STEPS} steps twice would take about {seconds_in_words(replay)}, more "
-        f"than {CERTIFICATE_SHARE:.0%} of the time for measuring"
+        f"replaying {REPLAYED_STEPS} steps {TIMES[replays]} would take about "
+        f"{seconds_in_words(replay)}, more than {CERTIFICATE_SHARE:.0%} of the time for measuring"
     )
 
 
 def _ready(rounds: Rounds) -> progress.Ready:
     prepared, state = rounds.prepared, rounds.state
-    a_round = estimated_round(prepared, rounds.variants_a_round())
+    # until the first look, no round has more runs than the first one
+    a_round = estimated_round(prepared, rounds.variants_a_round(0))
     return progress.Ready(
         seconds=prepared.seconds,
         resolved=prepared.resolved,
         epochs=prepared.epochs,
         steps_per_epoch=prepared.steps_per_epoch,
-        total_runs=rounds.planned_pairs * rounds.variants_a_round(),
+        total_runs=rounds.planned_pairs * rounds.variants_a_round(0),
         warnings=prepared.warnings,
         estimated_seconds=(
             rounds.planned_pairs * a_round if a_round and state.length == "full" else None

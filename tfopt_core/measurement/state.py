@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
 from cattrs import Converter
 
+from tfopt_core.hooks.card import Math
 from tfopt_core.measurement.replaying import Certificate
+from tfopt_core.records.variants import plus
 
 Length = Literal["full", "steady"]
 
 _converter = Converter()
+
+
+@attrs.frozen(kw_only=True)
+class AddedStack:
+    """The stack of the second contrast: the full one with additions that are not exact.
+
+    :param additions: the plugins that the full stack lacks, or has with other settings.
+    :param resolved: the settings of the whole stack, by plugin, in its order.
+    :param math: what it does to the mathematics.
+    :param certificate: what a replay of it showed; None without one.
+    :param why_ended: why it is not measured any more; empty if it is.
+    :param first_round: the first round that has a run of it; rounds before it are for a first
+        verdict on the stack alone.
+    """
+
+    additions: tuple[str, ...]
+    resolved: dict[str, dict[str, Any]]
+    math: Math
+    certificate: Certificate | None = None
+    why_ended: str = ""
+    first_round: int = 0
+
+    @property
+    def variant(self) -> str:
+        """The name of its runs."""
+        return plus(self.additions)
+
+
+def additions_to(
+    stack: Mapping[str, Mapping[str, Any]], extended: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """Return the plugins of an extended stack that a stack lacks or has with other settings."""
+    return tuple(name for name, settings in extended.items() if stack.get(name) != settings)
 
 
 @attrs.frozen(kw_only=True)
@@ -25,6 +61,9 @@ class MeasurementState:
     :param certificate: the certificate of a replay; None until it is made, or if the stack changes
         the algorithm.
     :param resumed: how often the measurement was resumed.
+    :param added: the stack of the second contrast; None without one.
+    :param settled_after: the number of rounds that the verdict rests on, where rounds of the second
+        contrast follow it; None otherwise.
     """
 
     seed: int
@@ -33,6 +72,8 @@ class MeasurementState:
     isolating: bool | None = None
     certificate: Certificate | None = None
     resumed: int = 0
+    added: AddedStack | None = None
+    settled_after: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, fit for JSON."""

@@ -30,17 +30,23 @@ COLUMNS = 90
 
 @attrs.frozen
 class PlannedPlugin:
-    """A plugin to write: `why` becomes a comment above it; a disabled plugin keeps its place."""
+    """A plugin to write: `why` becomes a comment above it; a disabled plugin keeps its place.
+
+    :param spare: further settings, as comments.
+    :param commented: whether the whole table is a comment.
+    """
 
     use: str
     settings: Mapping[str, Any] = attrs.field(factory=dict)
     why: str = ""
     enabled: bool = True
+    spare: Sequence[SpareKey] = ()
+    commented: bool = False
 
 
 @attrs.frozen
 class SpareKey:
-    """A key of "workload" or "measure" that is written as a comment."""
+    """A key of "workload", "measure" or a plugin that is written as a comment."""
 
     table: str
     key: str
@@ -110,14 +116,26 @@ def _table(
     yield from _pairs(values, name, notes, extra)
 
 
+def plugin_text(plugin: PlannedPlugin) -> str:
+    """Return the text of one plugin's table."""
+    return "".join(f"{line}\n" for line in _plugin(plugin, {}))
+
+
 def _plugin(plugin: PlannedPlugin, notes: Mapping[str, str]) -> Iterator[str]:
     yield from _comment(plugin.why)
+    for lines in _plugin_table(plugin, notes):
+        # a long array takes several lines
+        yield "# " + lines.replace("\n", "\n# ") if plugin.commented else lines
+
+
+def _plugin_table(plugin: PlannedPlugin, notes: Mapping[str, str]) -> Iterator[str]:
     yield "[[plugins]]"
     yield _pair("use", plugin.use)
     if not plugin.enabled:
         yield _pair("enabled", False)
     path = join_path("plugins", (plugin.use,))
-    yield from _pairs(plugin.settings, path, notes, header="plugins")
+    spare = [line for key in plugin.spare for line in _spare(key)]
+    yield from _pairs(plugin.settings, path, notes, spare, header="plugins")
 
 
 def _pairs(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from tfopt_core.hooks import Effect
+from tfopt_core.hooks.card import Math
 from tfopt_core.recipe import Objective
 from tfopt_core.records.fit import FitFacts
 from tfopt_core.records.run import RunFacts
@@ -207,6 +208,36 @@ class Attribution:
 
 
 @attrs.frozen(kw_only=True)
+class Addition:
+    """The contribution of plugins that are not exact, as a contrast of its own over an exact stack.
+
+    `plugins` are those that the full stack lacks or has with other settings; `resolved` holds the
+    settings of the whole second stack, `math` is what it does to the mathematics, `variant` the
+    name of its runs. `speedup` is that over the full stack, with its interval [low, high], and
+    `total` that over the baseline, with its own; all are None where they were not measured, and
+    the statement says why. `quality` is that of its model against the baseline's. No verdict
+    depends on it.
+    """
+
+    plugins: tuple[str, ...]
+    resolved: Mapping[str, Mapping[str, Any]]
+    math: Math
+    variant: str
+    verdict: Verdict
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    pairs: int = 0
+    run_ids: tuple[str, ...] = ()
+    total: float | None = None
+    total_low: float | None = None
+    total_high: float | None = None
+    quality: Quality | None = None
+    statement: str
+
+
+@attrs.frozen(kw_only=True)
 class FigureRatio:
     """A figure of the baseline over that of the full stack: the mean over the pairs, as a factor.
 
@@ -262,6 +293,8 @@ class Results:
     than the baseline; `observations` are further paired contrasts in words;
     `length` says whether runs trained to their end; `resumed` counts how often the measurement
     was stopped and resumed; `observed` is what each observer found in an extra, untimed run.
+    `addition` is a second contrast, None where there is none. `whole_pair` are two runs to the end
+    that came after the verdict, for their curves.
     """
 
     id: str
@@ -294,6 +327,8 @@ class Results:
     resumed: int = 0
     observed: Mapping[str, Effect] = attrs.field(factory=dict)
     recipe_toml: str = ""
+    addition: Addition | None = None
+    whole_pair: tuple[RunResult, ...] = ()
 
     def of_variant(self, variant: str) -> tuple[RunResult, ...]:
         """Return the runs of a variant that count."""

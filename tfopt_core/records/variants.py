@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 from tfopt_core.hooks.stack import StackedPlugin
 
 BASELINE, FULL = "baseline", "full"
+# Begins the name of the full stack with additions.
+PLUS = "plus "
 
 
 @attrs.frozen
@@ -15,6 +19,11 @@ class Variant:
 
     name: str
     plugins: tuple[StackedPlugin, ...]
+
+
+def plus(additions: Iterable[str]) -> str:
+    """Return the name of the variant that adds these plugins to the full stack."""
+    return f"{PLUS}{' and '.join(additions)}"
 
 
 @attrs.frozen

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
-import tomlkit
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
 from rich.text import Text
@@ -16,6 +14,7 @@ from rich.text import Text
 from tfopt_core.hooks import Finding
 from tfopt_core.hooks.card import MATHEMATICS
 from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.recipe.writing import PlannedPlugin, plugin_text
 from tfopt_core.records.diagnosis import Diagnosed, StepPart
 from tfopt_core.report.results.summary import machine_in_words
 from tfopt_core.report.style import units
@@ -327,20 +326,14 @@ def _how(target: str, diagnosed: Diagnosed) -> str:
     return f"To measure them: {copy}write this into {recipe} {place}, then tfopt apply {recipe}"
 
 
-def snippet(suggestions: list[Suggestion]) -> str:
-    """Return the suggestions as `[[plugins]]` tables of a recipe."""
-    tables = tomlkit.aot()
-    for suggestion in suggestions:
-        table = tomlkit.table()
-        table.add("use", suggestion.plugin)
-        for key, value in suggestion.settings.items():
-            if value is not None:  # TOML has no null
-                table.add(key, _plain(value))
-        tables.append(table)
-    document = tomlkit.document()
-    document.add("plugins", tables)
-    return tomlkit.dumps(document).rstrip()
+def snippet(suggestions: Sequence[Suggestion]) -> str:
+    """Return the suggestions as `[[plugins]]` tables of a recipe: the exact ones, and what is not
+    exact as comments."""
+    return "\n".join(plugin_text(_planned(one)).rstrip() for one in suggestions)
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _planned(suggestion: Suggestion) -> PlannedPlugin:
+    exact = suggestion.exactly
+    if exact is None:
+        return PlannedPlugin(suggestion.plugin, suggestion.settings, commented=True)
+    return PlannedPlugin(suggestion.plugin, exact.settings)

@@ -8,14 +8,25 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tfopt_core.diagnosis.draft import NOT_HOPEFUL, Draft, LeftOut, shares_of, why_chosen
+from tfopt_core.diagnosis.draft import (
+    NOT_HOPEFUL,
+    NOTHING_EXACT,
+    Draft,
+    LeftOut,
+    shares_of,
+    why_chosen,
+)
 from tfopt_core.hooks.diagnosis import PARTS
+from tfopt_core.hooks.installed.suggest import Suggestion
 from tfopt_core.records.diagnosis import Diagnosed
 from tfopt_core.records.in_run import Adapted
 from tfopt_core.report.diagnosis import Bar, finding_in_words, render_epoch
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain
-from tfopt_core.report.style.layout import bullets, grid, paragraph, section, words
+from tfopt_core.report.style.layout import bullets, facts, grid, paragraph, section, words
+
+NOT_EXACT = "Proposed on top of it, not exact"
+OTHERWISE = "The same with settings that may round otherwise."
 
 
 def render_look(draft: Draft) -> RenderableType:
@@ -37,7 +48,9 @@ def render_look(draft: Draft) -> RenderableType:
         parts.append(section("Found", bullets(map(finding_in_words, diagnosed.findings))))
     if diagnosed.in_run is not None:
         parts.append(section("Compared within one training", *_in_run(diagnosed.in_run)))
-    parts.append(section("Proposed", *_proposed(draft)))
+    parts.append(section("Proposed", *_proposed(draft, draft.stack)))
+    if draft.additions:
+        parts.append(section(NOT_EXACT, *_proposed(draft, draft.additions)))
     return Group(*parts)
 
 
@@ -60,13 +73,19 @@ def _in_run(adapted: Adapted) -> Sequence[RenderableType]:
     return [bullets(statements or [adapted.reason])]
 
 
-def _proposed(draft: Draft) -> Sequence[RenderableType]:
-    if not draft.stack:
+def _proposed(draft: Draft, chosen: Sequence[Suggestion]) -> Sequence[RenderableType]:
+    if not chosen:
+        if draft.additions:
+            return [words("nothing that trains exactly the same")]
         return [words("no installed plugin proposes anything for this training")]
+    above = {one.plugin for one in draft.stack} if chosen is draft.additions else set()
     return [
         grid(
-            (words(one.plugin, "bold"), paragraph(why_chosen(one, draft.diagnosed)))
-            for one in draft.stack
+            (
+                words(one.plugin, "bold"),
+                paragraph(OTHERWISE if one.plugin in above else why_chosen(one, draft.diagnosed)),
+            )
+            for one in chosen
         )
     ]
 
@@ -74,15 +93,29 @@ def _proposed(draft: Draft) -> Sequence[RenderableType]:
 def render_written(draft: Draft, path: Path) -> RenderableType:
     """Return what is left of the proposal and where it was written."""
     lines: list[RenderableType] = []
-    if draft.stack:
+    if draft.extended:
         lines += _left_out(draft.left_out)
+        lines += _measured(draft)
         if not draft.hopeful:
             lines += [Text(""), paragraph(NOT_HOPEFUL)]
         shown = plain(str(path.name if path.parent == Path.cwd() else path))
-        lines.append(
-            Group("", words(f"recipe: {shown}   (tfopt train {shown} runs the script with it)"))
-        )
+        # without a # taken off, a recipe of comments trains as the script does
+        trains = f"   (tfopt train {shown} runs the script with it)" if draft.stack else ""
+        lines.append(Group("", words(f"recipe: {shown}{trains}")))
     return Group(*lines)
+
+
+def _measured(draft: Draft) -> list[RenderableType]:
+    """Return what is measured: the stack, and what is not exact beside it."""
+    names = [", ".join(one.plugin for one in part) for part in (draft.stack, draft.additions)]
+    if not draft.stack:
+        return [section("To be measured", paragraph(f"{names[1]}: {NOTHING_EXACT}"))]
+    rows = [
+        ("the stack", f"{names[0]}: declared to train the same, which a replay checks where it can")
+    ]
+    if draft.additions:
+        rows.append(("on top of it", f"{names[1]}: not exact, so the verdict leaves it out"))
+    return [section("To be measured", facts(rows))]
 
 
 def render_nothing(bound: str, left_out: Sequence[LeftOut]) -> RenderableType:

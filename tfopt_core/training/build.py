@@ -64,6 +64,10 @@ class BuildsItself(Protocol):
         """Have a data set that is read in the place of the workload's own begin with the epoch
         that comes next there."""
 
+    def reorders(self, built: Built) -> bool:
+        """Return whether a changed data plan yields the examples in another order than the
+        workload's own data, whatever the plugins declare."""
+
     def judged_by(self, metrics: tuple[str, ...]) -> str:
         """Return which of these metrics the quality is judged by."""
 

@@ -48,6 +48,7 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
         if isinstance(workload, BuildsItself)
         else {}
     )
+    reordered = isinstance(workload, BuildsItself) and workload.reorders(built)
     quality = job.recipe.measure.quality
     metric = quality.metric if quality else default_metric(workload, metrics)
     direction = quality.direction if quality else workload.quality_direction
@@ -56,7 +57,13 @@ def prepare(task: PrepareTask, load: Callable[[Job], Workload] = load) -> Prepar
     baseline_estimate, stack_estimate = _estimates(task, job, workload)
     prepared = Prepared(
         plugins=tuple(
-            plan_of(built.stack, before, after, resolved.search_notes.get(after.name, ()))
+            plan_of(
+                built.stack,
+                before,
+                after,
+                resolved.search_notes.get(after.name, ()),
+                reordered=reordered,
+            )
             for before, after in zip(task.job.plugins, resolved.plugins, strict=True)
         ),
         data_before={split: plan.describe() for split, plan in baseline.items()},
@@ -151,18 +158,36 @@ def resolve_all(
 
 
 def plan_of(
-    stack: Stack, before: StackedPlugin, resolved: StackedPlugin, search_notes: tuple[str, ...]
+    stack: Stack,
+    before: StackedPlugin,
+    resolved: StackedPlugin,
+    search_notes: tuple[str, ...],
+    *,
+    reordered: bool = False,
 ) -> PluginPlan:
-    """Return what a plugin of the stack changed, with its settings before and after `resolve`."""
+    """Return what a plugin of the stack changed, with its settings before and after `resolve`.
+
+    :param reordered: whether a changed data plan comes in another order than the workload's own.
+    """
     changes = tuple(
         HookChange(change.hook, change.split, change.describe())
         for change in stack.changes(resolved.name)
     )
+    math = math_of(resolved.name, resolved.plugin)
+    if (
+        reordered
+        and math == "exact"
+        and any(
+            change.hook == "build_dataset" and change.split == "train" and change.differences
+            for change in changes
+        )
+    ):
+        math = "order"
     return PluginPlan(
         name=resolved.name,
         settings=plain(resolved.settings),
         asked=plain(before.settings),
-        math=math_of(resolved.name, resolved.plugin),
+        math=math,
         summary=card(type(resolved.plugin)).summary,
         changes=changes,
         search_notes=search_notes,

@@ -82,11 +82,11 @@ class Processes:
 
     @alike.default
     def _starts_alike(self) -> bool:
-        baseline, full = (
-            self._environment(self._runtime(plugins)[0], debug=False)
-            for plugins in ((), self.request.plugins)
+        stacks = [(), self.request.plugins, *([self.request.added] if self.request.added else [])]
+        baseline, *others = (
+            self._environment(self._runtime(plugins)[0], debug=False) for plugins in stacks
         )
-        return baseline == full
+        return all(environment == baseline for environment in others)
 
     def prepare(
         self,

@@ -21,6 +21,8 @@ OBSERVED = "observed"
 class Request:
     """What to measure, and where.
 
+    :param added: the stack of the second contrast, with its settings: the plugins and what is not
+        exact; () for none.
     :param observers: the plugins that join one extra, untimed run, and no variant.
     :param folder: the folder of the runs' private folders.
     :param environment: the environment that the runs' processes start from.
@@ -42,6 +44,7 @@ class Request:
     debug: bool = False
     budget_share: float = 1.0
     observers: tuple[StackedPlugin, ...] = ()
+    added: tuple[StackedPlugin, ...] = ()
 
     @property
     def kept(self) -> Path:

@@ -77,7 +77,9 @@ def test_plugins_after_set_are_those_of_the_recipe_where_one_is_given() -> None:
     expected = [f"plugins.{name}." for name in of_recipe]
     assert completed("apply", "quickstart", "--set", "plugins.") == expected
     assert completed("apply", "quickstart", "--set=plugins.") == expected
+    assert completed("plugins", "check", "cache", "quickstart", "--set", "plugins.") == expected
     everything = [f"plugins.{name}." for name in registrations()]
+    assert completed("plugins", "check", "cache", "--set", "plugins.") == everything
     assert completed("apply", "--set", "plugins.") == everything
     assert completed("apply", "no-such-recipe", "--set", "plugins.") == everything
 

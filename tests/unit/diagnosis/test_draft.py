@@ -1,170 +1,32 @@
-"""What is proposed for a script, screened, and written down."""
+"""What is proposed for a script, what bounds it, and how it is written down."""
 
 import io
 
 import pytest
 from rich.console import Console
+from support.drafts import SLOWER, Diagnosed, attempt, draft, suggestion
 
 from tfopt_core.diagnosis.draft import (
-    Draft,
     LeftOut,
-    Tried,
     budget_seconds,
-    screened,
-    try_seconds,
+    draft_of,
+    measure_table,
     what_bounds,
     why_chosen,
 )
 from tfopt_core.diagnosis.recipe_seal import check_free, is_unchanged, sealed
-from tfopt_core.errors import (
-    InputError,
-    PluginRefused,
-    PreparationFailed,
-    Problem,
-    RecipeError,
-)
-from tfopt_core.hooks.installed.suggest import Suggestion
-from tfopt_core.recipe import read_recipe
-from tfopt_core.records.diagnosis import Bounds, MatmulUse, Roofline, StepPart
+from tfopt_core.diagnosis.screening import screened
+from tfopt_core.errors import InputError
+from tfopt_core.hooks.installed.suggest import ExactForm
+from tfopt_core.recipe import WorkloadSpec, read_recipe
 from tfopt_core.records.estimate import Estimate
-from tfopt_core.report.first_contact import render_nothing
-
-
-class Diagnosed:
-    """What a draft reads of a diagnosis."""
-
-    step_seconds = 0.012
-    own_loop, dispatch_known = False, True
-    input = StepPart(seconds=0.003, share=0.25, low=0.2, high=0.3)
-    dispatch = StepPart(seconds=0.003, share=0.25, low=0.2, high=0.3)
-    compute = StepPart(seconds=0.006, share=0.5, low=0.4, high=0.6)
-    estimate = Estimate(step_seconds=0.01, seconds=10.0, steps=1000)
-    matmul = MatmulUse(
-        dtype="float32", operations=1e9, why_not="", share_computing=0.4, share_of_step=0.2,
-        peaks={},
-    )  # fmt: skip
-    bounds = Bounds(
-        input=1.33, dispatch=1.33, compute=1.3, compute_rounding=1.72, input_and_dispatch=2.0
-    )
-    roofline = Roofline(fastest="bfloat16")
-
-
-def suggestion(name: str, **changes) -> Suggestion:
-    plain = {
-        "plugin": name, "settings": {}, "bound": 1.33, "targets": ("input",), "math": "exact",
-        "summary": f"Does what {name} does.", "distribution": "tfopt",
-    }  # fmt: skip
-    return Suggestion(**{**plain, **changes})
-
-
-def draft(*names: str) -> Draft:
-    return Draft(
-        "train.py", {"script": "train.py"}, Diagnosed(), tuple(map(suggestion, names)),
-        measure={"budget": "90s"},
-    )  # fmt: skip
-
-
-def attempt(found: dict[tuple[str, ...], Estimate | Exception], idle: dict[str, str] | None = None):
-    """What a training with a stack takes, by its plugins; the baseline takes 10 s."""
-
-    def tried(candidate: Draft) -> Tried:
-        names = tuple(one.plugin for one in candidate.stack)
-        taken = found[names]
-        if isinstance(taken, Exception):
-            raise taken
-        return Tried(names, taken, idle or {})
-
-    return tried
-
-
-def about(step_milliseconds: float, seconds: float | None = None) -> Estimate:
-    """A training of 1,000 steps."""
-    return Estimate(step_milliseconds / 1e3, seconds or step_milliseconds, steps=1000)
+from tfopt_core.report.first_contact import render_nothing, render_written
 
 
 def shown(renderable) -> str:
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(renderable)
     return console.export_text()
-
-
-def names(stack: Draft) -> list[str]:
-    return [one.plugin for one in stack.stack]
-
-
-def test_plugins_that_save_time_stay_each_on_top_of_those_before():
-    stays, tried = screened(
-        draft("a", "b", "c"),
-        attempt({("a",): about(8), ("a", "b"): about(8.1), ("a", "c"): about(6)}),
-        lambda plugin: None,
-    )
-    assert names(stays) == ["a", "c"]
-    assert tried.prepared == ("a", "c")
-    [left] = stays.left_out
-    assert left.plugin == "b"
-    assert "from about 8 ms to 8.1 ms" in left.reason
-
-
-def test_a_plugin_whose_start_costs_more_than_it_saves_is_left_out():
-    stays, _ = screened(draft("a"), attempt({("a",): about(5, 14)}), lambda plugin: None)
-    assert names(stays) == []
-    assert "about 14 s in place of 10 s" in stays.left_out[0].reason
-
-
-def test_a_plugin_that_saves_less_than_starts_differ_by_is_left_out():
-    short = Estimate(0.005, 1.5, steps=40)
-    stays, _ = screened(draft("a"), attempt({("a",): short}), lambda plugin: None)
-    assert names(stays) == []
-    faster = Estimate(0.004, 2.0, steps=40)
-    stays, _ = screened(
-        draft("a", "b"), attempt({("a",): about(5), ("a", "b"): faster}), lambda plugin: None
-    )
-    assert names(stays) == ["a"]
-    assert "saves about 0.04 s of a training" in stays.left_out[0].reason
-
-
-def test_a_plugin_that_the_script_cannot_take_is_left_out_without_a_place_in_a_recipe():
-    problem = Problem("/tmp/x/trial.toml", 8, "workload.script", "fit 1 raised TypeError")
-    stays, _ = screened(draft("a"), attempt({("a",): RecipeError((problem,))}), lambda plugin: None)
-    assert stays.left_out[0].reason == "fit 1 raised TypeError"
-
-
-SLOWER = {("a",): about(10.5, 30), ("b",): about(10, 20), ("c",): PluginRefused("no GPU", "c")}
-
-
-def test_where_none_seems_to_save_time_none_stays_and_what_each_did_is_kept():
-    stays, tried = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None)
-    assert names(stays) == []
-    assert tried is None
-    found = {left.plugin: left.estimate for left in stays.left_out}
-    assert found == {"a": about(10.5, 30), "b": about(10, 20), "c": None}
-
-
-def test_measured_anyway_is_the_one_that_costs_least_however_much():
-    stays, tried = screened(
-        draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None, measure_anyway=True
-    )
-    assert names(stays) == ["b"]
-    assert [left.plugin for left in stays.left_out] == ["a", "c"]
-    assert tried is not None
-    assert not stays.hopeful
-    assert "as --measure-anyway asks" in stays.text().replace("\n# ", " ")
-
-
-def test_what_saves_time_is_measured_alone_whatever_is_asked_for():
-    found = attempt({("a",): about(5), ("a", "b"): about(5)})
-    stays, _ = screened(draft("a", "b"), found, lambda plugin: None, measure_anyway=True)
-    assert names(stays) == ["a"]
-    assert stays.hopeful
-
-
-def test_nothing_without_effect_is_measured_anyway():
-    stays, tried = screened(
-        draft("a"), attempt({("a",): about(5)}, {"a": "nothing to cache"}), lambda plugin: None,
-        measure_anyway=True,
-    )  # fmt: skip
-    assert (names(stays), tried) == ([], None)
-    assert stays.left_out[0].estimate is None
 
 
 def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_gain():
@@ -176,7 +38,7 @@ def test_what_bounds_a_step_is_its_largest_part_and_the_most_that_the_rest_can_g
 
 
 def test_where_nothing_is_gained_each_trial_is_told_and_how_to_measure_all_the_same():
-    stays, _ = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None)
+    stays = screened(draft("a", "b", "c"), attempt(SLOWER), lambda plugin: None).draft
     told = " ".join(shown(render_nothing(what_bounds(Diagnosed()), stays.left_out)).split())
     assert "a: a step does not seem to become faster with it (from about 10 ms to 10.5 ms)" in told
     assert 'c: plugin "c": no GPU' in told
@@ -190,47 +52,6 @@ def test_where_nothing_could_be_tried_nothing_can_be_measured_anyway(left_out):
     assert "--measure-anyway" not in shown(render_nothing("", left_out))
 
 
-def test_a_plugin_that_fails_is_left_out_with_its_reason():
-    stays, _ = screened(
-        draft("a", "b"),
-        attempt({("a",): PluginRefused("no such hardware", "a"), ("b",): about(5)}),
-        lambda plugin: None,
-    )
-    assert names(stays) == ["b"]
-    assert "no such hardware" in stays.left_out[0].reason
-
-
-@pytest.mark.parametrize("printed", [(), ("", " "), ("Killed",)])
-def test_a_trial_that_dies_is_left_out_with_its_cause_alone(printed):
-    cause = "the dry build: it took more than 20 s to try"
-    error = PreparationFailed(cause, printed)
-    stays, _ = screened(draft("a"), attempt({("a",): error}), lambda plugin: None)
-    assert stays.left_out[0].reason == cause
-    words = f"{cause}; its last words:\nKilled" if "Killed" in printed else cause
-    assert str(error) == words
-
-
-@pytest.mark.parametrize(
-    ("training", "most"), [(3.0, 20.0), (200.0, 20.0), (500.0, 50.0), (9000.0, 120.0)]
-)
-def test_a_trial_may_take_a_tenth_of_the_training_within_limits(training, most):
-    assert try_seconds(Estimate(0.01, training, (training - 2.0) / 0.01)) == most
-
-
-def test_a_trial_may_take_longer_where_building_and_stepping_are_slow():
-    slow_steps = Estimate(20.0, 20_010.0, 1000)
-    assert try_seconds(slow_steps) == 8 * 10.0 + 12 * 20.0
-    busy_machine = Estimate(0.01, 20.0, 1000)
-    assert try_seconds(busy_machine) == pytest.approx(8 * 10.0 + 12 * 0.01)
-    assert try_seconds(busy_machine, look_seconds=95.0) == 95.0
-
-
-def test_a_trial_is_compared_with_the_baseline_of_its_own_moment():
-    # the machine is half as fast as it was in the look
-    look, now = Estimate(0.01, 12.0, 1000), Estimate(0.02, 24.0, 1000)
-    assert Estimate(0.016, 20.0, 1000).at_pace(look, now) == Estimate(0.008, 10.0, 1000)
-
-
 @pytest.mark.parametrize(
     ("estimate", "seconds"),
     [
@@ -242,26 +63,6 @@ def test_a_trial_is_compared_with_the_baseline_of_its_own_moment():
 )  # fmt: skip
 def test_the_budget_holds_four_pairs_where_steps_are_slow(estimate, seconds):
     assert budget_seconds(estimate) == pytest.approx(seconds)
-
-
-def test_a_trial_of_a_training_of_unknown_length_has_a_limit_too():
-    assert 20 < try_seconds(None) < 120
-
-
-def test_a_plugin_without_effect_is_left_out():
-    stays, tried = screened(
-        draft("a"),
-        attempt({("a",): about(5)}, {"a": "there is nothing to cache"}),
-        lambda plugin: None,
-    )
-    assert names(stays) == []
-    assert tried is None
-    assert stays.left_out[0].reason == "not applied: there is nothing to cache"
-
-
-def test_where_steps_cannot_be_counted_what_works_stays():
-    stays, _ = screened(draft("a"), lambda one: Tried(one, None, {}), lambda plugin: None)
-    assert names(stays) == ["a"]
 
 
 @pytest.mark.parametrize("bound", [None, 10.0, 119.93])
@@ -284,7 +85,7 @@ def test_why_names_the_parts_and_the_bound():
 def test_the_written_recipe_reads_back_with_its_plugins(tmp_path):
     (tmp_path / "train.py").write_text("")
     path = tmp_path / "train.tfopt.toml"
-    path.write_text(draft("cache", "prefetch").without("prefetch", "slower").text(["faster: 2x"]))
+    path.write_text(draft("cache").leaving_out("prefetch", "slower").text(["faster: 2x"]))
     recipe = read_recipe(path).require()
     assert recipe.workload.script == "train.py"
     assert [entry.use for entry in recipe.plugins] == ["cache"]
@@ -312,3 +113,106 @@ def test_the_seal_forgives_no_change_but_white_space():
     assert is_unchanged(sealed("a = 1\n").replace("a = 1", "a =  1"))
     assert not is_unchanged(sealed("a = 1\n").replace("1", "2", 1))
     assert not is_unchanged("a = 1\n")
+
+
+LOW = suggestion("low", math="rounding", settings={"policy": "auto"})
+
+
+def read(path):
+    recipe = read_recipe(path).require()
+    return {entry.use: dict(entry.settings) for entry in recipe.plugins}
+
+
+def test_what_is_not_exact_is_written_as_a_comment_in_its_place(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    path = tmp_path / "train.tfopt.toml"
+    path.write_text(draft("a", "loop", additions=(LOW,)).text())
+    assert read(path) == {"a": {}, "loop": {}}
+    text = path.read_text()
+    assert text.index('use = "loop"') < text.index('# use = "low"')
+    path.write_text(text.replace("# [[plugins]]", "[[plugins]]").replace("# use", "use").replace(
+        "# policy", "policy"
+    ))  # fmt: skip
+    assert read(path) == {"a": {}, "loop": {}, "low": {"policy": "auto"}}
+
+
+def test_another_setting_of_a_plugin_is_a_comment_below_its_own(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    path = tmp_path / "train.tfopt.toml"
+    exact = suggestion("loop", settings={"xla": False})
+    other = suggestion("loop", settings={"xla": True}, math="rounding")
+    made = draft(additions=(other,))
+    path.write_text(type(made)(made.script, made.workload, made.diagnosed, (exact,),
+                               (other,), measure=made.measure).text())  # fmt: skip
+    assert read(path) == {"loop": {"xla": False}}
+    after = path.read_text().partition("xla = false")[2].splitlines()
+    assert "# xla = true" in after
+    assert path.read_text().count('use = "loop"') == 1
+
+
+def test_a_plugin_that_was_tried_with_two_settings_stands_once(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    path = tmp_path / "train.tfopt.toml"
+    made = draft("a").leaving_out("loop", "kept exact: slow").leaving_out("loop", "slow")
+    path.write_text(made.leaving_out("a", "where it may round otherwise: slow").text())
+    assert read(path) == {"a": {}}
+    assert path.read_text().count('use = "loop"') == path.read_text().count('use = "a"') == 1
+    assert "left out: kept exact: slow; slow" in path.read_text()
+
+
+def test_where_nothing_exact_stays_the_recipe_says_so_and_stacks_nothing(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    path = tmp_path / "train.tfopt.toml"
+    path.write_text(draft(additions=(LOW,)).text())
+    assert read(path) == {}
+    assert "No plugin that leaves each value as it is" in path.read_text()
+
+
+def proposing(*suggestions):
+    """A diagnosis that proposes these, in their order."""
+    found = Diagnosed()
+    found.suggestions = suggestions
+    found.proposed_stack = tuple(one.plugin for one in suggestions)
+    return found
+
+
+def test_a_proposal_is_parted_into_what_is_exact_and_what_is_added_to_it():
+    form = ExactForm(settings={"xla": False}, bound=1.2, math="exact")
+    loop = suggestion("loop", math="rounding", exact_form=form)
+    order = suggestion("order", math="order")
+    found = proposing(suggestion("a"), LOW, loop, order, suggestion("new", math="unknown"))
+    made = draft_of(found, WorkloadSpec(script="train.py"), None, None)
+    assert [(one.plugin, one.settings) for one in made.stack] == [
+        ("a", {}), ("loop", {"xla": False}), ("order", {})
+    ]  # fmt: skip
+    assert [one.plugin for one in made.additions] == ["low", "loop", "new"]
+    assert [one.plugin for one in made.extended] == ["a", "low", "loop", "order", "new"]
+
+
+def test_what_changes_the_algorithm_is_left_out_since_only_a_target_can_judge_it():
+    found = proposing(suggestion("a"), suggestion("fewer", math="changes"))
+    made = draft_of(found, WorkloadSpec(script="train.py"), None, None)
+    assert [one.plugin for one in made.extended] == ["a"]
+    assert "only a recipe with a target" in made.left_out[0].reason
+
+
+def test_a_second_contrast_has_time_in_the_budget_where_steps_are_slow():
+    assert measure_table(Diagnosed(), None, None) == {"budget": "5m"}
+    assert measure_table(Diagnosed(), None, None, adds=True) == {"budget": "5m"}
+    slow = Diagnosed()
+    slow.estimate = Estimate(20.0, 20_010.0, 1000)
+    assert measure_table(slow, None, None) == {"budget": "16m"}
+    assert measure_table(slow, None, None, adds=True) == {"budget": "39m"}
+    assert measure_table(slow, None, 6, adds=True) == {"pairs": 6}
+    assert measure_table(slow, "90s", None, adds=True) == {"budget": "90s"}
+
+
+def test_before_it_is_measured_the_page_says_what_the_verdict_is_about(tmp_path):
+    path = tmp_path / "train.tfopt.toml"
+    told = " ".join(shown(render_written(draft("a", additions=(LOW,)), path)).split())
+    assert "the stack a: declared to train the same, which a replay checks where it can" in told
+    assert "on top of it low: not exact" in told
+    assert "runs the script with it" in told
+    told = " ".join(shown(render_written(draft(additions=(LOW,)), path)).split())
+    assert "no plugin that leaves each value as it is" in told
+    assert "runs the script with it" not in told

@@ -13,7 +13,7 @@ from support.hooks_diagnosis import diagnosis
 
 from tfopt_core import hookimpl
 from tfopt_core.errors import PluginLoadError
-from tfopt_core.hooks import ComputeFloor
+from tfopt_core.hooks import ComparedLoop, ComputeFloor
 from tfopt_core.hooks.installed import suggest
 
 
@@ -212,3 +212,51 @@ def test_a_plugin_for_compute_at_the_machines_peak_is_not_proposed(ask):
         {"exact": plugin({}, targets=("compute",))}, floor=ComputeFloor(same_precision=3.95)
     )
     assert proposal.suggestions == ()
+
+
+def both(exact, other, math="rounding", targets=("dispatch",), **attributes):
+    """A plugin that is exact with a size of 2, and says so where it is asked for that."""
+    made = plugin({}, targets, **attributes)
+    made.suggest = lambda self, diagnosis: exact if diagnosis.exact else other
+    made.math = lambda self: "exact" if self.size == 2 else math
+    return made
+
+
+def test_who_may_round_otherwise_is_asked_for_exact_settings_too(ask):
+    [one] = ask({"loop": both({"size": 2}, {"size": 3})}, dispatch=2.0).suggestions
+    assert (one.settings, one.math, one.is_exact) == ({"size": 3}, "rounding", False)
+    assert (one.exactly.settings, one.exactly.math) == ({"size": 2}, "exact")
+    assert one.exactly.exactly == one.exactly
+
+
+@pytest.mark.parametrize("exact", [None, {"size": 4}])
+def test_who_has_no_exact_settings_has_no_exact_form(ask, exact):
+    [one] = ask({"loop": both(exact, {"size": 3})}, dispatch=2.0).suggestions
+    assert one.exact_form is one.exactly is None
+
+
+def test_who_is_exact_is_asked_once(ask):
+    asked = []
+    made = plugin({})
+    made.suggest = lambda self, diagnosis: asked.append(diagnosis.exact) or {}
+    [one] = ask({"in": made}).suggestions
+    assert asked == [False]
+    assert one.exactly is one
+
+
+def test_of_two_that_conflict_the_exact_one_is_stacked_though_the_other_promises_more(ask):
+    plugins = {
+        "low": plugin({}, ("input", "dispatch", "compute"), "rounding", conflicts=("in",)),
+        "in": plugin({}),
+    }
+    proposal = ask(plugins)
+    assert names(proposal) == ["low", "in"]
+    assert proposal.stack == ("in",)
+    assert proposal.suggestions[0].left_out == 'conflicts with "in"'
+
+
+def test_asked_for_what_is_exact_a_plugin_sees_no_loop_that_turns_xla_on():
+    loops = tuple(ComparedLoop(steps=8, xla=xla, low=1.2, high=1.3) for xla in (False, True))
+    exact = diagnosis(loops=loops).exact_only()
+    assert exact.exact
+    assert exact.loops == loops[:1]

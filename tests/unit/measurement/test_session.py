@@ -9,13 +9,21 @@ import pytest
 from support.measure_runs import make_outcome
 
 from tfopt_core import hookimpl
-from tfopt_core.errors import DamagedMeasurement, InputError, PreparationFailed, StoreError
+from tfopt_core.errors import (
+    DamagedMeasurement,
+    EditedMeanwhile,
+    InputError,
+    PreparationFailed,
+    StoreError,
+)
 from tfopt_core.hooks import Effect
 from tfopt_core.hooks.stack import StackedPlugin
+from tfopt_core.measurement.edits import CodeAtStart
 from tfopt_core.measurement.pace import World
 from tfopt_core.measurement.progress import Noted, Ready, RunEnded, RunStarted
 from tfopt_core.measurement.resume import resume
 from tfopt_core.measurement.session import measure
+from tfopt_core.measurement.whole_pair import WholePair
 from tfopt_core.recipe import MeasureSpec, QualitySpec, Recipe, TargetSpec, WorkloadSpec
 from tfopt_core.records.counters import Counters
 from tfopt_core.records.dry_build import PluginPlan, Prepared
@@ -149,13 +157,32 @@ def world_of(runner, busy=None):
     )
 
 
+def prepared_before(request, training_seconds):
+    """What a first contact knows before it measures: both dry builds."""
+    plan = PluginPlan(
+        name="p", settings={"threads": 4}, asked={}, math="exact", summary="", changes=()
+    )
+    prepared = Prepared(
+        plugins=(plan,), data_before={}, data_after={}, metrics=("loss", "val_accuracy"),
+        quality_metric="val_accuracy", quality_direction="max", epochs=2, steps_per_epoch=10,
+        batch_size=32, validation_examples=100, trainable_parameters=1, jit_compile=False,
+        policy="float32", baseline="", versions={"tensorflow": "2.21"},
+        training_seconds=training_seconds,
+    )  # fmt: skip
+    low = attrs.evolve(plan, name="low", math="rounding")
+    return {
+        "prepared_before": (prepared, request),
+        "extended": attrs.evolve(prepared, plugins=(plan, low)),
+    }
+
+
 @pytest.fixture
 def world(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
 
     def go(
         runner, plugins=("p",), save_to=None, resuming=False, busy=None, observers=(),
-        first_verdict=None, budget_share=1.0, **spec,
+        added=(), whole_pair=WholePair.NEVER, first_verdict=None, budget_share=1.0, **spec,
     ):  # fmt: skip
         recipe = Recipe(
             name="r",
@@ -166,6 +193,7 @@ def world(tmp_path):
             recipe=recipe,
             plugins=tuple(StackedPlugin(name, Plugin()) for name in plugins),
             observers=tuple(StackedPlugin(name, Plugin()) for name in observers),
+            added=tuple(StackedPlugin(name, Plugin(threads=4)) for name in added),
             machine=make_machine(),
             folder=tmp_path / "runs" / f"m{len(store.measurements())}",
             environment={"PATH": "/bin", "SECRET_TOKEN": "x", "OMP_NUM_THREADS": "2"},
@@ -174,6 +202,8 @@ def world(tmp_path):
             budget_share=budget_share,
         )
         events = []
+        first_contact = added and not resuming
+        before = prepared_before(request, runner.training_seconds) if first_contact else {}
         conduct = resume if resuming else measure
         results = conduct(
             request,
@@ -181,6 +211,8 @@ def world(tmp_path):
             store=store,
             observer=events.append,
             world=world_of(runner, busy),
+            whole_pair=whole_pair,
+            **before,
             **({} if first_verdict is None else {"first_verdict": first_verdict}),
         )
         return results, events
@@ -857,3 +889,266 @@ def test_runs_are_not_forked_where_the_stack_changes_their_environment(world):
     runner = FakeRunner()
     world(runner, pairs=4)
     assert not any(task.alike for task in runner.tasks)  # the fake plugin sets threads
+
+
+PLUS = "plus low"
+
+
+def test_an_addition_is_run_in_the_rounds_of_the_stack_and_judged_apart(world):
+    runner = FakeRunner({PLUS: 4.0})
+    results, _ = world(runner, added=("p", "low"), pairs=4)
+    assert [run.variant for run in results.runs].count(PLUS) == 4
+    assert results.comparison.speedup == pytest.approx(10 / 8, rel=0.02)
+    added = results.addition
+    assert (added.plugins, added.variant, added.math) == (("low",), PLUS, "rounding")
+    assert added.verdict == "faster"
+    assert added.speedup == pytest.approx(8 / 4, rel=0.02)
+    assert added.total == pytest.approx(10 / 4, rel=0.02)
+    assert added.resolved == {"p": {"threads": 4}, "low": {"threads": 4}}
+    assert world.store.results(results.id) == results
+    seeds = {run.round: {other.seed for other in results.runs if other.round == run.round}
+             for run in results.runs}  # fmt: skip
+    assert all(len(of_round) == 1 for of_round in seeds.values())
+    replays = [task.job.variant for task in runner.tasks if isinstance(task, ReplayTask)]
+    assert replays == ["baseline"]  # it fails, so none with a stack follows
+
+
+def test_an_addition_that_fails_costs_the_stack_no_verdict(world):
+    results, _ = world(FakeRunner({PLUS: "out of luck"}), added=("p", "low"), pairs=4)
+    assert results.comparison.verdict == "faster"
+    assert results.comparison.pairs == 4
+    assert results.addition.verdict == "none"
+    # after two failures it is not tried again
+    assert [run.variant for run in results.runs].count(PLUS) == 2
+
+
+def test_an_addition_gives_way_where_the_budget_holds_the_verdict_alone(world):
+    # four rounds of both sides take 80 s, with the addition 4 x 100 s more
+    results, events = world(
+        FakeRunner({PLUS: 100.0}), added=("p", "low"), budget_seconds=190, length="full"
+    )
+    assert results.comparison.verdict == "faster"
+    assert results.comparison.pairs == 4
+    assert [run.variant for run in results.runs].count(PLUS) == 1
+    assert results.addition.speedup is None
+    assert "the budget holds no more runs of it" in results.addition.statement
+    assert any("low on top of the stack" in e.text for e in events if isinstance(e, Noted))
+
+
+def test_a_whole_pair_follows_cut_runs_and_changes_nothing_of_the_verdict(world):
+    runner = FakeRunner({PLUS: 4.0}, training_seconds=400.0)
+    results, events = world(
+        runner, added=("p", "low"), length="steady", budget_seconds=1000,
+        whole_pair=WholePair.ALWAYS,
+    )  # fmt: skip
+    assert [run.variant for run in results.whole_pair] == ["baseline", PLUS]
+    assert all(run.complete for run in results.whole_pair)
+    assert not any(run.complete for run in results.runs)
+    assert results.comparison.kind == "steady"
+    assert {run.id for run in results.whole_pair}.isdisjoint(run.id for run in results.runs)
+    assert world.store.results(results.id) == results
+    assert any("a pair of whole trainings" in e.text for e in events if isinstance(e, Noted))
+
+
+def test_a_whole_pair_is_of_baseline_and_stack_where_nothing_is_added(world):
+    results, _ = world(FakeRunner(), length="steady", whole_pair=WholePair.ALWAYS)
+    assert [run.variant for run in results.whole_pair] == ["baseline", "full"]
+
+
+@pytest.mark.parametrize(("budget", "made"), [(10_000, 2), (60, 0)])
+def test_unasked_a_whole_pair_is_made_where_the_budget_holds_it(world, budget, made):
+    results, _ = world(
+        FakeRunner(), length="steady", budget_seconds=budget, whole_pair=WholePair.IF_IT_FITS
+    )
+    assert len(results.whole_pair) == made
+
+
+def test_whole_runs_need_no_whole_pair_and_whoever_asks_for_one_is_told(world):
+    results, events = world(FakeRunner(), pairs=4, whole_pair=WholePair.ALWAYS)
+    assert results.whole_pair == ()
+    assert any("--full adds none" in event.text for event in events if isinstance(event, Noted))
+
+
+def test_a_whole_pair_is_without_an_addition_that_never_ran_to_an_end(world):
+    results, _ = world(
+        FakeRunner({PLUS: "out of luck"}), added=("p", "low"), length="steady",
+        whole_pair=WholePair.ALWAYS,
+    )  # fmt: skip
+    assert [run.variant for run in results.whole_pair] == ["baseline", "full"]
+
+
+def test_a_whole_pair_that_fails_is_a_warning(world):
+    def whole(task):
+        return 8.0 if task.longest_seconds else "out of luck"
+
+    results, _ = world(FakeRunner({"full": whole}), length="steady", whole_pair=WholePair.ALWAYS)
+    assert results.whole_pair == ()
+    assert results.comparison.speedup is not None
+    assert any("whole trainings one failed: out of luck" in text for text in results.warnings)
+
+
+def test_a_resumed_measurement_goes_on_with_its_addition(world, monkeypatch):
+    world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
+    assembled_again(monkeypatch)
+    runner = FakeRunner({PLUS: 4.0})
+    results, _ = world(runner, pairs=4, resuming=True)
+    assert results.resumed == 1
+    assert results.addition.pairs == 4
+    added = next(task for task in runner.tasks if task.job.variant == PLUS)
+    assert [plugin.name for plugin in added.job.plugins] == ["p", "low"]
+
+
+def test_an_addition_that_is_not_installed_any_more_cannot_be_resumed(world):
+    world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
+    with pytest.raises(InputError, match="cannot be resumed"):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def assembled_again(monkeypatch):
+    """Plugins are not installed here: those of a resumed measurement are made by their names."""
+
+    def assembled(entries):
+        assert all(entry.settings == {"threads": 4} for entry in entries)
+        return tuple(StackedPlugin(entry.use, Plugin(threads=4)) for entry in entries), []
+
+    monkeypatch.setattr("tfopt_core.measurement.resume.assemble", assembled)
+
+
+def test_a_stack_that_its_recipe_has_as_comments_is_resumed(world, monkeypatch):
+    world(FakeRunner({"baseline": stopped_at(3)}), pairs=4)
+    assembled_again(monkeypatch)
+    runner = FakeRunner()
+    results, _ = world(runner, plugins=(), pairs=4, resuming=True)
+    assert (results.resumed, results.comparison.pairs) == (1, 4)
+    full = next(task for task in runner.tasks if task.job.variant == "full")
+    assert [plugin.name for plugin in full.job.plugins] == ["p"]
+
+
+def test_an_addition_whose_code_was_edited_is_not_resumed(world, monkeypatch):
+    world(FakeRunner({"baseline": stopped_at(3), PLUS: 4.0}), added=("p", "low"), pairs=4)
+    assembled_again(monkeypatch)
+    [measurement] = world.store.measurements()
+    kept = dict(world.store.request_of(measurement))
+    name = 'code of plugin "low"'
+    kept["fingerprint"] = {**kept["fingerprint"], name: "0" * len(kept["fingerprint"][name])}
+    world.store.update_request(measurement, kept)
+    with pytest.raises(InputError, match=f"{name} changed"):
+        world(FakeRunner(), pairs=4, resuming=True)
+
+
+def with_addition(world, walls=None, noise=0.003, disturbed=lambda number: False, **how):
+    """A first contact whose first verdict is wanted after two minutes."""
+    given = {"added": ("p", "low"), "budget_seconds": 600.0, "first_verdict": 120.0, **how}
+    runner = FakeRunner({PLUS: 4.0, **(walls or {})}, noise=noise, disturbed=disturbed)
+    return world(runner, **given)
+
+
+def variants_by_round(results):
+    made = {}
+    for run in results.runs:
+        made.setdefault(run.round, set()).add(run.variant)
+    return made
+
+
+def test_a_second_contrast_begins_after_a_first_verdict_and_does_not_delay_it(world):
+    results, events = with_addition(world)
+    made = variants_by_round(results)
+    assert all(made[round_] == {"baseline", "full"} for round_ in range(4))
+    assert all(made[round_] == {"baseline", "full", PLUS} for round_ in range(4, 8))
+    assert len(made) == 8
+    ready = next(event for event in events if isinstance(event, Ready))
+    assert ready.total_runs == 8
+    [note] = [event.text for event in events if isinstance(event, Noted)]
+    assert note.startswith("first verdict, after 4 pairs: faster")
+    assert note.endswith("it is final, and runs of low on top of the stack follow")
+    assert results.addition.verdict == "faster"
+    assert results.addition.pairs == 4
+    assert results.addition.total == pytest.approx(10 / 4, rel=0.02)
+    assert results.warnings == ()
+    assert world.store.results(results.id) == results
+
+
+def test_a_verdict_is_that_of_its_own_rounds_whatever_follows_for_a_second_contrast(world):
+    alone, _ = with_addition(world, added=())
+    both, _ = with_addition(world)
+    assert alone.comparison.run_ids != both.comparison.run_ids  # of two measurements
+    parts = ("verdict", "pairs", "speedup", "low", "high", "statement")
+    assert all(getattr(alone.comparison, part) == getattr(both.comparison, part) for part in parts)
+    assert (alone.ratios, alone.observations) == (both.ratios, both.observations)
+
+
+def test_an_open_verdict_and_a_second_contrast_share_the_rounds_that_follow(world):
+    results, _ = with_addition(world, {"full": 10.0, PLUS: 5.0}, noise=0.2)
+    made = variants_by_round(results)
+    assert results.comparison.pairs in (8, 12)
+    assert len(made) == results.comparison.pairs
+    assert [PLUS in made[round_] for round_ in range(8)] == [False] * 4 + [True] * 4
+    assert results.addition.pairs == results.comparison.pairs - 4
+
+
+def test_a_second_contrast_that_the_rest_of_the_budget_does_not_hold_is_not_begun(world):
+    results, events = with_addition(world, budget_seconds=150.0)
+    assert results.comparison.verdict == "faster"
+    assert len(results.runs) == 8
+    assert "what the verdict leaves of the budget" in results.addition.statement
+    assert any("low on top of the stack" in e.text for e in events if isinstance(e, Noted))
+
+
+def test_a_second_contrast_that_fails_for_good_ends_after_two_rounds(world):
+    results, _ = with_addition(world, {PLUS: "out of luck"})
+    assert results.comparison.verdict == "faster"
+    assert [run.variant for run in results.runs].count(PLUS) == 2
+    assert max(run.round for run in results.runs) == 5
+    assert results.addition.verdict == "none"
+
+
+def test_runs_of_a_second_contrast_are_cut_no_later_than_those_of_the_verdict(world):
+    runner = FakeRunner({"baseline": 1.0, "full": 0.8, PLUS: 0.5})
+    results, _ = world(
+        runner, added=("p", "low"), length="steady", budget_seconds=900.0, first_verdict=40.0
+    )
+    longest = [task.longest_seconds for task in runner.tasks if isinstance(task, RunTask)]
+    assert results.addition.pairs == 4
+    assert max(longest[8:]) <= max(longest[:8])
+
+
+def test_a_second_contrast_that_is_stopped_leaves_the_verdict_and_is_resumed(world, monkeypatch):
+    # a disturbed round of the verdict could not be repeated in time, and is not afterwards
+    stopped, _ = with_addition(
+        world, {PLUS: stopped_at(2)}, first_verdict=85.0, disturbed=lambda number: number == 3
+    )
+    assert stopped.interrupted
+    assert stopped.comparison.verdict == "faster"
+    assert stopped.addition.speedup is None
+    assembled_again(monkeypatch)
+    results, _ = world(FakeRunner({PLUS: 4.0}), budget_seconds=600.0, resuming=True)
+    assert not results.interrupted
+    assert results.comparison == stopped.comparison
+    assert variants_by_round(results)[7] == {"baseline", "full", PLUS}
+    assert len(variants_by_round(results)) == 8
+    assert results.addition.pairs == 4
+
+
+@pytest.mark.parametrize(("wanted", "both"), [(120.0, True), (50.0, False)])
+def test_where_a_first_verdict_leaves_no_time_for_three_replays_the_stack_is_replayed(
+    world, wanted, both
+):
+    # a training of 20 steps takes 10 s, and a certificate may take half of the time
+    runner = FakeRunner({PLUS: 4.0}, training_seconds=10.0)
+    results, _ = world(runner, added=("p", "low"), budget_seconds=600.0, first_verdict=wanted)
+    assert any(isinstance(task, ReplayTask) for task in runner.tasks)
+    assert "the replay without the stack failed" in results.comparison.quality.certificate
+    too_long = "replaying 100 steps three times would take about 30 s"
+    assert (too_long in results.addition.quality.certificate) != both
+
+
+def test_an_edit_in_a_pair_of_whole_trainings_costs_the_verdict_nothing(world, monkeypatch):
+    def check(self, runs):
+        if world.store.results("m0") is not None:
+            raise EditedMeanwhile(("train.py",), runs)
+
+    monkeypatch.setattr(CodeAtStart, "check", check)
+    results, _ = world(FakeRunner(), pairs=4, length="steady", whole_pair=WholePair.ALWAYS)
+    assert results.comparison.speedup is not None
+    assert results.whole_pair == ()
+    assert "no pair of whole trainings: train.py changed meanwhile" in results.warnings

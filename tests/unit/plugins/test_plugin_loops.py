@@ -18,6 +18,7 @@ from tfopt_runtime.xla import Xla
 
 from tfopt_core import DataPlan, Diagnosis, PluginRefused
 from tfopt_core.data.stages.resident import why_not_gathered
+from tfopt_core.plugins import ComparedLoop
 
 GIB = 2**30
 
@@ -227,6 +228,26 @@ def test_data_that_cannot_be_kept_do_not_suggest_it() -> None:
     assert Resident().suggest(with_data(examples=None)) is None
     random = plan_of().map(noisy).batch(4)
     assert Resident().suggest(changed(plans={"train": random})) is None
+
+
+@pytest.mark.tensorflow
+def test_loops_suggest_exact_settings_where_these_are_asked_for() -> None:
+    exact = with_data().exact_only()
+    assert Chunked().suggest(exact) == Resident().suggest(exact) == {"xla": False}
+    assert StepsPerExecution().suggest(exact) == {}
+    loops = tuple(ComparedLoop(steps=8, xla=xla, low=1.2 + xla, high=2.5) for xla in (False, True))
+    compared = with_data(loops=loops, compared=True)
+    assert Chunked().suggest(compared) == {"steps": 8, "xla": True}
+    assert Chunked().suggest(compared.exact_only()) == {"steps": 8, "xla": False}
+    # no other loop gained more within the training: XLA need not be timed again
+    assert Resident().suggest(with_data(loops=loops[:1], compared=True)) == {"xla": False}
+    assert Resident().suggest(compared) == {}
+
+
+@pytest.mark.tensorflow
+def test_taking_xla_away_is_not_exact_so_no_loop_is_suggested_as_such() -> None:
+    exact = with_data(jit_compile=True).exact_only()
+    assert Chunked().suggest(exact) is Resident().suggest(exact) is None
 
 
 def test_where_computing_is_all_only_what_compiles_is_suggested() -> None:

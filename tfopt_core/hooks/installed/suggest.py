@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tfopt_core.errors import TfoptError, describe
-from tfopt_core.hooks.card import MATHS, Traits, card, math_of, traits
+from tfopt_core.hooks.card import EXACT_MATHS, MATHS, Math, Traits, card, math_of, traits
 from tfopt_core.hooks.diagnosis import Diagnosis
 from tfopt_core.hooks.installed.discovery import Registration, find, registrations
 from tfopt_core.hooks.installed.safe_stack import in_order
@@ -26,21 +26,47 @@ ANSWER_SECONDS = 10.0
 
 
 @attrs.frozen(kw_only=True)
+class ExactForm:
+    """The settings with which a plugin leaves each value as it is, or reorders examples at most."""
+
+    settings: dict[str, Any]
+    bound: float | None
+    math: Math
+
+
+@attrs.frozen(kw_only=True)
 class Suggestion:
     """A plugin worth trying, with its proposed settings; {} means its defaults.
 
     `bound` is the most that it can gain, None if unbounded. `left_out` says why it cannot be
-    stacked with the suggestions before it, "" if it can.
+    stacked with the suggestions before it, "" if it can. `exact_form` are the settings of a plugin
+    that may round otherwise with which it does not; None if it has none, or is exact anyway.
     """
 
     plugin: str
     settings: dict[str, Any]
     bound: float | None
     targets: tuple[str, ...]
-    math: str
+    math: Math
     summary: str
     distribution: str
     left_out: str = ""
+    exact_form: ExactForm | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it leaves each value as it is, or reorders examples at most."""
+        return self.math in EXACT_MATHS
+
+    @property
+    def exactly(self) -> Suggestion | None:
+        """The suggestion with settings that are exact; None if there are none."""
+        form = self.exact_form
+        if self.is_exact or form is None:
+            return self if self.is_exact else None
+        return attrs.evolve(
+            self, settings=form.settings, bound=form.bound, math=form.math, exact_form=None
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +81,8 @@ class NoAnswer:
 @attrs.frozen(kw_only=True)
 class Proposal:
     """The suggestions of all plugins, the most promising first; the names of those that can be
-    stacked together, in stack order; and the plugins that gave no answer."""
+    stacked together, in stack order, where exact ones come before others that conflict with them;
+    and the plugins that gave no answer."""
 
     suggestions: tuple[Suggestion, ...] = ()
     stack: tuple[str, ...] = ()
@@ -91,7 +118,7 @@ def propose(
         tell(name)
         origin = known[name][0].distribution if known.get(name) else "unknown"
         try:
-            candidate = _within_time(functools.partial(_asked, name, known, diagnosis))
+            candidate = _within_time(functools.partial(_both_forms, name, known, diagnosis))
         except (Exception, SystemExit) as error:  # third-party code must do no harm
             cause = str(error) if isinstance(error, TfoptError) else describe(error)
             silent.append(NoAnswer(plugin=name, distribution=origin, cause=cause))
@@ -105,6 +132,22 @@ def propose(
         stack=in_order({one.suggestion.plugin: one.traits for one in taken}),
         silent=tuple(silent),
     )
+
+
+def _both_forms(
+    name: str, known: dict[str, tuple[Registration, ...]], diagnosis: Diagnosis
+) -> _Candidate | None:
+    """Return what a plugin suggests; one that may round otherwise is asked for its exact settings
+    too."""
+    candidate = _asked(name, known, diagnosis)
+    if candidate is None or candidate.suggestion.is_exact:
+        return candidate
+    exact = _asked(name, known, diagnosis.exact_only())
+    if exact is None or not exact.suggestion.is_exact:
+        return candidate
+    one = exact.suggestion
+    form = ExactForm(settings=one.settings, bound=one.bound, math=one.math)
+    return attrs.evolve(candidate, suggestion=attrs.evolve(candidate.suggestion, exact_form=form))
 
 
 def _asked(
@@ -159,7 +202,10 @@ def _configured(plugin_class: Any, name: str, settings: Mapping[str, Any]) -> tu
 
 
 def _rank(candidate: _Candidate) -> tuple[float, int, str]:
-    one = candidate.suggestion
+    return _rank_of(candidate.suggestion)
+
+
+def _rank_of(one: Suggestion) -> tuple[float, int, str]:
     # below a hundredth, bounds are equal: the least change to the training goes first
     bound = float("inf") if one.bound is None else round(one.bound, 2)
     return (-bound, MATHS.index(one.math), one.plugin)
@@ -171,14 +217,22 @@ def _stackable(
     """Return all suggestions, with `left_out` set where needed, and those that can be stacked."""
     names = [*in_effect, *(candidate.suggestion.plugin for candidate in candidates)]
     taken: list[_Candidate] = []
-    marked = []
-    for candidate in candidates:
+    reasons: dict[str, str] = {}
+    for candidate in sorted(candidates, key=_exact_first):
         missing = [name for name in candidate.traits.requires if name not in names]
         reason = f'needs "{missing[0]}"' if missing else _against(candidate, taken, in_effect)
         if not reason:
             taken.append(candidate)
-        marked.append(attrs.evolve(candidate.suggestion, left_out=reason))
-    return tuple(marked), taken
+        reasons[candidate.suggestion.plugin] = reason
+    marked = (
+        attrs.evolve(one.suggestion, left_out=reasons[one.suggestion.plugin]) for one in candidates
+    )
+    return tuple(marked), sorted(taken, key=candidates.index)
+
+
+def _exact_first(candidate: _Candidate) -> tuple[bool, tuple[float, int, str]]:
+    exactly = candidate.suggestion.exactly
+    return exactly is None, _rank_of(exactly or candidate.suggestion)
 
 
 def _against(candidate: _Candidate, taken: Sequence[_Candidate], in_effect: Sequence[str]) -> str:

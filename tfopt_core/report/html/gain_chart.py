@@ -42,6 +42,16 @@ def _gains(results: Results) -> Iterator[Gain]:
     if whole.speedup is not None and whole.low is not None and whole.high is not None:
         color = VERDICT_COLORS[whole.verdict]
         yield Gain("the whole stack", whole.speedup, whole.low, whole.high, color)
+    added = results.addition
+    if (
+        added is not None
+        and added.speedup is not None
+        and added.low is not None
+        and added.high is not None
+    ):
+        label = f"{' and '.join(added.plugins)}, on top of it"
+        color = _color(added.low, added.high)
+        yield Gain(label, added.speedup, added.low, added.high, color, hollow=True)
     for item in results.attribution:
         figures = (
             (f"{item.plugin}, left out", item.left_out, item.low, item.high, False),

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from tfopt_core.errors import InputError
 from tfopt_core.hooks.diagnosis import PARTS
 from tfopt_core.records.diagnosis import Diagnosed
@@ -20,10 +22,16 @@ from tfopt_core.report.html.step_chart import step_charts
 from tfopt_core.report.html.time_chart import TRAINING_PARTS, bar_chart, step_bars, training_bars
 from tfopt_core.report.results.effects import contributions, plugin_lines
 from tfopt_core.report.results.figures import figure_groups
-from tfopt_core.report.results.outcome import failures, verdict_lines
+from tfopt_core.report.results.outcome import (
+    addition_lines,
+    addition_title,
+    failures,
+    verdict_lines,
+)
 from tfopt_core.report.results.runs import when_in_words
 from tfopt_core.report.results.scaling import scaling_lines
 from tfopt_core.report.results.summary import fact_rows, figures_caption
+from tfopt_core.report.results.whole_pair import NOTE
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.vocabulary import setting_in_words, variant_in_words
@@ -127,6 +135,8 @@ def _context(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, Any]
         "facts": fact_rows(results),
         "headline": first,
         "statements": others,
+        "addition": None if results.addition is None else addition_title(results.addition),
+        "addition_lines": () if results.addition is None else addition_lines(results.addition),
         "gains": _markup(gain_chart(gains_of(results))),
         "figures": figure_groups(results),
         "caption": figures_caption(results),
@@ -139,6 +149,11 @@ def _context(results: Results, diagnoses: Sequence[Diagnosed]) -> dict[str, Any]
         "dispatch_known": all(found.dispatch_known for found in diagnoses),
         "step_parts": [(part, MEANINGS[part]) for part in PARTS],
         "quality_charts": [_markup(chart) for chart in quality_charts(results)],
+        "whole_charts": [
+            _markup(chart)
+            for chart in quality_charts(attrs.evolve(results, runs=results.whole_pair))
+        ],
+        "whole_note": NOTE,
         "contributions": contributions(results),
         "plugins": plugin_lines(results),
         "left_out": tuple(_left_out(results)),

@@ -8,8 +8,14 @@ from collections.abc import Iterator, Sequence
 from tfopt_core.records.results import Results
 from tfopt_core.report.results.effects import contributions, plugin_lines
 from tfopt_core.report.results.figures import figure_groups
-from tfopt_core.report.results.outcome import failures, verdict_lines
+from tfopt_core.report.results.outcome import (
+    addition_lines,
+    addition_title,
+    failures,
+    verdict_lines,
+)
 from tfopt_core.report.results.summary import fact_rows, figures_caption
+from tfopt_core.report.results.whole_pair import NOTE, TITLE, curve_rows
 from tfopt_core.report.style.console import plain
 from tfopt_core.version import __version__
 
@@ -27,9 +33,11 @@ def markdown_report(results: Results) -> str:
     parts = [
         f"## {escaped(results.recipe)}{on}",
         *_verdict(results),
+        *_addition(results),
         *_figures(results),
         *_attribution(results),
         *_plugins(results),
+        *_whole_pair(results),
         *_listed("Warnings", results.warnings),
         *_listed("What to try next", results.next_steps),
         _footer(results),
@@ -62,6 +70,20 @@ def _verdict(results: Results) -> Iterator[str]:
     first, *others = verdict_lines(results.comparison)
     yield f"**{escaped(first.text)}**"
     yield from (escaped(line.text) for line in others)
+
+
+def _addition(results: Results) -> Iterator[str]:
+    if results.addition is not None:
+        yield f"### {escaped(addition_title(results.addition))}"
+        yield from (escaped(line.text) for line in addition_lines(results.addition))
+
+
+def _whole_pair(results: Results) -> Iterator[str]:
+    rows = curve_rows(results)
+    if rows:
+        yield f"### {escaped(TITLE)}"
+        yield escaped(NOTE)
+        yield _table(rows[0], rows[1:])
 
 
 def _figures(results: Results) -> Iterator[str]:

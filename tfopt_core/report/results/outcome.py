@@ -9,11 +9,12 @@ import attrs
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tfopt_core.records.results import Comparison, Results, RunResult
+from tfopt_core.records.results import Addition, Comparison, Results, RunResult
 from tfopt_core.report.style import units
 from tfopt_core.report.style.console import plain, plain_lines
 from tfopt_core.report.style.layout import bullets, indented, paragraph, section, words
 from tfopt_core.report.style.vocabulary import (
+    ADDITION_TITLES,
     MEMORY_COLORS,
     QUALITY_COLORS,
     VERDICT_COLORS,
@@ -100,6 +101,32 @@ def render_verdict(comparison: Comparison) -> RenderableType:
     first, *others = verdict_lines(comparison)
     body = [paragraph(first.text, f"bold {first.color}")]
     return section("Verdict", *body, *(paragraph(line.text, line.color) for line in others))
+
+
+def addition_title(addition: Addition) -> str:
+    """Return the title over what was measured on top of an exact stack."""
+    title = ADDITION_TITLES.get(addition.math, "On top of the stack")
+    return f"{title}: {' and '.join(addition.plugins)}"
+
+
+def addition_lines(addition: Addition) -> tuple[VerdictLine, ...]:
+    """Return what it adds, and what is known of the quality of its model."""
+    lines = [VerdictLine(addition.statement, VERDICT_COLORS[addition.verdict])]
+    quality = addition.quality
+    if quality is not None:
+        lines.append(VerdictLine(quality.statement, QUALITY_COLORS[quality.verdict]))
+        if quality.certificate and quality.certificate not in quality.statement:
+            lines.append(VerdictLine(quality.certificate))
+    return tuple(lines)
+
+
+def render_addition(results: Results) -> tuple[RenderableType, ...]:
+    """Return the section of the second contrast, empty if there is none."""
+    addition = results.addition
+    if addition is None:
+        return ()
+    lines = (paragraph(line.text, line.color) for line in addition_lines(addition))
+    return (section(addition_title(addition), *lines),)
 
 
 def render_rest(results: Results) -> tuple[RenderableType, ...]:

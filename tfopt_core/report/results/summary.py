@@ -19,8 +19,14 @@ from tfopt_core.report.found_tables import render_observed
 from tfopt_core.report.results.effects import render_attribution, render_plugin_lines
 from tfopt_core.report.results.figures import figure_groups
 from tfopt_core.report.results.fits import render_fits
-from tfopt_core.report.results.outcome import render_failures, render_rest, render_verdict
+from tfopt_core.report.results.outcome import (
+    render_addition,
+    render_failures,
+    render_rest,
+    render_verdict,
+)
 from tfopt_core.report.results.scaling import render_scaling
+from tfopt_core.report.results.whole_pair import render_whole_pair
 from tfopt_core.report.style.layout import Page, facts, indented, words
 
 
@@ -36,6 +42,8 @@ def render_summary(results: Results) -> RenderableType:
         *render_observed(results.observed),
         *render_failures(results),
         render_verdict(results.comparison),
+        *render_addition(results),
+        *render_whole_pair(results),
         *render_scaling(results),
         *render_rest(results),
     ))  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tfopt_core.records.variants import BASELINE, FULL
+from tfopt_core.records.variants import BASELINE, FULL, PLUS
 from tfopt_core.records.verdict import MemoryVerdict, QualityVerdict, Verdict
 
 # Every verdict has a color; a test checks it.
@@ -44,10 +44,21 @@ QUALITY_COLORS = {
 }
 
 
+# What stands beside an exact stack, by what it does to the mathematics.
+ADDITION_TITLES = {
+    "rounding": "With other rounding",
+    "unknown": "With what is not declared exact",
+    "changes": "With another training",
+}
+
+
 def variant_in_words(variant: str) -> str:
-    """Return `baseline`, `with the stack`, `without cache` or `cache alone`."""
+    """Return `baseline`, `with the stack`, `without cache`, `cache alone`, or `with the stack and
+    xla` for what is measured on top of it."""
     if variant == FULL:
         return "with the stack"
+    if variant.startswith(PLUS):
+        return f"with the stack and {variant.removeprefix(PLUS)}"
     if variant.startswith("alone "):
         return f"{variant.removeprefix('alone ')} alone"
     return BASELINE if variant == BASELINE else variant

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfopt_core.records.results import Attribution, Comparison, RunResult
-from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, Verdict
+from tfopt_core.records.results import Addition, Attribution, Comparison, RunResult
+from tfopt_core.records.variants import FULL
+from tfopt_core.records.verdict import ComparisonKind, MemoryVerdict, QualityVerdict, Verdict
 from tfopt_core.statistics.intervals import LOOKS, PAIRS_FOR_SMALL_GAINS
 from tfopt_core.statistics.wording import seconds_in_words
 
@@ -29,6 +30,7 @@ def next_steps(
     isolating_seconds: float | None = None,
     *,
     budget_ended: bool = False,
+    addition: Addition | None = None,
 ) -> tuple[str, ...]:
     """Return short imperative sentences, the most useful first.
 
@@ -36,9 +38,11 @@ def next_steps(
     :param isolating_seconds: about how long isolating each plugin would take, None if that was
         done or is unknown.
     :param budget_ended: whether the budget did not hold another look.
+    :param addition: the second contrast, None if there is none.
     """
     steps = []
-    effects = next((run.effects for run in runs if run.ok and run.effects), {})
+    stack = [run for run in runs if run.ok and run.variant == FULL]
+    effects = next((run.effects for run in stack if run.effects), {})
     for name, effect in effects.items():
         if not effect.applied:
             steps.append(f'take "{name}" out of the recipe: it was not applied ({effect.detail})')
@@ -50,6 +54,8 @@ def next_steps(
             f"{ISOLATE[comparison.verdict]}: --set measure.attribution=leave-one-out "
             f"({_about(isolating_seconds)}{len(effects) + 2} runs a round)"
         )
+    if addition is not None and addition.verdict is Verdict.FASTER:
+        steps += _adding(addition)
     quality, memory = comparison.quality, comparison.headline_memory
     # the words of both vocabularies that mean the same are the same
     judged: str = comparison.verdict if memory is None else memory.verdict
@@ -98,6 +104,17 @@ def next_steps(
     if repaid_at and repaid_at > steps_made and comparison.kind is ComparisonKind.END_TO_END:
         steps.append(f"train longer: the start costs more and is repaid after step {repaid_at:,}")
     return tuple(steps)
+
+
+def _adding(addition: Addition) -> list[str]:
+    """Return how to train with what is faster on top of the stack, unless its model is worse."""
+    good = None if addition.quality is None else addition.quality.verdict
+    if good is QualityVerdict.WORSE:
+        return []
+    step = f"to train with {' and '.join(addition.plugins)} too, take the # off in the recipe"
+    if good in (QualityVerdict.NOT_WORSE, QualityVerdict.CERTIFIED):
+        return [step]
+    return [f"{step}; whether the model stays as good was not established"]
 
 
 def _about(seconds: float | None) -> str:

@@ -96,17 +96,17 @@ def _row(
 
     if reason is not None:
         return attrs.evolve(row, statement=f"{name}: not applied: {reason}")
-    moved = _moved_along(removed, without.group if without else ())
+    moved = moved_along(removed, without.group if without else ())
     if moved is not None:
         return not_isolated(f"taking it out changes whether {moved} is applied")
     if without is None or len(removed) < MINIMUM_PAIRS:
         return not_isolated(f"{len(removed)} complete contrasts without it")
-    interval = _interval(removed, judgement, level)
+    interval = interval_of(removed, judgement, level)
     if isinstance(interval, str):
         return not_isolated(interval)
     left, low, high = speedup_interval(interval)
     row = attrs.evolve(row, left_out=left, low=low, high=high)
-    single_interval = _interval(added, judgement, level) if len(added) >= MINIMUM_PAIRS else ""
+    single_interval = interval_of(added, judgement, level) if len(added) >= MINIMUM_PAIRS else ""
     if not isinstance(single_interval, str):
         lone, low, high = speedup_interval(single_interval)
         row = attrs.evolve(row, alone=lone, alone_low=low, alone_high=high)
@@ -151,7 +151,7 @@ def _by_round(pairs: Sequence[Pair], judgement: Judgement) -> dict[int, float]:
     return dict(zip(rounds, log_ratios(*figures), strict=True))
 
 
-def _moved_along(pairs: Sequence[Pair], group: Sequence[str]) -> str | None:
+def moved_along(pairs: Sequence[Pair], group: Sequence[str]) -> str | None:
     """Return another plugin that takes effect on one side of a pair only; None if there is none.
     The two stacks then differ in more than the plugin that was left out."""
     for pair in pairs:
@@ -191,7 +191,7 @@ def _statement(
     return f"{name}: no effect on the time could be shown, {figures}"
 
 
-def _interval(pairs: Sequence[Pair], judgement: Judgement, level: float) -> Interval | str:
+def interval_of(pairs: Sequence[Pair], judgement: Judgement, level: float) -> Interval | str:
     """Return the interval of the log speedup, or why there is none."""
     figures = compared_seconds(pairs, judgement)
     if isinstance(figures, str):

@@ -126,13 +126,17 @@ class FitWorkload(Workload):
         """Return the metric of quality if the recipe names none."""
         return judged_metric(metrics)
 
+    def reorders(self, built: Built) -> bool:
+        """Return whether the stack shuffles arrays in the place of Keras."""
+        return self.data.shuffles_arrays and "train" in self.replaced(built)
+
     def warnings(self, built: Built) -> tuple[str, ...]:
         """Return warnings about what the stack does to this fit."""
         said = []
         cut = cut_in_words(built.job.recipe.workload)
         if cut is not None:
             said.append(cut)
-        if self.data.shuffles_arrays and "train" in self.replaced(built):
+        if self.reorders(built):
             said.append(
                 "the stack shuffles the arrays itself: the same examples each epoch, in another "
                 "order than Keras' own fit draws"

@@ -1,0 +1,241 @@
+"""Trying what is proposed for a script: exact plugins first, then what is added to them."""
+
+import pytest
+from support.drafts import SLOWER, about, attempt, draft, names, suggestion
+
+from tfopt_core.diagnosis.screening import Tried, screened, try_seconds
+from tfopt_core.errors import PluginRefused, PreparationFailed, Problem, RecipeError
+from tfopt_core.records.estimate import Estimate
+
+
+def screen(proposal, attempt, **options):
+    """What stays, and what preparing it gave."""
+    found = screened(proposal, attempt, lambda plugin: None, **options)
+    return found.draft, found.tried
+
+
+def test_plugins_that_save_time_stay_each_on_top_of_those_before():
+    stays, tried = screen(
+        draft("a", "b", "c"),
+        attempt({("a",): about(8), ("a", "b"): about(8.1), ("a", "c"): about(6)}),
+    )
+    assert names(stays) == ["a", "c"]
+    assert tried.prepared == ("a", "c")
+    [left] = stays.left_out
+    assert left.plugin == "b"
+    assert "from about 8 ms to 8.1 ms" in left.reason
+
+
+def test_a_plugin_whose_start_costs_more_than_it_saves_is_left_out():
+    stays, _ = screen(draft("a"), attempt({("a",): about(5, 14)}))
+    assert names(stays) == []
+    assert "about 14 s in place of 10 s" in stays.left_out[0].reason
+
+
+def test_a_plugin_that_saves_less_than_starts_differ_by_is_left_out():
+    short = Estimate(0.005, 1.5, steps=40)
+    stays, _ = screen(draft("a"), attempt({("a",): short}))
+    assert names(stays) == []
+    faster = Estimate(0.004, 2.0, steps=40)
+    stays, _ = screen(draft("a", "b"), attempt({("a",): about(5), ("a", "b"): faster}))
+    assert names(stays) == ["a"]
+    assert "saves about 0.04 s of a training" in stays.left_out[0].reason
+
+
+def test_a_plugin_that_the_script_cannot_take_is_left_out_without_a_place_in_a_recipe():
+    problem = Problem("/tmp/x/trial.toml", 8, "workload.script", "fit 1 raised TypeError")
+    stays, _ = screen(draft("a"), attempt({("a",): RecipeError((problem,))}))
+    assert stays.left_out[0].reason == "fit 1 raised TypeError"
+
+
+def test_where_none_seems_to_save_time_none_stays_and_what_each_did_is_kept():
+    stays, tried = screen(draft("a", "b", "c"), attempt(SLOWER))
+    assert names(stays) == []
+    assert tried is None
+    found = {left.plugin: left.estimate for left in stays.left_out}
+    assert found == {"a": about(10.5, 30), "b": about(10, 20), "c": None}
+
+
+def test_measured_anyway_is_the_one_that_costs_least_however_much():
+    stays, tried = screen(draft("a", "b", "c"), attempt(SLOWER), measure_anyway=True)
+    assert names(stays) == ["b"]
+    assert [left.plugin for left in stays.left_out] == ["a", "c"]
+    assert tried is not None
+    assert not stays.hopeful
+    assert "as --measure-anyway asks" in stays.text().replace("\n# ", " ")
+
+
+def test_what_saves_time_is_measured_alone_whatever_is_asked_for():
+    found = attempt({("a",): about(5), ("a", "b"): about(5)})
+    stays, _ = screen(draft("a", "b"), found, measure_anyway=True)
+    assert names(stays) == ["a"]
+    assert stays.hopeful
+
+
+def test_nothing_without_effect_is_measured_anyway():
+    stays, tried = screen(
+        draft("a"), attempt({("a",): about(5)}, {"a": "nothing to cache"}),
+        measure_anyway=True,
+    )  # fmt: skip
+    assert (names(stays), tried) == ([], None)
+    assert stays.left_out[0].estimate is None
+
+
+def test_a_plugin_that_fails_is_left_out_with_its_reason():
+    stays, _ = screen(
+        draft("a", "b"),
+        attempt({("a",): PluginRefused("no such hardware", "a"), ("b",): about(5)}),
+    )
+    assert names(stays) == ["b"]
+    assert "no such hardware" in stays.left_out[0].reason
+
+
+@pytest.mark.parametrize("printed", [(), ("", " "), ("Killed",)])
+def test_a_trial_that_dies_is_left_out_with_its_cause_alone(printed):
+    cause = "the dry build: it took more than 20 s to try"
+    error = PreparationFailed(cause, printed)
+    stays, _ = screen(draft("a"), attempt({("a",): error}))
+    assert stays.left_out[0].reason == cause
+    words = f"{cause}; its last words:\nKilled" if "Killed" in printed else cause
+    assert str(error) == words
+
+
+@pytest.mark.parametrize(
+    ("training", "most"), [(3.0, 20.0), (200.0, 20.0), (500.0, 50.0), (9000.0, 120.0)]
+)
+def test_a_trial_may_take_a_tenth_of_the_training_within_limits(training, most):
+    assert try_seconds(Estimate(0.01, training, (training - 2.0) / 0.01)) == most
+
+
+def test_a_trial_may_take_longer_where_building_and_stepping_are_slow():
+    slow_steps = Estimate(20.0, 20_010.0, 1000)
+    assert try_seconds(slow_steps) == 8 * 10.0 + 12 * 20.0
+    busy_machine = Estimate(0.01, 20.0, 1000)
+    assert try_seconds(busy_machine) == pytest.approx(8 * 10.0 + 12 * 0.01)
+    assert try_seconds(busy_machine, look_seconds=95.0) == 95.0
+
+
+def test_a_trial_is_compared_with_the_baseline_of_its_own_moment():
+    # the machine is half as fast as it was in the look
+    look, now = Estimate(0.01, 12.0, 1000), Estimate(0.02, 24.0, 1000)
+    assert Estimate(0.016, 20.0, 1000).at_pace(look, now) == Estimate(0.008, 10.0, 1000)
+
+
+def test_a_trial_of_a_training_of_unknown_length_has_a_limit_too():
+    assert 20 < try_seconds(None) < 120
+
+
+def test_a_plugin_without_effect_is_left_out():
+    stays, tried = screen(
+        draft("a"),
+        attempt({("a",): about(5)}, {"a": "there is nothing to cache"}),
+    )
+    assert names(stays) == []
+    assert tried is None
+    assert stays.left_out[0].reason == "not applied: there is nothing to cache"
+
+
+def test_where_steps_cannot_be_counted_what_works_stays():
+    stays, _ = screen(draft("a"), lambda one: Tried(one, None, {}))
+    assert names(stays) == ["a"]
+
+
+LOW = suggestion("low", math="rounding")
+
+
+def trial(names, seconds, settings=None, maths=None):
+    resolved = {name: {} for name in names} | (settings or {})
+    return Tried(names, about(seconds), {}, resolved, maths or {})
+
+
+def test_what_is_not_exact_is_tried_on_top_of_what_is_with_its_settings():
+    tried = []
+
+    def attempt(candidate):
+        tried.append({one.plugin: one.settings for one in candidate.stack})
+        takes = {("a",): 8, ("a", "low"): 5}[tuple(one.plugin for one in candidate.stack)]
+        return trial(names(candidate), takes, {"a": {"size": 4}})
+
+    found = screened(draft("a", additions=(LOW,)), attempt, lambda plugin: None)
+    assert tried == [{"a": {}}, {"a": {"size": 4}, "low": {}}]
+    assert names(found.draft) == ["a"]
+    assert [one.plugin for one in found.draft.additions] == ["low"]
+    assert found.tried.prepared == ["a"]
+    assert found.extended.prepared == ["a", "low"]
+    # the recipe leaves the search for its settings to the next measurement
+    assert found.draft.stack[0].settings == {}
+
+
+def test_an_addition_that_saves_nothing_on_top_of_the_stack_is_left_out():
+    found = screened(
+        draft("a", additions=(LOW,)), attempt({("a",): about(5), ("a", "low"): about(5)}),
+        lambda plugin: None,
+    )  # fmt: skip
+    assert (names(found.draft), found.draft.additions, found.extended) == (["a"], (), None)
+    assert [left.plugin for left in found.draft.left_out] == ["low"]
+
+
+def test_where_nothing_exact_saves_time_the_others_are_tried_alone():
+    found = screened(
+        draft("a", additions=(LOW,)), attempt({("a",): about(10), ("low",): about(5)}),
+        lambda plugin: None,
+    )  # fmt: skip
+    assert (names(found.draft), found.tried) == ([], None)
+    assert found.extended.prepared == ("low",)
+
+
+def test_of_a_plugin_with_both_the_settings_that_were_found_are_kept_apart():
+    """An exact loop stays, and is faster still where it may round otherwise."""
+    other = suggestion("loop", math="rounding", settings={})
+
+    def attempt(candidate):
+        [one] = candidate.stack
+        xla = one.settings.get("xla", True)
+        math = "rounding" if xla else "exact"
+        settings = {"loop": {"xla": xla, "steps": 8}}
+        return trial(("loop",), 5 if xla else 8, settings, {"loop": math})
+
+    proposal = draft(additions=(other,))
+    proposal = type(proposal)(
+        proposal.script, proposal.workload, proposal.diagnosed,
+        (suggestion("loop", settings={"xla": False}),), (other,),
+    )  # fmt: skip
+    found = screened(proposal, attempt, lambda plugin: None)
+    assert [one.settings for one in found.draft.stack] == [{"xla": False}]
+    assert [one.settings for one in found.draft.additions] == [{"xla": True}]
+    assert found.draft.left_out == ()
+
+
+def test_what_turns_out_exact_on_top_of_its_exact_form_is_no_addition():
+    other = suggestion("loop", math="rounding", settings={})
+    proposal = draft("loop", additions=(other,))
+    takes = iter((8, 5))
+
+    def attempt(candidate):
+        return trial(("loop",), next(takes), {"loop": {"xla": False}}, {"loop": "exact"})
+
+    found = screened(proposal, attempt, lambda plugin: None)
+    assert found.draft.additions == ()
+    assert found.draft.left_out[0].reason == (
+        "where it may round otherwise: what was found for it is exact all the same"
+    )
+
+
+def test_a_plugin_whose_settings_turn_out_to_round_is_not_in_the_stack():
+    found = screened(
+        draft("a"), lambda candidate: trial(("a",), 5, maths={"a": "rounding"}),
+        lambda plugin: None,
+    )  # fmt: skip
+    assert names(found.draft) == []
+    assert "not exact with the settings" in found.draft.left_out[0].reason
+
+
+def test_measured_anyway_may_be_what_is_not_exact():
+    found = screened(
+        draft("a", additions=(LOW,)), attempt({("a",): about(20), ("low",): about(11)}),
+        lambda plugin: None, measure_anyway=True,
+    )  # fmt: skip
+    assert (names(found.draft), found.tried) == ([], None)
+    assert [one.plugin for one in found.draft.additions] == ["low"]
+    assert found.extended.prepared == ("low",)
+    assert not found.draft.hopeful

@@ -1,0 +1,133 @@
+"""What is printed of an addition to an exact stack, and of a pair of whole trainings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+from support.report_results import make_fit, make_quality, make_results, make_run, show
+
+from tfopt_core.records.results import Addition, Results
+from tfopt_core.records.verdict import QualityVerdict, Verdict
+from tfopt_core.report.html.gain_chart import gains_of
+from tfopt_core.report.html.page import html_page
+from tfopt_core.report.results.as_json import to_json
+from tfopt_core.report.results.markdown import markdown_report
+from tfopt_core.report.results.summary import render_summary
+from tfopt_core.report.results.whole_pair import curve_rows
+from tfopt_core.report.style.vocabulary import variant_in_words
+from tfopt_core.statistics.verdicts.advice import next_steps
+from tfopt_core.store.exported import read_results
+
+STATEMENT = "low: faster with it on top of the stack: 1.40x (98% interval 1.35 to 1.45, 4 pairs)"
+DIVERGES = "the stack rounds differently: over 100 replayed steps the loss diverges by up to 0.4%"
+
+
+def make_addition(**changes: Any) -> Addition:
+    addition = Addition(
+        plugins=("low",), resolved={"cache": {}, "low": {}}, math="rounding", variant="plus low",
+        verdict=Verdict.FASTER, speedup=1.4, low=1.35, high=1.45, confidence=0.98, pairs=4,
+        run_ids=("r1",), total=1.75, total_low=1.7, total_high=1.8, statement=STATEMENT,
+        quality=make_quality(
+            verdict=QualityVerdict.NOT_ESTABLISHED, certificate=DIVERGES,
+            statement="quality not established by val_accuracy: no run trained to its end",
+        ),
+    )  # fmt: skip
+    return attrs.evolve(addition, **changes)
+
+
+def with_addition(**changes: Any) -> Results:
+    return make_results(addition=make_addition(**changes))
+
+
+def with_curves(epochs: int) -> Results:
+    values = tuple(0.5 + epoch / 1000 for epoch in range(epochs))
+    fit = make_fit(history={"val_accuracy": values, "val_loss": values, "other": values})
+    return make_results(
+        whole_pair=(make_run(90, fits=(fit,)), make_run(91, "plus low", fits=(fit,)))
+    )
+
+
+def test_the_page_says_below_the_verdict_what_it_adds_and_what_is_known_of_its_quality():
+    page = " ".join(show(render_summary(with_addition()), 100).split())
+    verdict, title = page.index("faster: 1.25x"), page.index("With other rounding: low")
+    assert verdict < title < page.index(STATEMENT) < page.index("quality not established by val")
+    assert DIVERGES in page
+
+
+def test_what_declares_nothing_has_another_title():
+    assert "With what is not declared exact: low" in show(
+        render_summary(with_addition(math="unknown"))
+    )
+
+
+def test_without_an_addition_nothing_is_said():
+    assert "With other rounding" not in show(render_summary(make_results()))
+
+
+def test_the_other_pages_say_the_same():
+    results = with_addition()
+    assert STATEMENT.partition(":")[0] in markdown_report(results)
+    assert "1.35 to 1.45" in markdown_report(results)
+    html = html_page(results)
+    assert "With other rounding: low" in html
+    assert DIVERGES in html
+    assert [(gain.label, gain.ratio) for gain in gains_of(results)] == [
+        ("the whole stack", 1.25), ("low, on top of it", 1.4)
+    ]  # fmt: skip
+
+
+def test_its_json_reads_back(tmp_path):
+    results = attrs.evolve(with_addition(), whole_pair=with_curves(3).whole_pair)
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(to_json(results)))
+    assert read_results(file) == results
+
+
+def test_results_of_an_older_version_have_none(tmp_path):
+    data = to_json(make_results())
+    del data["addition"], data["whole_pair"]
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(data))
+    assert read_results(file) == make_results()
+
+
+def test_its_runs_are_named_by_what_they_add():
+    assert variant_in_words("plus low and xla") == "with the stack and low and xla"
+
+
+def test_curves_are_shown_at_some_epochs_the_first_and_the_last_among_them():
+    rows = curve_rows(with_curves(100))
+    assert rows[0][2] == "1"
+    assert rows[0][-1] == "100"
+    assert len(rows[0]) == 7
+    assert [(row[0], row[1].partition(",")[0]) for row in rows[1:]] == [
+        ("val_accuracy", "baseline"), ("", "with the stack and low"),
+        ("val_loss", "baseline"), ("", "with the stack and low"),
+    ]  # fmt: skip
+    assert rows[1][-1] == "0.5990"
+    assert len(curve_rows(with_curves(3))[0]) == 5
+
+
+def test_curves_are_said_to_be_no_ground_of_the_verdict():
+    for text in (show(render_summary(with_curves(3))), markdown_report(with_curves(3)),
+                 html_page(with_curves(3))):  # fmt: skip
+        assert "A pair of whole trainings" in text
+        assert "the verdict does not rest on it" in " ".join(text.split())
+    assert "A pair of whole trainings" not in show(render_summary(make_results()))
+
+
+def steps_after(**changes: Any) -> str:
+    results = make_results()
+    addition = make_addition(**changes)
+    return " ".join(next_steps(results.runs, results.comparison, (), None, addition=addition))
+
+
+def test_what_is_faster_may_be_taken_into_the_recipe_unless_its_model_is_worse():
+    assert "to train with low too, take the # off" in steps_after()
+    assert "was not established" in steps_after()
+    assert "not established" not in steps_after(quality=make_quality())
+    worse = make_quality(verdict=QualityVerdict.WORSE)
+    assert "low" not in steps_after(quality=worse)
+    assert "low" not in steps_after(verdict=Verdict.INCONCLUSIVE)

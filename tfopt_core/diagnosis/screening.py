@@ -1,0 +1,238 @@
+"""Try what a draft proposes, plugin by plugin, and keep what seems to save time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tfopt_core.diagnosis.draft import Draft
+from tfopt_core.errors import PreparationFailed, RecipeError, TfoptError
+from tfopt_core.hooks.card import EXACT_MATHS, Math
+from tfopt_core.hooks.installed.suggest import Suggestion
+from tfopt_core.records.estimate import Estimate
+
+# A plugin that saves a smaller share by its first steps is left out.
+LEAST_GAIN = 0.03
+# One-time costs vary by this much from start to start.
+LEAST_SAVED_SECONDS = 0.25
+# A plugin is tried for a share of a training's time, without the script's time before its fit,
+# and left out if that is not enough.
+TRY_SHARE, SHORTEST_TRY, LONGEST_TRY = 0.1, 20.0, 120.0
+# On a busy machine, and where steps are slow, it takes longer to begin with: a trial builds and
+# traces the training a few times, perhaps by XLA, and makes some steps. A look does as much.
+TRY_STARTS, TRY_STEPS = 8.0, 12.0
+# The time to try a plugin if the time of a training is unknown.
+UNKNOWN_TRY = 60.0
+# Of a plugin that is tried with two settings, the beginning of why one of them was left out.
+EXACTLY, OTHERWISE = "kept exact: ", "where it may round otherwise: "
+WHERE_OTHERWISE = " where it may round otherwise"
+
+
+def try_seconds(estimate: Estimate | None, look_seconds: float = 0.0) -> float:
+    """Return how many seconds a plugin may be tried for.
+
+    :param estimate: the estimate for a training without plugins; None if unknown.
+    :param look_seconds: what timing the training without plugins took on this machine.
+    """
+    if estimate is None:
+        return max(UNKNOWN_TRY, look_seconds)
+    steps = TRY_STEPS * estimate.step_seconds
+    start = TRY_STARTS * estimate.set_up_seconds
+    share = min(max(TRY_SHARE * estimate.seconds, SHORTEST_TRY), LONGEST_TRY)
+    return max(share, look_seconds, start + steps)
+
+
+@attrs.frozen
+class Tried:
+    """The result of preparing a draft, and the estimated time of a training with it.
+
+    :param estimate: None if the number of steps is unknown.
+    :param resolved: the settings of each plugin, without "auto".
+    :param maths: what each plugin does to the mathematics with them.
+    """
+
+    prepared: Any
+    estimate: Estimate | None
+    not_applied: Mapping[str, str]
+    resolved: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    maths: Mapping[str, Math] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Screened:
+    """The result of trying what a draft proposes.
+
+    :param draft: what stays of it.
+    :param tried: the result of preparing its stack; None if no exact plugin stays.
+    :param extended: the result of preparing the stack with the additions; None if none stays.
+    """
+
+    draft: Draft
+    tried: Tried | None
+    extended: Tried | None = None
+
+
+@attrs.define
+class _Screening:
+    """Tries plugins one after another, each on top of those that stay.
+
+    :param attempt: prepares a stack.
+    :param on_try: called with each plugin, in words, before it is tried.
+    :param before: the estimate for a training with the stack so far; None if unknown.
+    :param best: the result of preparing the stack so far; None before a plugin stays.
+    :param cheapest: of the plugins that do not stay, the one that costs least.
+    """
+
+    draft: Draft
+    attempt: Callable[[Draft], Tried]
+    on_try: Callable[[str], None]
+    before: Estimate | None
+    best: Tried | None = None
+    cheapest: tuple[Draft, Tried] | None = None
+
+    def try_exact(self, suggestion: Suggestion, note: str) -> None:
+        """Add an exact plugin to the stack if it seems to save time.
+
+        :param note: begins the reason if it does not stay.
+        """
+        candidate = attrs.evolve(self.draft, stack=(*self.draft.stack, suggestion))
+        self._try(suggestion.plugin, candidate, candidate, note)
+
+    def try_addition(self, suggestion: Suggestion, stack: Sequence[Suggestion], note: str) -> None:
+        """Add what is not exact to the additions if it seems to save time on top of them.
+
+        :param stack: the exact stack, with the settings that were found for it.
+        """
+        candidate = attrs.evolve(self.draft, additions=(*self.draft.additions, suggestion))
+        tried = attrs.evolve(candidate, stack=tuple(stack)).extended
+        whole = attrs.evolve(candidate, stack=tried, additions=())
+        self._try(suggestion.plugin, candidate, whole, note)
+
+    def _try(self, plugin: str, candidate: Draft, prepares: Draft, note: str) -> None:
+        self.on_try(f"{plugin}{WHERE_OTHERWISE}" if note == OTHERWISE else plugin)
+        try:
+            tried = self.attempt(prepares)
+        except TfoptError as error:
+            self._leave_out(plugin, note + _first_line(error))
+            return
+        reason = _why_not(plugin, tried, self.before) or _why_not_here(plugin, tried, candidate)
+        if not reason:
+            self.draft, self.best, self.before = candidate, tried, tried.estimate
+            return
+        takes = None if plugin in tried.not_applied else tried.estimate
+        self._leave_out(plugin, note + reason, takes)
+        if takes is not None and (
+            self.cheapest is None or takes.seconds < _seconds(self.cheapest[1])
+        ):
+            self.cheapest = (candidate, tried)
+
+    def _leave_out(self, plugin: str, reason: str, estimate: Estimate | None = None) -> None:
+        self.draft = self.draft.leaving_out(plugin, reason, estimate)
+
+
+def screened(
+    draft: Draft,
+    attempt: Callable[[Draft], Tried],
+    on_try: Callable[[str], None],
+    *,
+    measure_anyway: bool = False,
+) -> Screened:
+    """Return the draft with those plugins that seem to save time: first the exact ones, then what
+    is added to them.
+
+    Each is tried on top of those before it. This claims nothing: it decides what is worth
+    measuring.
+
+    :param attempt: prepares a draft's stack.
+    :param on_try: called with each plugin before it is tried.
+    :param measure_anyway: if no plugin seems to save time, keep the one that costs least.
+    """
+    both = {one.plugin for one in draft.stack} & {one.plugin for one in draft.additions}
+    begun = attrs.evolve(draft, stack=(), additions=())
+    screening = _Screening(begun, attempt, on_try, draft.diagnosed.estimate)
+    for one in draft.stack:
+        screening.try_exact(one, EXACTLY if one.plugin in both else "")
+    exact, screening.best = screening.best, None
+    settings = {} if exact is None else exact.resolved
+    stack = [
+        attrs.evolve(one, settings=dict(settings.get(one.plugin, one.settings)))
+        for one in screening.draft.stack
+    ]
+    for one in draft.additions:
+        screening.try_addition(one, stack, OTHERWISE if one.plugin in both else "")
+    extended, stays = screening.best, screening.draft
+    if exact is None and extended is None and measure_anyway and screening.cheapest is not None:
+        least, tried = screening.cheapest
+        [chosen] = (*least.stack, *least.additions)
+        left_out = tuple(left for left in stays.left_out if left.plugin != chosen.plugin)
+        stays = attrs.evolve(
+            stays, stack=least.stack, additions=least.additions, left_out=left_out, hopeful=False
+        )
+        exact, extended = (tried, None) if least.stack else (None, tried)
+    return Screened(_with_found(stays, exact, extended), exact, extended)
+
+
+def _with_found(draft: Draft, exact: Tried | None, extended: Tried | None) -> Draft:
+    """Return the draft with what was found of settings that its stack has otherwise."""
+    if exact is None or extended is None:
+        return draft
+    by_name = {one.plugin: one for one in draft.stack}
+    additions = []
+    for one in draft.additions:
+        of_stack = by_name.get(one.plugin)
+        if of_stack is not None:
+            before, now = exact.resolved[one.plugin], extended.resolved[one.plugin]
+            other = {key: value for key, value in now.items() if before.get(key) != value}
+            one = attrs.evolve(one, settings={**of_stack.settings, **other})
+        additions.append(one)
+    return attrs.evolve(draft, additions=tuple(additions))
+
+
+def _why_not_here(plugin: str, tried: Tried, candidate: Draft) -> str:
+    """Return why a plugin does not stay among the exact ones, or the others; empty if it does."""
+    if plugin not in tried.maths:
+        return ""
+    exact = tried.maths[plugin] in EXACT_MATHS
+    if all(one.plugin != plugin for one in candidate.additions):
+        return "" if exact else "it is not exact with the settings that were found for it"
+    stands_already = exact and any(one.plugin == plugin for one in candidate.stack)
+    return "what was found for it is exact all the same" if stands_already else ""
+
+
+def _seconds(tried: Tried) -> float:
+    assert tried.estimate is not None
+    return tried.estimate.seconds
+
+
+def _first_line(error: TfoptError) -> str:
+    """Return the first line of the message, without a place in the drafted recipe."""
+    if isinstance(error, RecipeError):
+        return error.problems[0].message
+    text = error.cause if isinstance(error, PreparationFailed) else str(error)
+    return text.splitlines()[0]
+
+
+def _why_not(plugin: str, tried: Tried, before: Estimate | None) -> str:
+    """Return why a plugin does not stay on top of the best stack so far; empty if it does."""
+    if plugin in tried.not_applied:
+        return f"not applied: {tried.not_applied[plugin]}"
+    now = tried.estimate
+    if before is None or now is None:
+        return ""
+    if now.step_seconds > before.step_seconds * (1 - LEAST_GAIN):
+        steps = f"{before.step_seconds * 1e3:.3g} ms to {now.step_seconds * 1e3:.3g} ms"
+        return f"a step does not seem to become faster with it (from about {steps})"
+    saved = (before.step_seconds - now.step_seconds) * now.steps
+    if saved < LEAST_SAVED_SECONDS:
+        return (
+            f"steps are faster with it, which saves about {saved:.2g} s of a training: less than "
+            "what one start and the next differ by"
+        )
+    if now.seconds > before.seconds:
+        return (
+            "steps are faster with it, and its start costs more than they save: a training takes "
+            f"about {now.seconds:.3g} s in place of {before.seconds:.3g} s"
+        )
+    return ""

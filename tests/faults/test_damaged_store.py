@@ -23,16 +23,19 @@ DAMAGE = {
     "request": "UPDATE measurement SET request = '{\"a' WHERE id = ?",
     "results": "UPDATE measurement SET results = '{\"a' WHERE id = ?",
     "run": "UPDATE run SET data = '{\"a' WHERE measurement = ? AND round = 2",
+    "judged": "UPDATE run SET data = json_set(CAST(data AS TEXT), '$.judged', 7) "
+    "WHERE measurement = ? AND round = 2",
 }
 
 
-@pytest.mark.promise(13, injected="rows that hold half of their JSON")
+@pytest.mark.promise(13, injected="rows that hold half of their JSON, or name a fit that is not there")
 @pytest.mark.parametrize(
     ("part", "refused"),
     [
         ("request", ["compare"]),  # the page needs nothing of it
         ("results", ["compare", "report"]),
         ("run", ["compare", "report"]),
+        ("judged", ["compare", "report"]),  # a fit that the run does not have
     ],
 )
 def test_a_damaged_measurement_is_named_and_the_others_can_be_read(tmp_path, part, refused):
@@ -49,7 +52,7 @@ def test_a_damaged_measurement_is_named_and_the_others_can_be_read(tmp_path, par
     listed = tfopt("runs", "--json", "-", cwd=tmp_path)
     rows = json.loads(listed.out)["measurements"]
     assert [row["id"] for row in rows] == [FIRST, SECOND, THIRD]
-    assert [row["state"] for row in rows].count("damaged") == (part != "run")
+    assert [row["state"] for row in rows].count("damaged") == (part in ("request", "results"))
     for arguments in (("report", "last"), ("compare", FIRST, THIRD)):
         done = tfopt(*arguments, cwd=tmp_path)
         assert done.code == 0, done.err

@@ -75,6 +75,10 @@ class RunResult(RunFacts):
     output_path: str | None = None
     output_tail: str | None = None
 
+    def __attrs_post_init__(self) -> None:
+        if self.ok and self.judged is not None and not 0 <= self.judged < len(self.fits):
+            raise ValueError(f"run {self.id} has no fit {self.judged} that could be judged")
+
     @property
     def ok(self) -> bool:
         """Whether the run counts."""

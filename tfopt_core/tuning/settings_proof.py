@@ -11,7 +11,7 @@ from tfopt_core.errors import TfoptError
 from tfopt_core.measurement.schedule import Schedule, baseline_and_full
 from tfopt_core.records.settings_search import ProofPair, SettingsProof, Values
 from tfopt_core.records.variants import BASELINE
-from tfopt_core.records.verdict import Verdict
+from tfopt_core.records.verdict import QualityVerdict, Verdict
 from tfopt_core.statistics.figures import compared_seconds
 from tfopt_core.statistics.intervals import (
     FIXED_LEVEL,
@@ -33,7 +33,8 @@ MOST_PAIRS = 12
 MOST_FAILURES = 1
 _SHOWN = {
     Verdict.FASTER: "reached sooner", Verdict.SLOWER: "reached later",
-    Verdict.NO_DIFFERENCE: "no measurable difference", Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.NO_DIFFERENCE: "no measurable difference",
+    Verdict.INCONCLUSIVE: Verdict.INCONCLUSIVE.label,
 }  # fmt: skip
 
 
@@ -160,7 +161,7 @@ def _of_quality(runner: SettingsRunner, samples: Sequence[ProofPair]) -> Setting
     before, after = (math.fsum(side) / len(known) for side in zip(*known, strict=True))
     shown = "no difference is shown"
     if interval.excludes_no_difference:
-        shown = "better" if interval.low > 0 else "worse"
+        shown = "better" if interval.low > 0 else QualityVerdict.WORSE.value
     return SettingsProof(
         confirmed=interval.low > 0, pairs=(), figure=interval.mean, low=interval.low,
         high=interval.high, confidence=interval.confidence,

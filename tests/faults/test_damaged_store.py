@@ -28,7 +28,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.promise(13, injected="rows that hold half of their JSON, or name a fit that is not there")
+@pytest.mark.promise(13, injected="rows of half their JSON, or with a fit that is not there")
 @pytest.mark.parametrize(
     ("part", "refused"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from time import perf_counter_ns
 
 import attrs
@@ -11,7 +12,7 @@ from tfopt_core.records.fit import Block
 
 # A block lasts at least this long: reading the count waits for the device.
 BLOCK_NS = 100_000_000
-# The first updates are read one by one, for their pace.
+# The first updates are read one by one, for samples of a short run.
 FIRST_READS = 4
 
 
@@ -20,8 +21,8 @@ class UpdateClock:
     """Reads how many updates were made, and times them in blocks.
 
     It may be read whenever a call from Python has returned (a boundary). It is read at the first
-    updates, then every `BLOCK_NS`, and more often where the limit is near, so that a run ends at
-    the first boundary behind its last update.
+    updates, then every `BLOCK_NS`, and where the calls since the last reading may have reached the
+    limit: a run ends at the first boundary behind its last update, whatever its pace.
 
     :param count: returns the updates so far.
     :param traces: returns how often a step was traced so far.
@@ -43,7 +44,8 @@ class UpdateClock:
     _last: int = 0
     _due: int = 0
     _traced: int = 0
-    _fastest: float = float("inf")
+    _calls: int = 0
+    _most_a_call: int = 1
 
     def begin(self, at: int) -> None:
         """Record when the first step began; later calls change nothing."""
@@ -52,7 +54,8 @@ class UpdateClock:
 
     def boundary(self) -> None:
         """Read the count if it is due. A call from Python has returned."""
-        if self.started is not None and self.now() >= self._due:
+        self._calls += 1
+        if self.started is not None and (self.now() >= self._due or self._may_be_over()):
             self.read()
 
     def read(self) -> None:
@@ -60,14 +63,14 @@ class UpdateClock:
         assert self.started is not None
         updates, now = self.count(), self.now()
         steps, self.updates = updates - self.updates, updates
+        self._most_a_call = max(self._most_a_call, ceil(steps / max(1, self._calls)))
+        self._calls = 0
         if steps > 0:  # a script that restores its optimizer may set the count back
             seconds = (now - self._last) / 1e9
             traced = self.traces() > self._traced
             self.blocks.append(Block(steps, seconds, cold="trace" if traced else ""))
             self._last, self._traced = now, self.traces()
-            if not traced:
-                self._fastest = min(self._fastest, seconds / steps)
-        self._due = now + self._until_the_next()
+        self._due = now + (BLOCK_NS if len(self.warm) >= FIRST_READS else 0)
         self.on_read()
 
     @property
@@ -80,12 +83,8 @@ class UpdateClock:
         """The blocks in which no step was traced."""
         return tuple(block for block in self.blocks if not block.cold)
 
-    def _until_the_next(self) -> int:
-        """Return the nanoseconds until the next reading is due."""
-        if len(self.warm) < FIRST_READS:
-            return 0
+    def _may_be_over(self) -> bool:
+        """Return whether the calls since the last reading may have made all updates left."""
         if self.limit is None:
-            return BLOCK_NS
-        # half of the time that the updates left would take at the fastest pace so far
-        left = max(0, self.limit - self.updates)
-        return min(BLOCK_NS, int(left * self._fastest * 1e9 / 2))
+            return False
+        return self.updates + self._calls * self._most_a_call >= self.limit

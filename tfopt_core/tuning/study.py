@@ -36,12 +36,12 @@ class Asked:
     """
 
     values: dict[str, Any]
-    _trial: Any
+    trial: Any
 
     def report(self, metric: float, epoch: int) -> bool:
         """Note the metric after an epoch. Return whether others were better by then."""
-        self._trial.report(metric, epoch)
-        return bool(self._trial.should_prune())
+        self.trial.report(metric, epoch)
+        return bool(self.trial.should_prune())
 
 
 class Study:
@@ -107,9 +107,9 @@ class Study:
     def tell(self, asked: Asked, trial: SettingsTrial) -> None:
         """Say what became of it."""
         if trial.outcome is SettingsOutcome.MEASURED:
-            self._study.tell(asked._trial, trial.figure)
+            self._study.tell(asked.trial, trial.figure)
         else:
-            self._study.tell(asked._trial, state=_state(trial.outcome))
+            self._study.tell(asked.trial, state=_state(trial.outcome))
 
 
 def _short(value: Any, range_: SearchRange) -> Any:
